@@ -98,12 +98,6 @@ class Piece:
     thought_cut: bool = False
 
 
-def _joined_thought(parts: Iterable[Piece]) -> str | None:
-    """Return the thought that pieces make up."""
-    thoughts = [part.thought for part in parts if part.thought is not None]
-    return "".join(thoughts).strip() if thoughts else None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written(Piece):
     """A whole text, joined from its pieces."""
@@ -142,5 +136,6 @@ class Written(Piece):
             values = {each.name: getattr(parts[-1], each.name) for each in fields(Piece)}
             values |= {"text": "".join(piece.text for piece in parts), "finish": parts[-1].finish or "length"}
             values |= {"tokens": tuple(token for piece in parts for token in piece.tokens)}
-            written.append(cls(**values | {"thought": _joined_thought(parts)}))
+            thoughts = [piece.thought for piece in parts if piece.thought is not None]
+            written.append(cls(**values | {"thought": "".join(thoughts).strip() if thoughts else None}))
         return tuple(written)

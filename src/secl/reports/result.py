@@ -53,7 +53,7 @@ def _counts(run: RunReport) -> str:
 
 def _right(run: RunReport) -> list[str]:
     n, accuracy, mean = run.trust.graded, run.trust.accuracy, run.trust.mean_confidence
-    if run.mostly_ungraded or not n:
+    if not n or 2 * run.summary.unlabelled > len(run.records):  # most answers are ungraded
         return [headline(run)]
     # Labels must not rank the answers that they grade.
     ranked = [(each.label_free, right) for each in run.records if (right := reported_correct(each)) is not None]

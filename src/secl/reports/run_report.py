@@ -69,11 +69,6 @@ class RunReport:
         return self.summary.unlabelled < len(self.records)
 
     @property
-    def mostly_ungraded(self) -> bool:
-        """Whether most answers are ungraded."""
-        return 2 * self.summary.unlabelled > len(self.records)
-
-    @property
     def learned(self) -> bool:
         """Whether the run has an adapted model."""
         return "secl" in self.summary.estimators

@@ -14,7 +14,6 @@ from secl.reports.formatting import terminal_lines, terminal_text
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
-    from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +82,11 @@ def to_rich(table: Table) -> RichTable:
         if section:
             rich.add_row(Text(terminal_text(section), style="bold"))
         for row in rows:
-            rich.add_row(*(_rich_cell(cell) for cell in row))
+            cells = [Text(terminal_lines(cell.text)) for cell in row]
+            for text, cell in zip(cells, row, strict=True):
+                text.append(f"\n{terminal_text(cell.detail)}" if cell.detail else "", style="dim")
+            rich.add_row(*cells)
     return rich
-
-
-def _rich_cell(cell: Cell) -> Text:
-    from rich.text import Text
-
-    text = Text(terminal_lines(cell.text))
-    return text.append(f"\n{terminal_text(cell.detail)}", style="dim") if cell.detail else text
 
 
 def to_csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

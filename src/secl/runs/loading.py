@@ -25,7 +25,6 @@ from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
 
 if TYPE_CHECKING:
-    from secl.backends.endpoint.model import EndpointModel
     from secl.backends.local.asking.answers import SharedAnswers
     from secl.backends.local.loading.loader import Loaded, ModelCache
     from secl.backends.local.model import LocalModel
@@ -110,7 +109,19 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
             "Python; leave --engine and --endpoint out, or take --engine openai, which asks one server and learns "
             "nothing."
         )
-    return load_endpoint(settings, key) if settings.model.engine == "openai" else load_local(settings, shared)
+    if settings.model.engine != "openai":
+        return load_local(settings, shared)
+    from secl.backends.endpoint.client import KEY
+    from secl.backends.endpoint.model import EndpointModel
+
+    return EndpointModel(
+        settings.model.endpoint or "",
+        settings.model.name,
+        key=key or os.environ.get(KEY),
+        distractors=settings.evidence.distractors,
+        thinking=settings.prompts.thinking,
+        seed=settings.seed,
+    )
 
 
 def named(settings: Named) -> Named:
@@ -123,21 +134,6 @@ def named(settings: Named) -> Named:
     with closing(Endpoint(settings.model.endpoint or "", key=os.environ.get(KEY))) as endpoint:
         model = settings.model.model_copy(update={"name": only_model(endpoint)})
     return settings.model_copy(update={"model": model})
-
-
-def load_endpoint(settings: Recipe, key: str | None = None) -> EndpointModel:
-    """Connect to the model of a server with OpenAI's API."""
-    from secl.backends.endpoint.client import KEY
-    from secl.backends.endpoint.model import EndpointModel
-
-    return EndpointModel(
-        settings.model.endpoint or "",
-        settings.model.name,
-        key=key or os.environ.get(KEY),
-        distractors=settings.evidence.distractors,
-        thinking=settings.prompts.thinking,
-        seed=settings.seed,
-    )
 
 
 def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded: Loaded | None = None) -> LocalModel:

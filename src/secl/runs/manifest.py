@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, Self
@@ -143,12 +144,8 @@ def stream_fingerprint(asked: QuestionFile) -> str:
 
 def environment(model: Model) -> dict[str, str | int]:
     """Return versions of libraries, machine and device, on which last digits depend."""
-    versions = {name: number for name in _LIBRARIES if (number := _version(name)) is not None}
+    versions: dict[str, str] = {}
+    for library in _LIBRARIES:
+        with suppress(PackageNotFoundError):
+            versions[library] = version(library)
     return {**versions, "machine": platform.machine(), **model.environment}
-
-
-def _version(library: str) -> str | None:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return None

@@ -145,9 +145,9 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
         label = labels.get(judgement.position)
         of_source = {} if judgement.reference is None else {"reference": judgement.reference}
         if label is not None:
-            drawn = label.chance is not None and len(chances[label.source] - {None}) == 1
-            of_source |= {label.source if drawn else "volunteers": bool(label.correct)}
-            of_source |= dict.fromkeys(of_source, bool(label.correct)) if drawn else {}
+            at_random = label.chance is not None and len(chances[label.source] - {None}) == 1
+            of_source |= {label.source if at_random else "volunteers": bool(label.correct)}
+            of_source |= dict.fromkeys(of_source, bool(label.correct)) if at_random else {}
         known.append(of_source)
     counts = Counter(source for of_source in known for source in of_source)
     # secl draws the answers of a review itself; it cannot check how a client chose answers for feedback.

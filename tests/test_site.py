@@ -153,7 +153,9 @@ def close(want: str, got: str) -> bool:
 
 
 BLOCK = re.compile(r"```python\n(?P<code>(?!>>>).*?)```\n\n```text\n(?P<shown>.*?)```\n", re.DOTALL)
-PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
+WITH_EXAMPLES = [
+    page for page in sorted((ROOT / "docs").glob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))
+]
 NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"
 
 
@@ -167,7 +169,7 @@ def printed(codes: list[str]) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=[page.stem for page in WITH_EXAMPLES])
 def test_the_examples_of_a_page_print_what_it_shows(
     page: Path, smollm2: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,5 +195,5 @@ def rewritten(text: str) -> str:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # examples write files
-        for path in PAGES:
+        for path in WITH_EXAMPLES:
             path.write_text(rewritten(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -180,7 +180,7 @@ def test_the_same_command_continues_a_stopped_run_with_the_same_records(
     interrupt_at(count)
     ended = shell("extract", *arguments, stopped)
     assert ended.code == 2
-    assert f"stopped after {count - 1} of 40 questions" in ended.err
+    assert f"stopped after {count - 1} of 40 fields" in ended.err
     # Numbers that do not exist are equal in JSON.
     assert [*map(to_body, extracted(shell, *arguments, stopped))] == [*map(to_body, expected)]
     assert shell("export", stopped, "--format", "csv", "--out", "-") == shell(

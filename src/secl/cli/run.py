@@ -32,6 +32,9 @@ DEMO: dict[str, object] = {
 }
 """Settings of `secl demo`: the built-in quiz, with evidence for SECL and for the posterior."""
 
+TASKS = {"ask": ("asking", "question"), "score": ("rating", "answer"), "extract": ("extracting", "field")}
+"""What a run does by its mode, and the noun for what it counts."""
+
 DEMO_NEXT = (
     'next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi\n'
     "your own questions: secl run --questions FILE --out RUN"
@@ -136,7 +139,8 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
             except KeyboardInterrupt:
                 again = f"all of them recorded; go on with: secl run --resume {shlex.quote(str(folder))}"
                 hint = "nothing is kept without --out." if folder is None else again
-                fail(f"stopped after {len(run.records)} of {len(run.questions)} questions, {hint}")
+                noun = TASKS[run.manifest.mode][1]
+                fail(f"stopped after {len(run.records)} of {len(run.questions)} {noun}s, {hint}")
             except StorageError:
                 if folder is not None:
                     raise
@@ -167,8 +171,7 @@ def cost_line(run: Run) -> str:
 def _watch(run: Run, *, transient: bool) -> None:
     from secl.cli.progress import follow
 
-    tasks = {"ask": ("asking", "question"), "score": ("rating", "answer"), "extract": ("extracting", "field")}
-    asking, noun = tasks[run.manifest.mode]
+    asking, noun = TASKS[run.manifest.mode]
     with follow(asking, len(run.questions), len(run.records), noun=noun, transient=transient) as shown:
 
         def show(done: int, total: int, record: Record | None) -> None:

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from secl.data import official
-from secl.data.hub import hub_rows
-from secl.data.official import LocatedRow, Row, round_robin
+from secl.data.official import LocatedRow, Row, hub_rows, round_robin
 from secl.data.quiz import quiz
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.question import Form, Question

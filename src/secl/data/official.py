@@ -9,19 +9,22 @@
 A reader takes the data folder and yields the rows in file order; every failure is a `DataError` that names the file and
 the line. A builder makes the question of one row. Line breaks become `\\n`, and spaces around texts are dropped. An
 invalid row raises KeyError, IndexError, TypeError, ValueError or QuestionError, to which the caller adds its location.
+`hub_rows` reads the same rows from the hub.
 """
 
 from __future__ import annotations
 
+import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
 from secl.data.tables import csv_rows, open_table
-from secl.errors import DataError
+from secl.errors import DataError, needs
 from secl.question import LETTERS, Question, References
 
 Row = Mapping[str, Any]
@@ -194,3 +197,39 @@ def _options(texts: object) -> tuple[str, ...]:
     if not isinstance(texts, list | tuple):
         raise TypeError("its options are not a list")
     return tuple(clean(text) for text in texts)
+
+
+def hub_rows(benchmark: str, repository: str, configuration: str, split: str) -> Iterator[LocatedRow]:
+    """Yield the rows of a dataset on the hub, each with its location for messages.
+
+    Raises:
+        DataError: `datasets` is not installed, or neither the hub nor the cache has the data.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError(needs(f"the benchmark {benchmark!r} without --data FOLDER", "datasets", "hub")) from error
+    try:
+        with silent_retries():
+            dataset = datasets.load_dataset(repository, configuration, split=split)
+    except Exception as error:  # network failures have too many classes to list: requests, httpx, hub, cache, disk
+        reason = (str(error).strip().splitlines() or [""])[0][:200]
+        raise DataError(
+            f"the benchmark {benchmark!r} ({repository}) cannot be fetched from the Hugging Face hub "
+            f"({type(error).__name__}: {reason}); check the network, "
+            "or name a folder with its official files by --data or SECL_DATA."
+        ) from error
+    for index, row in enumerate(dataset):
+        yield f"{repository} ({configuration}, {split}), row {index}", row
+
+
+@contextmanager
+def silent_retries() -> Iterator[None]:
+    """Silence the hub's client, which logs each failed attempt; the last attempt raises the error."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

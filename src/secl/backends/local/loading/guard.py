@@ -19,7 +19,7 @@ from huggingface_hub.errors import (
 from safetensors import SafetensorError
 
 from secl.backends.local.loading.presets import PRESETS
-from secl.data.hub import silent_retries
+from secl.data.official import silent_retries
 from secl.errors import ModelError
 
 T = TypeVar("T")

@@ -44,7 +44,7 @@ def soft(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("kind", recalibration.FITS)
 def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: Kind) -> None:
     confidence, correct = overconfident(203, seed=11)
-    mapped = cross_validated(confidence, correct, kind)
+    mapped, parameters = cross_validated(confidence, correct, kind)
     expected, weights = np.full(203, math.nan), []
     for others, fold in KFold(n_splits=recalibration.FOLDS, shuffle=True, random_state=0).split(confidence):
         # Temperature scaling is logistic regression on the logit, without intercept and with weight 1/t.
@@ -53,10 +53,9 @@ def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: Kind) -> None
         model = LogisticRegression(C=np.inf, fit_intercept=platt, solver="newton-cholesky", tol=1e-10)
         model.fit(column[others, None], correct[others])
         expected[fold] = model.predict_proba(column[fold, None])[:, 1]
-        weights.append([model.coef_[0, 0], model.intercept_[0]] if platt else 1.0 / model.coef_[0, 0])
-    np.testing.assert_allclose(mapped.confidence, expected, atol=1e-6)
-    np.testing.assert_allclose(mapped.value, np.mean(weights, axis=0), atol=1e-5)
-    assert len(mapped.fitted) == recalibration.FOLDS
+        weights.append([model.coef_[0, 0], model.intercept_[0]] if platt else [1.0 / model.coef_[0, 0]])
+    np.testing.assert_allclose(mapped, expected, atol=1e-6)
+    np.testing.assert_allclose(parameters, np.mean(weights, axis=0), atol=1e-5)
 
 
 @pytest.mark.parametrize("data", [overconfident(300, 4), soft(300)])

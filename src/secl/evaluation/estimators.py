@@ -29,7 +29,7 @@ from secl.evaluation.posterior import (
 from secl.evaluation.series import Cost, Estimator, Rate, Rating, Series
 from secl.evaluation.symptoms import Source, main_source
 from secl.methods import Method
-from secl.metrics.recalibration import FOLDS, Kind, Recalibrated, cross_validated, label_free
+from secl.metrics.recalibration import FOLDS, Kind, cross_validated, label_free
 from secl.records import Record
 from secl.settings.groups import Formula
 from secl.signals import (
@@ -175,18 +175,14 @@ def with_labels(base: Estimator, kind: Kind) -> Estimator:
         graded = series.where(series.has_grade)
         if len(graded) < FOLDS:
             return Series()
-        fit = cross_validated(graded.confidence, graded.correct, kind)
-        return replace(graded, confidence=fit.confidence, fitted=_describe_fit(fit))
+        confidence, parameters = cross_validated(graded.confidence, graded.correct, kind)
+        names = ("T=",) if kind == "temperature" else ("a=", "b=")
+        fit = ", ".join(f"{name}{value:.3g}" for name, value in zip(names, parameters, strict=True))
+        fit += f", range [{min(confidence):.2f}, {max(confidence):.2f}]"
+        return replace(graded, confidence=confidence, fitted=fit)
 
     title = f"{base.title} + {MAPS[kind]}*"
     return replace(base, name=f"{base.name}_{kind}", title=title, mapped=mapped, needs_labels=True)
-
-
-def _describe_fit(mapped: Recalibrated) -> str:
-    """Return the mean fit and the range of the mapped confidences, as the paper's tables show them."""
-    value = mapped.value
-    fit = f"T={value:.3g}" if isinstance(value, float) else f"a={value[0]:.3g}, b={value[1]:.3g}"
-    return f"{fit}, range [{min(mapped.confidence):.2f}, {max(mapped.confidence):.2f}]"
 
 
 def label_free_map(signal: Signal, kind: Kind) -> Estimator:
@@ -235,7 +231,7 @@ def constant_with_labels(stated: Estimator) -> Estimator:
         if len(graded) < FOLDS:
             return Series()
         # Platt scaling of equal confidences is the constant map to the share of right answers.
-        return replace(graded, confidence=cross_validated([0.5] * len(graded), graded.correct, "platt").confidence)
+        return replace(graded, confidence=cross_validated([0.5] * len(graded), graded.correct, "platt")[0])
 
     title = "Constant, base rate*"
     return replace(stated, name="constant_labelled", title=title, mapped=mapped, needs_labels=True, ranks=False)

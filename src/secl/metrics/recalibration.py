@@ -114,28 +114,17 @@ FITS: Mapping[Kind, Callable[[npt.ArrayLike, npt.ArrayLike], Map]] = {
 """The fit of each kind of map."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Recalibrated:
-    """Cross-validated confidences in the order of the questions, and the map of each fold."""
-
-    confidence: Vector
-    fitted: tuple[Map, ...]
-
-    @property
-    def value(self) -> float | tuple[float, float]:
-        """Mean over the folds of t, or of a and b."""
-        means = np.mean([astuple(fold) for fold in self.fitted], axis=0).tolist()
-        return means[0] if len(means) == 1 else (means[0], means[1])
-
-
 FOLDS = 5
 """Folds of cross-validation, and its fewest graded answers."""
 
 
-def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind) -> Recalibrated:
+def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind) -> tuple[Vector, list[float]]:
     """Map every confidence by a map fitted to the grades of the other folds (scikit-learn's KFold, shuffled).
 
     Every fold has its own map, so AUROC over all questions changes.
+
+    Returns:
+        the mapped confidences, and the mean over the folds of the map's parameters.
     """
     confidences, grades = graded(confidence, correct)
     if confidences.size < FOLDS:
@@ -146,7 +135,7 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
     for others, fold in KFold(FOLDS, shuffle=True, random_state=0).split(confidences):
         fitted.append(FITS[kind](confidences[others], grades[others]))
         mapped[fold] = fitted[-1](confidences[fold])
-    return Recalibrated(mapped, tuple(fitted))
+    return mapped, np.mean([astuple(fold) for fold in fitted], axis=0).tolist()
 
 
 FEWEST_SCORED, MOST_REFITTED = 10, 1000

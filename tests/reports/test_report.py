@@ -19,7 +19,7 @@ from secl import Question, Record, References
 from secl.errors import StorageError
 from secl.evidence import Labelled
 from secl.reports import folder as folder_module
-from secl.reports.answers import answered, neediest, not_returned, referenced, signs_of, wrong_table
+from secl.reports.answers import answered, neediest, not_returned, right_answer, signs_of, wrong_table
 from secl.reports.folder import write_report
 from secl.reports.result import headline
 from secl.reports.run_report import RunReport, panels
@@ -188,7 +188,7 @@ def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
     question = Question("Which?", ("left", "right"), "B")
     posterior = weighed(("left", "right"), 0.2, 0.8)
     record = replace(make_record(correct=False), question=question, posterior=posterior, answers_best=True)
-    assert (answered(record), not_returned(record), referenced(record)) == ("B. right", "A. left", "B. right")
+    assert (answered(record), not_returned(record), right_answer(record)) == ("B. right", "A. left", "B. right")
 
 
 def test_of_too_many_answers_some_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sketched: None) -> None:

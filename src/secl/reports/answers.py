@@ -68,7 +68,7 @@ def not_returned(record: Record) -> str:
     return record.question.named(own if record.answers_best else best) if own != best else ""
 
 
-def referenced(record: Record) -> str:
+def right_answer(record: Record) -> str:
     """Return the right answer for display, of several the first three; empty if unknown."""
     question, reference = record.question, record.question.reference
     return " / ".join(reference.correct[:3]) if isinstance(reference, References) else question.named(reference)
@@ -112,7 +112,7 @@ COLUMNS: dict[str, tuple[Column, Callable[[Record], Cell]]] = {
         lambda record: Cell(excerpt(answered(record), LONGEST) or NOTHING),
     ),
     "answers": (Column("Answered", text=True, wraps=True), _answered),
-    "right": (Column("Right", text=True, wraps=True), lambda record: Cell(excerpt(referenced(record), LONGEST))),
+    "right": (Column("Right", text=True, wraps=True), lambda record: Cell(excerpt(right_answer(record), LONGEST))),
     "confidence": (Column("Confidence"), lambda record: Cell(number(record.confidence, 3))),
     "stated": (Column("Stated (frozen)"), lambda record: Cell(number(record.frozen.stated, 3))),
     "P(True)": (

@@ -11,7 +11,7 @@ from pathlib import Path
 from secl.errors import ParameterError, StorageError
 from secl.grading.rules import reported_correct
 from secl.records import Record
-from secl.reports.answers import answered, asked, neediest, not_returned, options_of, referenced, remarks
+from secl.reports.answers import answered, asked, neediest, not_returned, options_of, remarks, right_answer
 from secl.reports.figures.drawing import write_picture
 from secl.reports.formatting import html_templates
 from secl.reports.run_report import RunReport
@@ -92,7 +92,7 @@ def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, s
 
     environment = html_templates(TEMPLATES)
     shown = (data_uri, natural_width, listed, asked, answered, not_returned, options_of, reported_correct, remarks)
-    environment.globals |= {function.__name__: function for function in (*shown, referenced)}
+    environment.globals |= {function.__name__: function for function in (*shown, right_answer)}
     # CDATA, so that an XML parser reads the whole script.
     text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")
     script = f"//<![CDATA[\n{text}//]]>"

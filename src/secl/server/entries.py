@@ -15,7 +15,7 @@ from pydantic import AfterValidator
 
 from secl.evaluation.json_values import defined
 from secl.evaluation.symptoms import source_of
-from secl.plan import Plan
+from secl.methods import Plan
 from secl.question import has_half_character
 from secl.records import Record
 

@@ -1,4 +1,4 @@
-"""An agent that asks before it calls: it runs a call that is likely to be correct, and asks a person about any other.
+"""An agent that runs the tool calls that are likely to be correct, and asks a person about all others.
 
 python examples/agent.py Qwen/Qwen3-4B 0.8 "We are five. Get us a room on 3 May 2026 at two in the afternoon."
 """

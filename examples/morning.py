@@ -1,4 +1,4 @@
-"""A morning with a folder of questions: confidences, a few labels, a threshold, and what is left for people.
+"""A morning with a table of questions: confidences, a few labels, a threshold, and the answers left for people.
 
     python examples/morning.py [MODEL [QUESTIONS.csv [FOLDER]]]
 

@@ -1,4 +1,4 @@
-"""The posterior in one flat file: plain transformers, nothing of the library, no training and no labels.
+"""The posterior in one flat file of plain transformers, without the library, training or labels.
 
 The model is asked in several ways. Each way is a view: one number in nats for each candidate answer. A softmax turns
 the weighted sum of the views into probabilities:

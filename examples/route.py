@@ -1,4 +1,4 @@
-"""Ask a small model first, and a larger one where the small one is not sure enough; count what that saves.
+"""Ask a small model first, and a larger model if the small one is not sure enough; count the savings.
 
     secl threshold RUN --risk 0.1                               # which confidence is enough?
     secl serve state --model smollm2 --accept 0.8       # the small model, with that threshold

@@ -1,4 +1,4 @@
-"""SECL in one flat file: plain transformers and PEFT, nothing of the library.
+"""SECL in one flat file of plain transformers and PEFT, without the library.
 
 The method for multiple-choice questions in the order of the paper: answer, stated confidence, entropy, gate, bursts,
 normalised P(True), bin gate, three LoRA steps. Left out are open answers with their distractors, the KL term, and

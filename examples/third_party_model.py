@@ -1,4 +1,4 @@
-"""A model from outside the library: implement `secl.Model`, and it can run, serve and resume.
+"""A model from outside the library: a class that implements `secl.Model` can run, serve and resume.
 
     python examples/third_party_model.py run FOLDER      # 60 questions; kill it and call it again: it goes on
     python examples/third_party_model.py serve FOLDER    # 20 questions through the server's service, with lessons

@@ -27,7 +27,7 @@ INTRODUCTION = """# Python
 
 `import secl`, then `secl.load`: most programs need no more. PyTorch is loaded when a name first needs it. The
 [tutorial](../tutorial.md) begins with an example. [Records](records.md) lists the fields of a record, and
-[settings](settings.md) what `settings=` takes.
+[settings](settings.md) the names that `settings=` takes.
 """
 
 _EXAMPLE = re.compile(r"(?:^>>> .*\n?(?:^(?!\s*$).*\n?)*)", re.MULTILINE)

@@ -124,7 +124,7 @@ def test_the_default_never_changes_a_weight_and_learning_is_asked_for_by_name() 
 def test_a_source_that_is_no_model_and_settings_that_do_not_fit_are_refused_in_a_sentence() -> None:
     refused: tuple[tuple[tuple[Any, ...], dict[str, Any], str], ...] = (
         (("no such model",), {}, "there is no model 'no such model'"),
-        (("smollm2", object()), {}, "a tokenizer comes with a loaded model, and 'smollm2' is a name"),
+        (("smollm2", object()), {}, "a tokenizer belongs to a loaded model, and 'smollm2' is a name"),
         ((object(),), {}, "object is no model; give a name, a folder, a GGUF file, the URL of a server"),
         (("http://127.0.0.1:9/v1",), {}, "127.0.0.1:9"),
         ((secl.ScriptedModel(),), {"settings": {"loop.alhpa": 1}}, "alhpa"),

@@ -341,7 +341,7 @@ def test_a_device_that_fails_is_one_sentence() -> None:
         env={**os.environ, "PYTHONPATH": path},
     )
     assert ended.stdout.splitlines()[-1:], ended.stderr
-    assert ended.stdout.splitlines()[-1].startswith("the device failed while the model was tried")
+    assert ended.stdout.splitlines()[-1].startswith("the device failed in a test of the model")
 
 
 def test_logits_are_computed_in_float32(place: Place, report: Report) -> None:

@@ -37,23 +37,27 @@ class Setup(Settings):
     ('capitals', 'arc')
     """
 
-    model: Annotated[str, OF_MODEL] = Field("smollm2", description="Preset, hub id, folder or GGUF file; smollm2.")
-    dtype: Annotated[Dtype, OF_MODEL] = Field("auto", description="Precision of the body: auto, bf16, fp16, fp32.")
+    model: Annotated[str, OF_MODEL] = Field(
+        "smollm2", description="Preset, hub id, folder or GGUF file; by default smollm2."
+    )
+    dtype: Annotated[Dtype, OF_MODEL] = Field("auto", description="Precision of the weights: auto, bf16, fp16, fp32.")
     device: Annotated[Device, OF_MODEL] = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
-    quantize: Annotated[Quantize | None, OF_MODEL] = Field(None, description="8bit or 4bit layers (bitsandbytes).")
-    benchmarks: Annotated[Names, OF_QUESTIONS] = Field(STREAM, description="In order, for example arc,capitals:50.")
+    quantize: Annotated[Quantize | None, OF_MODEL] = Field(None, description="Quantize layers to 8bit or 4bit.")
+    benchmarks: Annotated[Names, OF_QUESTIONS] = Field(
+        STREAM, description="Names in order, for example arc,capitals:50."
+    )
     per_domain: Annotated[int, OF_QUESTIONS] = Field(
         500, ge=1, description="Questions of each benchmark; 500 by default."
     )
     data: Annotated[str | None, OF_QUESTIONS] = Field(
-        None, description="Folder of benchmarks; SECL_DATA, else the hub."
+        None, description="Folder of benchmarks; by default SECL_DATA, else the hub."
     )
-    gate: Annotated[str, OF_METHOD] = Field(PAPER_GATE, description="Gate of runs that learn; page-hinkley.")
+    gate: Annotated[str, OF_METHOD] = Field(PAPER_GATE, description="Gate of runs that learn; by default page-hinkley.")
     tau: Annotated[float | None, OF_METHOD] = Field(
         None, gt=0, description="Temperature of P(True) Norm; the model's own by default."
     )
     nli: Annotated[str | None, OF_METHOD] = Field(None, description="NLI model of DINCO; the model itself by default.")
-    against: PaperModel | None = Field(None, description="The paper's model to compare with; by name or hub id.")
+    against: PaperModel | None = Field(None, description="The paper's model to compare with, by name or hub id.")
 
     @property
     def model_name(self) -> str:

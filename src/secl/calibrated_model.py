@@ -212,8 +212,8 @@ class CalibratedModel(Shown):
         model = self.calibrator.model
         if not isinstance(model, WritesCalls):
             raise ParameterError(
-                f"call works with local models so far, and {model.name!r} is none; load a model by its hub id, folder "
-                "or GGUF file."
+                f"call works only with local models, and {model.name!r} is not local; load a model by its hub id, "
+                "folder or GGUF file."
             )
         if isinstance(tools, list | tuple) and any(map(isfunction, tools)):
             from secl.backends.local.calls import definition_of  # transformers takes seconds to import

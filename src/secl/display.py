@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 EXCERPT = 200
-"""Most characters of a displayed text."""
+"""Maximum number of characters of a displayed text."""
 
 
 class Shown:

@@ -76,6 +76,6 @@ class Meter:
         tokens, self._tokens = self._tokens, dict.fromkeys(get_args(Purpose), 0.0)
         # Rounded, so that the last digit does not depend on the order in which shares of a pass were added.
         parts = {purpose: round(count, 6) for purpose, count in tokens.items()}
-        if tokens["answering"]:  # what rounding leaves is counted there, so that the parts add up to the total
+        if tokens["answering"]:  # takes the rounding error, so that the parts add up to the total
             parts["answering"] = round(sum(tokens.values()) - sum(parts.values()) + parts["answering"], 6)
         return Ledger(**parts)

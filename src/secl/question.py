@@ -31,7 +31,7 @@ GRADERS: tuple[Grader, ...] = get_args(Grader)
 
 
 Cell = str | int | float | bool | None
-"""A cell of a table; None is an empty one."""
+"""A cell of a table; None is an empty cell."""
 
 
 @dataclass(frozen=True, slots=True)

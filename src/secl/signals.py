@@ -114,7 +114,7 @@ class SelfConsistency:
 
 
 def key_of(question: Question, answer: str | None) -> object:
-    """Return a key that is equal for options with one text, and for texts that count as one answer; None for None."""
+    """Return a key that is equal for equal options, and for texts that count as the same answer; None for None."""
     if answer is None:
         return None
     return question.option(answer) if answer in question.letters else answer_key(answer, question.form)

@@ -117,7 +117,7 @@ def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(
     ended = shell("verify", state, "--last", 3)
     assert (ended.code, ended.err) == (1, "")
     assert "gate of record 30: the gate decides" in ended.out
-    assert "confidence of record 39: asked again, the model states the confidence" in ended.out
+    assert "confidence of record 39: asked again, the model states" in ended.out
     found = json.loads(shell("verify", state, "--last", 3, "--json").out)
     assert (found["agrees"], [each["agrees"] for each in found["rederived"]]) == (False, [False] * 3)
     assert len(found["findings"]) == 4
@@ -205,7 +205,7 @@ def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, tmp_path: 
     found = json.loads(shell("verify", copy, "--last", 0, "--json").out)
     assert (found["agrees"], found["examined"], found["first"]) == (True, 30, 70)
     again = shell("verify", copy, "--last", 0).fine
-    assert "the records before number 70; all this is about those that are kept" in again.out
+    assert "the records before number 70; the checks are about the kept records" in again.out
     assert "was pruned; kept are 70 to 99" in shell("show", copy, "3").err
     assert shell("export", copy, "--out", tmp_path / "x.csv", "--format", "csv").err == (
         f"The records 0 to 69 of {copy} were pruned.\n"

@@ -113,7 +113,7 @@ def test_a_check_that_is_stopped_is_a_run_that_goes_on(
     interrupt_at(31)
     ended = shell("check", "--questions", mine, "--out", out)
     assert (ended.code, ended.out) == (2, "")
-    kept = f"secl: stopped after 30 of 80 questions, all of them recorded; go on with: secl run --resume {out}\n"
+    kept = f"secl: stopped after 30 of 80 questions, all recorded; continue with: secl run --resume {out}\n"
     assert ended.err == kept
     assert shell("run", "--resume", out).code == 0
     with Store(out) as store:
@@ -130,7 +130,7 @@ def test_what_cannot_be_used_is_refused(
     empty = scripted_run(tmp_path / "empty", method="posterior", asked=0)
     bare = scripted_run(tmp_path / "bare", questions=[Question(f"Why {i}?", id=str(i)) for i in range(5)])
     for arguments, *words in (
-        ((), "either a stream"),
+        ((), "either benchmarks or a file"),
         (("--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist"),
         ((*asked, "--out", tmp_path), tmp_path, "not empty"),
         ((tmp_path,), tmp_path, "not a run folder"),
@@ -144,7 +144,7 @@ def test_what_cannot_be_used_is_refused(
         ((*pair, "--estimator", "nope"), "'nope'", "stated, ", "secl"),
         ((*pair, "--estimator", ""), "''"),
         ((*pair, "--estimator", "a:b:c"), "'a:b:c'", "stated:secl"),
-        ((*pair, "--estimator", "secl"), pair[1], "'secl'", "does not give it"),
+        ((*pair, "--estimator", "secl"), pair[1], "'secl'", "does not compute it"),
         ((*pair, "--estimator", "dinco"), learned, "'dinco'"),
         ((learned, learned), learned, "two estimators"),
         ((learned, empty), empty, "no questions answered yet"),
@@ -204,7 +204,7 @@ def test_a_comparison_says_what_sets_the_runs_apart(shell: Shell, pair: tuple[Pa
     other = scripted_run(tmp_path / "other", model="llama-3.2-3b", manifest={"model": "b" * 64})
     found = found_by(shell, "compare", one, other)
     assert found["settings"] == ["model.name: smollm2 in A, llama-3.2-3b in B"]
-    assert found["notes"] == ["The models are not the same one: their weights or files differ."]
+    assert found["notes"] == ["The runs have different models: weights or files differ."]
     found = found_by(shell, "compare", pair[0], scripted_run(tmp_path / "later", questions=toy_stream(63)[3:]))
     assert found["shared"] == 57
-    assert found["notes"][0].startswith("A has answered 60 questions and B 60, 57 of them the same")
+    assert found["notes"][0].startswith("A has answered 60 questions, B 60. Only the 57 questions")

@@ -50,9 +50,9 @@ MEASURED = {
     "README.md": (
         "takes at least [{fewest[10]} labels](docs/labels.md#what-20-labels-give), all of right answers; "
         '"at most 5 %" takes {fewest[5]}.',
-        "| stated | 21.6 % | 71 % | .43 | .51 | 1.1 | {seconds[stream_posterior][answered]:.2f} s |",
+        "| stated | 21.6 % | 71 % | .43 | .51 | 1.1 | {seconds[stream_posterior][answered]:.2f} |",
         "| **posterior** of the same answers | 21.6 % | 26 % | .13 | .82 | {fwd_equivalents[posterior]:.1f} | "
-        "{seconds[stream_posterior][posterior]:.2f} s |",
+        "{seconds[stream_posterior][posterior]:.2f} |",
     ),
     "docs/findings.md": (
         "| SECL, always learning | .268 / .547 / .151 | .185 / .513 / .025 | {fwd_equivalents[stream_always]:.1f} |",

@@ -132,8 +132,8 @@ def test_answers_are_no_references_and_a_warning_says_so(shell: Shell, tiny_llam
     ended = shell("run", "--out", tmp_path / "out", *options)
     assert ended.code == 0
     near, answers = ended.err.splitlines()
-    assert near.startswith(f"warning: {file}: the column 'refrence' is carried along and not read")
-    assert "no references" in answers
+    assert near.startswith(f"warning: {file}: secl copies the column 'refrence' but does not read it")
+    assert "not references" in answers
     assert "secl score" in answers
     with Store(tmp_path / "out") as store:
         (record,) = store.records()

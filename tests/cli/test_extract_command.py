@@ -255,4 +255,4 @@ def test_a_run_whose_schema_has_changed_is_refused_and_one_without_an_object_has
     assert "the questions have changed since" in shell("extract", *arguments).err
     failing = tmp_path / "failing.txt"
     failing.write_text("fail")
-    assert "no document gave an object" in shell("extract", failing, "--schema", schema).err
+    assert "the model wrote no object for any document" in shell("extract", failing, "--schema", schema).err

@@ -154,18 +154,18 @@ def test_labels_give_a_promise_and_confidences_alone_an_estimate(shell: Shell, t
 
 
 SURE = [0.9 - 0.01 * k for k in range(28)]
-ROW = "at least 22 right answers in a row, from the surest on"
+ROW = "at least 22 right answers in a row, from the most confident on"
 NONE: tuple[tuple[list[float], list[bool | None], dict[str, str], str], ...] = (
     (
         SURE,
         [False, *[True, False] * 13, False],
-        {"wrong": "15 of 28 graded answers, the surest included", "for a guarantee": ROW},
+        {"wrong": "15 of 28 graded answers, the most confident included", "for a guarantee": ROW},
         "look at every answer, or try another confidence: secl check --questions FILE",
     ),
     (
         [*SURE[:5], 0.1],
         [True, False, False, False, False, None],
-        {"wrong": "4 of 5 graded answers, some of the surest included", "for a guarantee": ROW},
+        {"wrong": "4 of 5 graded answers, some of the most confident included", "for a guarantee": ROW},
         "label the other one and ask 16 more questions",
     ),
     (

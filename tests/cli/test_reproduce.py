@@ -54,7 +54,7 @@ def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp
     lines = ended.out.splitlines()
     assert [line.split()[1] for line in lines[2:6]] == ["waiting"] * 4
     assert lines[-2:] == [
-        "4 runs for 2 tables, 0 finished; 24 questions to ask",
+        "4 runs for 2 tables, 0 finished; 24 questions left to ask",
         "beside the paper's Phi 3.5-Mini: the model is this preset",
     ]
     assert not out.exists()
@@ -69,7 +69,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
     stopped = shell(*command)
     assert (stopped.code, stopped.err) == (
         2,
-        f"secl: stopped; what is done is kept in {out}, and the same command goes on from there.\n",
+        f"secl: stopped; finished work is kept in {out}, and the same command continues.\n",
     )
     (folder,) = (out / "runs" / "tiny-llama").iterdir()
     with Store(folder) as store:
@@ -157,7 +157,7 @@ def test_a_number_that_differs_from_the_source_is_named_with_its_place(shell: Sh
 def test_a_source_that_cannot_be_compared_is_refused(refused: Any, made_up: Path, tmp_path: Path) -> None:
     refused(("reproduce", "--check", tmp_path / "no.tex"), "no.tex", "No such file")
     refused(("reproduce", "kl", "--check", made_up), "has no table tab:ablation_kl", "secl.tex of the paper")
-    refused(("reproduce", "gap", "--check", made_up), "no cells with numbers", "name others")
+    refused(("reproduce", "gap", "--check", made_up), "no numbers in these tables", "name other tables")
     (tmp_path / "binary.tex").write_bytes(b"\xff\xfe\x00")
     refused(("reproduce", "--check", tmp_path / "binary.tex"), "binary.tex", "not UTF-8")
 

@@ -84,7 +84,7 @@ def test_bad_flags_recipes_and_folders_are_refused(refused: Any, tmp_path: Path,
 def test_a_wrong_socket_or_package_is_refused(refused: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     serve = ("serve", tmp_path / "s")
     for arguments, count, word in (
-        ((), "2", "something else than one listening TCP socket"),
+        ((), "2", "must pass one listening TCP socket"),
         (("--host", "127.0.0.1"), "1", "systemd passes a socket, which has its address"),
     ):
         monkeypatch.setenv("LISTEN_PID", str(os.getpid()))

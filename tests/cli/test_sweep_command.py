@@ -81,7 +81,7 @@ def test_a_stopped_sweep_goes_on(
     command = ("sweep", recipe, "--out", tmp_path / "out")
     interrupt_at(14)
     ended = shell(*command)
-    assert (ended.code, ended.err) == (2, "secl: stopped with 1 of 4 runs finished; the same command goes on.\n")
+    assert (ended.code, ended.err) == (2, "secl: stopped with 1 of 4 runs finished; the same command continues.\n")
     states = [line.split()[1] for line in shell(*command, "--dry-run").out.splitlines()[2:6]]
     assert states == ["finished", "waiting", "3", "waiting"]  # one seed: the first and the third
 

@@ -50,7 +50,7 @@ def test_a_template_comes_before_a_question_column_and_a_row_that_leaves_it_empt
     assert (file.questions[0].text, file.questions[0].row[0]) == ("What about the sky?", ("question", "Why?"))
     assert not file.notes
     (note,) = read_rows([{"question": "Why?", "label": "bug"}], options=OPTIONS).notes
-    assert note.endswith("if it is the reference, say --columns 'reference=label'.")
+    assert note.endswith("if it is the reference, add --columns 'reference=label'.")
     assert len(read_rows([*TICKETS, {"subject": "", "body": None}], template=TEMPLATE, skip_bad=True).questions) == 3
 
 

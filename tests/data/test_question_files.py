@@ -172,7 +172,7 @@ BAD_FILES: list[tuple[str, str | bytes, str]] = [
     ("f.jsonl", b'{"question": "ok"}\n{"question": "caf\xe9"}', "line 2 is not UTF-8"),
     ("f.jsonl", "[" * 200_000, "line 1 is JSON that Python cannot hold"),
     ("f.jsonl", json.dumps({"question": "a", "options": [str(k) for k in range(27)]}), "line 1 .*has 27 options"),
-    ("f.csv", "text,A,B\na,b,c\n", "line 1 has no 'question'; its names are 'text', 'A', 'B'; say which"),
+    ("f.csv", "text,A,B\na,b,c\n", "line 1 has no 'question'; its names are 'text', 'A', 'B'; name the column"),
     ("f.csv", "question,A,options\na,b,c\n", "line 1 has both 'options' and the column 'A'"),
     ("f.csv", "question,A,C\na,b,c\n", "line 1 has the option columns A, C"),
     ("f.csv", "question,A,B,C\na,x,,z\n", "line 2 leaves the option B empty"),
@@ -301,13 +301,13 @@ def test_columns_are_read_by_the_names_that_people_give_them(tmp_path: Path) -> 
     assert (question.reference, read_questions([choice])[0].reference) == ("A", None)
     file = read_rows([{"question": "a", "refrence": "b", "answers": ["c"], "year": 1}])
     assert [note.split("'")[1] for note in file.notes] == ["refrence", "answers"]
-    assert file.notes[1].endswith("say --columns 'references=answers'.")
+    assert file.notes[1].endswith("add --columns 'references=answers'.")
     for source, wrong, said in (
         (path, {"reference": "Antwort"}, r"no column 'Antwort', which columns gives as the reference"),
         (path, {"title": "Frage"}, r"columns maps 'title', which is none of question, "),
         (path, {"question": "Frage", "id": "Frage"}, r"columns gives two meanings to 'Frage'"),
-        (plain, {"question": "nope"}, r"line 1 has no 'nope'; its names are 'question', 'reference'; say"),
-        ([{"question": "x"}], {"question": "nope"}, r"row 1 has no 'nope'; its names are 'question'; say"),
+        (plain, {"question": "nope"}, r"line 1 has no 'nope'; its names are 'question', 'reference'; name"),
+        ([{"question": "x"}], {"question": "nope"}, r"row 1 has no 'nope'; its names are 'question'; name"),
     ):
         with pytest.raises(SeclError, match=said) as caught:
             read_rows(source, columns=wrong)

@@ -77,7 +77,7 @@ def test_a_model_should_adapt_where_it_is_overconfident_and_its_signal_is_not() 
     assert found.signal == paired_differences(stated, grades, signals, grades)
     found = check(simulated(120, honest, 1))
     assert found.verdict == "do not adapt"
-    assert check_sentences(found)[2].endswith(": it is worse for sure.")
+    assert check_sentences(found)[2].endswith(": it is significantly worse.")
     assert any("may cost ranking" in note for note in check_sentences(found)[3:])
     assert sum(check(simulated(60, even, seed)).verdict == "adapt" for seed in range(8)) <= 1  # without a gap
 
@@ -110,7 +110,7 @@ def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
         return check([replace(plain, evidence=flat) for plain in records])
 
     assert [found(right).verdict for right in (4, 5)] == ["cannot tell", "adapt"]
-    assert "40 graded and rated answers, 4 right; a verdict needs" in check_sentences(found(4))[2]
+    assert "40 graded answers with normalised P(True), 4 right; a verdict needs" in check_sentences(found(4))[2]
     assert any("no better than chance (AUROC 0.5" in note for note in check_sentences(found(5))[3:])
 
 
@@ -184,8 +184,8 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
     assert (found.basis, found.method, found.answer) == ("experience", "posterior", "own")
     use, said, *_ = check_sentences(found)
     assert use == "Use: secl run --method posterior"
-    assert said.startswith("Why: it had a lower Brier score than the stated")
-    assert "a higher one on 32 questions behind a server" in said
+    assert said.startswith("Why: in our measurements its Brier score was lower than that of the stated")
+    assert "higher on 32 questions behind a server" in said
     assert said.endswith("to test it here, label twenty answers.")
 
 

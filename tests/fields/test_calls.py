@@ -177,9 +177,9 @@ def test_tools_that_are_none_are_refused_in_a_sentence(tools: Any, choice: str, 
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        (7, "7 is no request; give a text, or a conversation"),
+        (7, "7 is no request; give a text with or without"),
         ([], r"\[\] is no request"),
-        ([("user", "x"), ("assistant", "y")], "ends with no user's message and no tool's result"),
+        ([("user", "x"), ("assistant", "y")], "must end with a user's message or a tool's result"),
         ([{"role": "assistant", "tool_calls": [{"function": {"name": 3}}]}], "history holds"),
         (" ", "has no text"),
     ],
@@ -190,7 +190,7 @@ def test_requests_that_are_none_are_refused_in_a_sentence(request_: Any, said: s
 
 
 def test_other_models_and_calls_that_are_not_closed_are_refused_in_a_sentence() -> None:
-    with pytest.raises(ParameterError, match="call works with local models so far, and 'scripted' is none"):
+    with pytest.raises(ParameterError, match="call works only with local models, and 'scripted' is not local"):
         secl.load(secl.ScriptedModel()).call("x", TOOLS)
     with pytest.raises(UnfinishedError, match="did not close"):
         called(CallScribe(UnfinishedError("the model did not close its call.")))

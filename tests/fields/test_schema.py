@@ -99,7 +99,7 @@ def test_references_are_followed_into_objects_and_left_in_values() -> None:
         ({"type": "array", "items": {"type": "object"}}, "no object with fields"),
         ({"properties": {"a": 7}}, "the field 'a' of the schema is 7, not a JSON Schema"),
         ({"properties": {"a": {"$ref": "#/$defs/B"}}}, "the field 'a' of the schema refers to '#/\\$defs/B'"),
-        ({"properties": {"a": {"$ref": "b.json"}}}, "refers to 'b.json', which the schema does not hold"),
+        ({"properties": {"a": {"$ref": "b.json"}}}, "refers to 'b.json', which the schema does not have"),
         (Chain, "the field 'following' of the schema is recursive"),
     ],
 )

@@ -142,7 +142,7 @@ def test_normalised_p_true_is_the_softmax_of_scipy(p_true: list[float], tau: flo
         (directional_target, (0.5, 0.5, 0.5, -0.1), "delta must be 0 or more"),
         (fit_platt, ([0.5], [math.nan]), "target of a map must lie between 0 and 1"),
         (fit_temperature, ([[0.5]], [[1]]), "two flat lists"),
-        (cross_validated, ([0.5] * 4, [1, 0, 1, 0], "platt"), "too few for 5 folds, 4"),
+        (cross_validated, ([0.5] * 4, [1, 0, 1, 0], "platt"), "5 folds need 5 graded questions, not 4"),
         (label_free, ([0.5], [7.0], "temperature"), "between 0 and 1"),
     ],
 )

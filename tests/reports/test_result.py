@@ -133,7 +133,7 @@ def rows(record: Record) -> list[tuple[str, ...]]:
 def test_the_returned_answer_stands_first_and_the_models_own_says_what_it_stated() -> None:
     record = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -1.0, -2.0))
     assert rows(record) == [("Nairobi", "76%", "own answer, stated 80%"), ("Lagos", "15%", ""), ("Accra", "9%", "")]
-    assert answer_reasons(record) == ["Shown the options in another order, it picks the same."]
+    assert answer_reasons(record) == ["With its options in another order the model chooses the same."]
     turned = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -2.0, -1.0))
     (reason,) = answer_reasons(turned)
     assert "C. Accra" in reason
@@ -166,12 +166,12 @@ def test_an_unreadable_reply_is_said_and_the_most_probable_candidate_given() -> 
 @pytest.mark.parametrize(
     ("samples", "why"),
     [
-        ((("Shakespeare", 0, False),) * 3, "Asked 3 times more, it says the same every time."),
-        ((("Shakespeare", 0, False), ("Kyd", 2, False)), "Asked 2 times more, it says the same 1 time."),
-        ((("Kyd", 2, False),) * 2, "Asked 2 times more, it never says the same."),
-        ((("7", 0, True),), "A short program that it wrote comes to the same number."),
-        ((("8", 1, True), ("7", 0, False)), "A short program that it wrote comes to another number."),
-        (((None, None, True), ("7", 0, False)), "A short program that it wrote comes to no number."),
+        ((("Shakespeare", 0, False),) * 3, "Asked 3 times more, the model gives the same answer every time."),
+        ((("Shakespeare", 0, False), ("Kyd", 2, False)), "Asked 2 times more, the model gives the same answer 1 time."),
+        ((("Kyd", 2, False),) * 2, "Asked 2 times more, the model never gives the same answer."),
+        ((("7", 0, True),), "A short program that the model wrote comes to the same number."),
+        ((("8", 1, True), ("7", 0, False)), "A short program that the model wrote comes to another number."),
+        (((None, None, True), ("7", 0, False)), "A short program that the model wrote comes to no number."),
     ],
 )
 def test_the_reason_of_an_open_answer_is_told(

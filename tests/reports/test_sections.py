@@ -57,11 +57,11 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> 
         assert (title in [section.title for section in sections_of(make_report(records))]) is there
     notes = posterior_notes([asked(0, questions=0), asked(1, questions=0), *map(asked, range(2, 10))])
     assert notes == [
-        "The letters follow the options, not their places, with a reliability of 0.80 of 1 (seen in 9 "
+        "Reliability of letters, from 0 (they follow the places) to 1 (they follow the options): 0.80 (from 9 "
         "questions). Weights at the end, per nat: option letters, mean over orders 0.50, likelihood of the text, per "
         "token 0.25.",
-        "For 10 questions the most probable candidate is not the model's own answer, which --answer best gives in its "
-        "place.",
+        "For 10 questions the most probable candidate is not the model's own answer, and --answer best returns it "
+        "instead.",
     ]
 
 
@@ -121,10 +121,10 @@ def test_the_table_has_a_threshold_for_each_risk_and_without_labels_only_the_con
         ["10%", "0.7", "50%", "60", "0", "0.7", "50%"],
         ["20%", "0.7", "50%", "60", "0", "0.7", "50%"],
     ]
-    assert "from 120 labels" in labelled.notes[0]
+    assert "rest on 120 labels" in labelled.notes[0]
     cells = [[cell.text for cell in row] for row in free.sections[""]]
     assert cells == [["5%", "none", UNDEFINED], ["10%", "0.7", "50%"], ["20%", "0.7", "50%"]]
-    assert "Estimates by the confidences alone" in free.notes[0]
+    assert "These estimates rest on the confidences alone" in free.notes[0]
 
 
 def test_labels_of_volunteers_in_a_folder_do_not_pass_for_references(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_labels_of_volunteers_in_a_folder_do_not_pass_for_references(tmp_path: P
         current = answers_of(current_records(store), store.label_log())
     assert (current.basis, current.correct[0]) == ("volunteers", 1.0)
     assert (answers.basis, answers.curve.total) == ("volunteers", 60)
-    assert "Estimates by the confidences alone" in risk_table(answers).notes[0]
+    assert "These estimates rest on the confidences alone" in risk_table(answers).notes[0]
 
 
 def test_the_picture_has_the_labels_of_a_curve_and_what_its_confidences_expect(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_the_table_has_a_row_per_confidence_with_the_numbers_of_the_summary() ->
     assert [cell.text for cell in lines["SECL"]] == ["SECL", *numbers, *costs]
     assert [cell.detail for cell in lines["SECL"][1:4]] == [spans[0], f"above {row.ece_floor_95:.3f}", spans[1]]
     records = [make_record(0, outcome="failed"), make_record(1, outcome="trained")]
-    assert caption(summarise(records)).startswith("2 questions: 1 trained, 0 alarms, 1 taken back, with numbers that")
+    assert caption(summarise(records)).startswith("2 questions: 1 trained, 0 alarms, 1 undone because of numbers that")
     assert "taken back" not in caption(summarise(records[1:]))
 
 

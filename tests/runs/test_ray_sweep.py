@@ -188,7 +188,7 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(models: list[Path]
         members = family.children(recursive=True)
         error = without_progress(stopped.communicate(timeout=60)[1])
     assert stopped.returncode == 2, error
-    assert error.startswith("secl: stopped with 0 of 1 runs finished; the same command goes on")
+    assert error.startswith("secl: stopped with 0 of 1 runs finished; the same command continues")
     assert error.count("\n") == 1
     assert psutil.wait_procs(members, timeout=30)[1] == []
     with shell_sweep(path, out) as (resumed, family):

@@ -121,7 +121,7 @@ def test_a_conversation_goes_on_behind_the_results_of_tools(ask: Any) -> None:
     assert answer["choices"][0]["message"]["content"] == "Done."
     assert (answer["secl"]["confidence"], answer["secl"]["reason"]) == (
         None,
-        "a text behind the results of tools is not rated.",
+        "secl does not rate a text that follows results of tools.",
     )
     (request,) = ask.service.model.asked
     assert request.question.text == USER["content"]
@@ -189,7 +189,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a choice without tools": ({"tools": [], "tool_choice": "required"}, "needs tools"),
     "an object and tools": ({"response_format": {"type": "json_object"}}, "send one of the two"),
     "two answers": ({"n": 2}, "n is 2"),
-    "no question": ({"messages": [{"role": "assistant", "content": "Yes?"}]}, "ends with no user"),
+    "no question": ({"messages": [{"role": "assistant", "content": "Yes?"}]}, "must end with a user"),
     "a call of nothing": (
         {"messages": [USER, {"role": "assistant", "tool_calls": [{"id": "a"}]}]},
         "messages.1 has a call",

@@ -93,7 +93,7 @@ def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: M
 def test_an_empty_server_has_pages_that_say_so(make_service: Make) -> None:
     client = client_of(make_service())
     shown = words(client.get("/").text)
-    assert "The first answers will be drawn here." in shown
+    assert "This chart appears after the first answers." in shown
     assert "No answer has a label yet." in shown
     assert "nan" not in shown
     assert "None" not in shown

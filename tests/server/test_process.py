@@ -184,7 +184,7 @@ def test_what_is_no_listening_tcp_socket_is_refused(passed: Patch) -> None:
         passed.setenv("LISTEN_PID", str(os.getpid()))
         passed.setenv("LISTEN_FDS", "1")
         passed.setattr(process, "FIRST_PASSED", os.dup(other.fileno()))
-        with other, pytest.raises(ParameterError, match="something else than one listening TCP socket"):
+        with other, pytest.raises(ParameterError, match="must pass one listening TCP socket"):
             listening(None, None)
 
 

@@ -179,7 +179,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         },
         "recursive",
     ),
-    "a dead reference": ({"response_format": schema({"$ref": "#/$defs/a"})}, "does not hold"),
+    "a dead reference": ({"response_format": schema({"$ref": "#/$defs/a"})}, "does not have"),
     "an array": ({"response_format": schema({"type": "array", "items": {"type": "string"}})}, "the type 'array'"),
     "a type that is none": ({"response_format": schema({"type": "nonsense"})}, "the type 'nonsense'"),
     "no type": ({"response_format": schema({"properties": {"a": 5}})}, "not a JSON Schema"),
@@ -291,7 +291,7 @@ def test_fields_that_cannot_be_stored_say_so(service: Service, monkeypatch: Patc
 def test_the_page_draws_the_confidences_of_fields_which_have_no_stated_one(service: Service) -> None:
     post(service)
     shown = overview(view(service))
-    assert "The first answers will be drawn here." not in shown
+    assert "This chart appears after the first answers." not in shown
     assert 'class="mean"' in shown
     assert "mean of 20" in shown
     assert "stated, mean of 20" not in shown

@@ -157,7 +157,7 @@ class TokenBackend(Protocol[R]):
     """
 
     limit: int
-    """Most tokens of a prompt with its answer."""
+    """Maximum number of tokens of a prompt with its answer."""
 
     @property
     def environment(self) -> dict[str, str | int]:

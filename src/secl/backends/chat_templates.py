@@ -138,7 +138,7 @@ def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
 
 
 def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None = None) -> str:
-    """Return a conversation with the tokens before the model's answer that the model had when it wrote the answer.
+    """Return a conversation in which the same text precedes the model's answer as when the model wrote the answer.
 
     A template that switches thinking off begins a reply with an empty thought, but drops the empty thought from earlier
     turns. `thought` is the text before the answer, up to the end of its thought, if any.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 NOTHING = 1e-6
-"""Least mass of a tail; smaller remainders are rounding errors of float32 log-probabilities."""
+"""Minimum mass of a tail; smaller remainders are rounding errors of float32 log-probabilities."""
 
 
 def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:

@@ -21,7 +21,7 @@ MAX_LIST_TOKENS: dict[Form, int] = {
     "sentence": 140,
     "text": 140,
 }
-"""Most tokens of a list of five answers."""
+"""Maximum number of tokens of a list of five answers."""
 
 CONTEXT = 4
 """Number of prompt tokens that are decoded together with the following tokens."""

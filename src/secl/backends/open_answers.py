@@ -24,16 +24,16 @@ FURTHER = 2
 """Answers in the second round, which follows if one of the first differs from the answer."""
 
 LISTED = 3
-"""Most other answers among the options; the most frequent ones come first."""
+"""Maximum number of other answers among the options; the most frequent ones come first."""
 
 DECIMALS = 6
 """Decimal places of a program's result, not counting the leading zeros of a number below 1."""
 
 PROGRAM_TOKENS = 160
-"""Most tokens of a program."""
+"""Maximum number of tokens of a program."""
 
 FREE_TOKENS = 64
-"""Most tokens of a further answer to a free question; longer texts cannot be compared with a brief answer."""
+"""Token limit of a further answer to a free question; longer texts cannot be compared with a brief answer."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Se
 
 
 SAMPLED_LISTS = 2
-"""Most sampled lists, if the greedy list has too few answers."""
+"""Maximum number of sampled lists, if the greedy list has too few answers."""
 
 
 @dataclass(frozen=True)

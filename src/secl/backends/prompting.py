@@ -34,7 +34,7 @@ from secl.settings.groups import NUCLEUS
 from secl.writing import Writing
 
 BEHIND_A_THOUGHT = 160
-"""Most tokens of an answer after a thought with the question for its confidence."""
+"""Maximum number of tokens of an answer after a thought with the question for its confidence."""
 
 MARGIN = 16
 """Tokens that no estimate of a prompt's length counts: branches, verdicts, line breaks."""
@@ -249,8 +249,8 @@ class Prompting:
         if room - wanted < self.least_thought:
             raise TooLongError(
                 f"the conversation takes {len(draft.prompt)} tokens, its thought {self.least_thought} and its answer "
-                f"{wanted}, more than the {limit} that the model can read with the question for its confidence; "
-                "shorten it, lower prompts.thinking, or ask for fewer tokens."
+                f"{wanted}; with the question for the confidence, this exceeds the {limit} that the model can read; "
+                "shorten the conversation, lower prompts.thinking, or ask for fewer tokens."
             )
         draft.limit = min(thinker.budget, room - wanted)
         return draft, replace(writing, max_tokens=wanted, or_fewer=True)
@@ -268,8 +268,8 @@ class Prompting:
         if room < least:
             prompt, wanted = len(self.answer(question)), f" and {least} for its answer" if least > 1 else ""
             raise TooLongError(
-                f"the conversation takes {prompt} tokens{wanted}, more than the {prompt + max(0, room)} that the model "
-                "can read with the question for its confidence; shorten it, or ask for fewer tokens."
+                f"the conversation takes {prompt} tokens{wanted}, but with the question for the confidence the model "
+                f"can read only {prompt + max(0, room)}; shorten the conversation, or ask for fewer tokens."
             )
         return replace(writing, max_tokens=min(room, writing.max_tokens or room))
 

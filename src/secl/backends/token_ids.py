@@ -148,7 +148,7 @@ class TokenIds:
 
 
 def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[int | None]:
-    """Return the id of each word after `text`; None for words of several tokens, other prefixes and repeated ids."""
+    """Return the id of each word after `text`: None for several tokens, changed tokens of `text`, or a repeated id."""
     encoded = [tokenizer(text + word, add_special_tokens=False)["input_ids"] for word in words]
     prefix = encoded[0][:-1]
     ids = [ids[-1] if ids[:-1] == prefix else None for ids in encoded]

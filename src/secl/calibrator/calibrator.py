@@ -128,7 +128,7 @@ class Calibrator(Shown):
             yield self.ask(questions[index])
 
     def _prefetch(self, begun: StreamState, answered: Sequence[Record], upcoming: Sequence[Question]) -> None:
-        """Compute the expected evidence for the rest of a window ahead; a wrong guess costs only tokens.
+        """Compute the evidence that the rest of a window will probably need; a wrong guess costs only tokens.
 
         After a resume, the pass includes the `answered` questions of the window, so that its shape is as before.
         """
@@ -249,7 +249,7 @@ class Calibrator(Shown):
         reply = record.reply
         wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
-            self._latest = None  # the model's latest answer is this one from here on
+            self._latest = None  # the model's latest answer will be this one
             reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
         evidence = gather(self.model, record, reply, wanted, self.plan.loop.samples)
         signal = self.plan.signal(record.question, reply, evidence)
@@ -266,8 +266,8 @@ class Calibrator(Shown):
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
 
-    # A rated answer takes a position of the stream, and its views teach the posterior, because they describe the
-    # candidates whoever answered. The frozen model rates, whichever version answers meanwhile.
+    # A rated answer takes a position of the stream, and updates the posterior: its views describe the candidates,
+    # whoever answered. The frozen model rates, whatever the version that answers questions.
 
     def rate_stream(self, given: Sequence[GivenAnswer], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Rate answers in windows; `done` are records of the first answers, from a run that is resumed."""

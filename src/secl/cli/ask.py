@@ -80,7 +80,7 @@ def ask(
 
 @app.command
 def models() -> None:
-    """List the models that secl has measured settings for."""
+    """List the models with measured settings."""
     from secl.backends.local.loading.presets import PRESETS
     from secl.reports.table import listing
 
@@ -102,7 +102,7 @@ def methods() -> None:
     from secl.reports.table import listing
 
     rows = [(name, m.gate, m.note) for name, m in METHODS.items()]
-    console().print(listing(("name", "gate", "what"), rows))
+    console().print(listing(("name", "gate", "description"), rows))
 
 
 @app.command
@@ -112,4 +112,4 @@ def benchmarks() -> None:
     from secl.reports.table import listing
 
     rows = [(b.name, b.form, b.split, b.licence, b.description) for b in BENCHMARKS.values()]
-    console().print(listing(("name", "answers", "split", "licence", "what"), rows))
+    console().print(listing(("name", "answers", "split", "licence", "description"), rows))

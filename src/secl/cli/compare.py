@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @app.command
 def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_json: AsJson = False) -> None:
-    """Compare two runs on the questions that both answered, or two confidences of one run: differences with intervals.
+    """Compare two runs on their common questions, or two confidences of one run, and print differences with intervals.
 
     Args:
         run_a: A run folder.
-        run_b: Another, or the same.
-        estimator: Confidence to compare, or one for each run, as in stated:secl; by default that of each run's method.
+        run_b: Another run folder, or the same.
+        estimator: Confidence to compare, or one for each run, as in stated:secl; by default each run's method.
     """
     from secl.evaluation.compare import compare as compare_sides
     from secl.evaluation.json_values import json_value
@@ -49,15 +49,15 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
         a = _side(run_a, of_a, list(current_records(store_a)), names[0])
         b = _side(run_b, of_b, list(current_records(store_b)), names[-1])
     settings = of_a.settings.differences(of_b.settings, ("in A", "in B"))
-    notes = ["The models are not the same one: their weights or files differ."] if of_a.model != of_b.model else []
+    notes = ["The runs have different models: weights or files differ."] if of_a.model != of_b.model else []
     if run_a.resolve() == run_b.resolve() and a.estimator.name == b.estimator.name:
         raise ParameterError(
             f"{run_a} compared with itself needs two estimators; add for example --estimator stated:secl."
         )
     comparison = compare_sides(a, b)
     if {*a.by_question} != {*b.by_question}:
-        answered = f"A has answered {len(a.by_question)} questions and B {len(b.by_question)}"
-        notes.insert(0, f"{answered}, {comparison.shared} of them the same; all this is about these alone.")
+        answered = f"A has answered {len(a.by_question)} questions, B {len(b.by_question)}"
+        notes.insert(0, f"{answered}. Only the {comparison.shared} questions that both have answered are compared.")
     runs = {"a": (run_a, a), "b": (run_b, b)}
     if as_json:
         answer: dict[str, object] = {
@@ -91,7 +91,7 @@ def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | 
     if name not in sides:
         raise ParameterError(f"there is no estimator {name!r}; the estimators are {', '.join(sides)}.")
     if not len(sides[name].series) or (estimators[name].learned and "secl" not in own):
-        raise RunError(f"{run} has no {name!r}: its method {manifest.settings.method!r} does not give it.")
+        raise RunError(f"{run} has no {name!r}: its method {manifest.settings.method!r} does not compute it.")
     return sides[name]
 
 
@@ -116,7 +116,7 @@ def check_command(
     With right answers or labels secl compares the methods; without them it recommends the posterior.
 
     Args:
-        run: Read this run of the method posterior or baselines, finished or not, and ask nothing.
+        run: A run of the method posterior or baselines, finished or not, to read instead of asking questions.
         out: Keep the answers as a run in this folder; by default they are not kept.
     """
     from secl.runs.runner import start_run
@@ -135,7 +135,9 @@ def check_command(
         proceed(lambda place: start_run(new, place), out, finish, quiet=True)
         return
     if settings or out is not None:
-        raise ParameterError(f"{run} is checked as it is; drop --out and every flag that chooses model or questions.")
+        raise ParameterError(
+            f"secl check reads {run} as it is; drop --out and every flag that chooses model or questions."
+        )
     with Store(run) as store:
         name_skipped(_print(store, as_json=as_json))
 
@@ -152,8 +154,8 @@ def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
     report = RunReport.of(store, list(current_records(store)))
     if report.check is None or store.is_server:
         raise RunError(
-            f"{store.folder} has no posterior for every answer of the untouched model; secl check reads runs of the "
-            "methods posterior and baselines."
+            f"{store.folder} lacks posteriors for answers of the untouched model; secl check reads runs of the methods "
+            "posterior and baselines."
         )
     sentences = check_sentences(report.check)
     if as_json:

@@ -42,7 +42,7 @@ def extract(
 ) -> None:
     """Extract fields from documents, each value with the probability that it is correct.
 
-    A column with the name of a field is its reference, which grades the values.
+    Values are graded if the table has a column with the name of their field.
 
     Args:
         documents: A table with a column of texts, a text file, or a folder of text files.
@@ -60,7 +60,7 @@ def extract(
     if out is not None and as_json:
         raise ParameterError("--json prints the objects and --out keeps them for secl export; leave one of them out.")
     if "extract.schema_file" not in given:
-        raise ParameterError("an extraction needs its fields; name a file with --schema.")
+        raise ParameterError("an extraction needs fields; name a file with --schema.")
     given |= {"stream.questions": str(documents), "loop.accept": accept, "stream.skip_bad": skip_bad}
     settings = RunSettings.of(given)
     if settings.model.answered_by == "local" and find_spec("llguidance") is None:  # before a model is loaded
@@ -73,7 +73,7 @@ def extract(
         known = len(run.manifest.skipped)
         name_skipped(Manifest.of(run.store).skipped[known:])
         if not run.records:
-            raise RunError("no document gave an object; see above.")
+            raise RunError("the model wrote no object for any document; see above.")
         report(run)
 
     report = print_result() if out else _print_json if as_json else _print

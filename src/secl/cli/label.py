@@ -34,7 +34,7 @@ def label(
 ) -> None:
     """Label answers, drawn at random, as right or wrong; secl then updates the confidences of all answers.
 
-    Each label is stored at once: Ctrl-C loses nothing, and the next review goes on where this one ended.
+    Each label is stored at once: Ctrl-C loses nothing, and the next review continues.
     """
     from secl.runs.labelling import add_label, current_records, queue
     from secl.runs.store import Store
@@ -51,7 +51,7 @@ def label(
         right = sum(bool(each.correct) for each in labels)
         echo(f"\n{counted(len(labels), 'label')}: {right} right, {len(labels) - right} wrong.")
         if store.is_server:
-            echo("The server's confidences follow them once it is started again.")
+            echo("The server uses these labels from its next start on.")
         elif labels:
             before, after = (fmean(each.confidence for each in current_records(store, by)) for by in (log, None))
             echo(f"Mean confidence {before:.3f} before, {after:.3f} now; see: secl report {run}")

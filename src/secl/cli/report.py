@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None = None, full: Full = False) -> None:
     """Write a page about a run, also about an unfinished one, and print the result.
 
-    A folder of its own (--out) gets all numbers as CSV, and all pictures, too.
+    With --out the folder also gets all numbers as CSV, and all pictures.
 
     Args:
-        grader: Grade open answers anew, in this report alone, by auto, exact, contains, number, regex or overlap.
-        out: Folder of the report; by default the run's own (RUN/graded-GRADER if graded anew).
+        grader: Grade open answers again, for this report only, by auto, exact, contains, number, regex or overlap.
+        out: Folder of the report; by default the run's own (RUN/graded-GRADER with --grader).
     """
     from secl.grading.rules import regrade
     from secl.reports.folder import check_folder
@@ -68,16 +68,18 @@ def export(
 
     Args:
         format: csv, xlsx or parquet for the table; jsonl for complete records; by default the suffix of --out.
-        full: Add every field of a record to the table, as in reply.entropy.
-        review: Begin with the rows that have most expected errors.
-        version: Write this version of the learned weights instead, as a folder for PEFT.
+        full: Add every field of a record to the table, for example reply.entropy.
+        review: Sort the rows by expected errors, most errors first.
+        version: Write this version of the learned weights instead of the table, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
     from secl.runs.export import write, write_version
     from secl.runs.store import Store
 
     if version is not None and format is not None:
-        raise ParameterError("learned weights are written for PEFT alone; leave --format or --version out.")
+        raise ParameterError(
+            "--version writes a folder for PEFT, which has no format; leave --format or --version out."
+        )
     with Store(run) as store:
         path = (
             write_version(store, version, out)

@@ -31,12 +31,12 @@ def reproduce(
     """Repeat the paper's tables: do the missing runs, and print the paper's numbers, ours, and the differences.
 
     Each table is written when its runs are finished. Settings default to the paper's, with 500 questions of each
-    benchmark. Each table has its own values of the settings that it varies.
+    benchmark. A table that varies a setting takes its own values, not the flag.
 
     Args:
         table: Tables by name; all if none is named.
         out: Folder of runs and tables; finished runs are not repeated.
-        on: here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.
+        on: Where to run: here, ray (workers on this machine), or ray://HOST:PORT (a cluster).
         workers: Parallel processes with --on ray; 2 by default.
         dry_run: List the runs without doing them.
         check: Compare the stored numbers of the paper with this LaTeX source and run nothing; exit code 1 if any
@@ -54,7 +54,7 @@ def reproduce(
     try:
         tables = list(reproduction.fill(lambda jobs: perform(jobs, on, workers)))
     except KeyboardInterrupt:
-        fail(f"stopped; what is done is kept in {out}, and the same command goes on from there.")
+        fail(f"stopped; finished work is kept in {out}, and the same command continues.")
     screen = console()
     for each in tables:
         _print(each, screen)
@@ -67,7 +67,7 @@ def _check(source: Path, keys: set[str]) -> int:
 
     total, wrong = disagreements(source, keys)
     if not total:
-        fail("the paper has no cells with numbers of these tables; name others, or none for all.")
+        fail("the paper has no numbers in these tables; name other tables, or no table for all.")
     for line in wrong:
         echo(line)
     echo(f"{total - len(wrong):,} of {total:,} stored numbers of the paper's tables agree with {source}")
@@ -85,7 +85,7 @@ def _show_plan(reproduction: Reproduction) -> None:
     runs, tables = counted(len(reproduction.runs), "run"), counted(len(reproduction.tables), "table")
     questions = counted(sum(question_counts(missing).values()), "question")
     column = "no column of the paper" if compared.name is None else f"the paper's {read_paper().models[compared.name]}"
-    screen.print(f"{runs} for {tables}, {len(reproduction.runs) - len(missing)} finished; {questions} to ask")
+    screen.print(f"{runs} for {tables}, {len(reproduction.runs) - len(missing)} finished; {questions} left to ask")
     screen.print(f"beside {column}: {compared.why}", soft_wrap=True)
 
 

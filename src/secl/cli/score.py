@@ -27,7 +27,7 @@ def score(
     flags: Annotated[AskedSettings | None, FLAT] = None,
     set_: Set = None,
 ) -> None:
-    """Rate the answers in a file, whoever gave them: print the probability that each is correct.
+    """Rate the given answers in a file: print for each the probability that it is correct.
 
     Args:
         file: Questions with a column "answer"; "rivals" and "correct" are optional.

@@ -51,11 +51,11 @@ def serve(
 
     Args:
         recipe: A TOML recipe; flags override its settings.
-        host: Address; 127.0.0.1 by default, others need API keys.
+        host: Address; 127.0.0.1 by default. Other addresses need API keys.
         port: Port; 8080 by default, 0 takes a free one.
         versions: Folder in which vLLM servers look for adapters.
         keep_text: Store the texts of questions and answers: full or none.
-        keep_records: Keep this many latest records (100000), or those of this time (30d); all by default.
+        keep_records: Keep the latest records, by number (100000) or by age (30d); all by default.
         log_level: debug, info (every request), warning or error.
     """
     try:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SHOWN = 20
-"""Most rows of a table, the latest; the JSON output has all."""
+"""Maximum number of rows of a table, the latest; the JSON output has all."""
 
 MAX_FINDINGS = 50
-"""Most findings to print."""
+"""Maximum number of findings to print."""
 
 
 def history_page(past: Values) -> list[RenderableType]:
@@ -57,11 +57,11 @@ def history_page(past: Values) -> list[RenderableType]:
         )
         for event in past["events"]
     ]
-    of_versions = ("version", "first answer", "given", "drift of the weights")
+    of_versions = ("version", "first answer", "at", "drift of the weights")
     return [
         *parts,
-        *_section("Versions (* is where learning stands)", of_versions, versions),
-        *_section("Events", ("time", "what", "after record", "version", ""), events),
+        *_section("Versions (* marks the current one)", of_versions, versions),
+        *_section("Events", ("time", "event", "after record", "version", ""), events),
     ]
 
 
@@ -84,7 +84,7 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
 
     record = served.record
     question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
-    alone = "alone" if served.batch == 1 else f"in a pass of {served.batch}"
+    alone = "alone" if served.batch == 1 else f"in a batch of {served.batch}"
     did = "rated" if record.given else "answered"
     title = (
         f"{served.id} (record {record.position}), {did} {_time(served.time)} {alone} by adapter version {reply.version}"
@@ -129,8 +129,8 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     records = counted(outcome.examined, "record")
     agreeing = {
         "gate": f"replayed over {records}: every decision is as stored",
-        "posterior": "every one is as stored",
-        "labels": "give every confidence as stored",
+        "posterior": "every posterior is as stored",
+        "labels": "every confidence after labels is as stored",
         "integrity": f"{records} examined: all tables agree",
     }
     parts: list[RenderableType] = [
@@ -143,9 +143,9 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     answers = answers if phrases else "no answer computed again"
     parts.append(f"confidence  {answers}{_apart(outcome, 'confidence')}")
     if outcome.first:
-        parts.append(f"pruned      the records before number {outcome.first}; all this is about those that are kept")
+        parts.append(f"pruned      the records before number {outcome.first}; the checks are about the kept records")
     for difference in outcome.environment:
-        parts.append(f"            computed elsewhere, so every answer may differ by rounding: {difference}")
+        parts.append(f"            another environment, so every answer may differ by rounding: {difference}")
     for each in outcome.rederived:
         if each.agrees is None:
             parts.append(f"open record {each.position}: {each.detail}")

@@ -71,7 +71,7 @@ def verify(
     if last is not None and record is not None:
         raise ParameterError("--last and --record are both given; name one of them.")
     count = 20 if last is None else last
-    check_whole("number of answers of --last", count, 0)
+    check_whole("number of answers (--last)", count, 0)
     with ServerStore(state) as store:
         records = recompute.choose(store, count, None if record is None else store.position_of(record))
         model = recompute.load_recorded_model(store) if records and store.keep_text == "full" else None
@@ -99,8 +99,8 @@ def add_key(state: StateFolder, name: str, /, *, role: str = "ask") -> None:
     """Make an API key and print it once; the server keeps only its hash.
 
     Args:
-        name: Name of the person or program that gets it.
-        role: ask; read: also all records; review: also drawn labels; admin: also rollback and pause.
+        name: Name of the person or program that gets the key.
+        role: ask, read (and see all records), review (and give drawn labels) or admin (and roll back, pause).
     """
     from secl.server.http.api_keys import Keys
 

@@ -22,12 +22,12 @@ HERE, RAY = "here", "ray"
 def sweep(
     recipe: Path, /, *, out: Path, on: str = HERE, workers: int | None = None, dry_run: Annotated[bool, Flag] = False
 ) -> None:
-    """Do the unfinished runs of a grid, here or on a Ray cluster, and compare all of them.
+    """Do the unfinished runs of a grid, here or on a Ray cluster, and compare all runs.
 
     Args:
         recipe: A TOML recipe with [grid], [[runs]], or both.
         out: Folder that holds the run folders.
-        on: here; ray: workers on this machine; ray://HOST:PORT: a Ray cluster.
+        on: Where to run: here, ray (workers on this machine), or ray://HOST:PORT (a cluster).
         workers: Parallel processes with --on ray; 2 by default.
         dry_run: List the runs without doing them.
     """
@@ -47,8 +47,8 @@ def sweep(
             perform(unfinished, on, workers)
     except KeyboardInterrupt:
         done = sum(map(is_finished, jobs))
-        afresh = "" if on == HERE else " (workers of Ray begin their unfinished runs anew)"
-        fail(f"stopped with {done} of {len(jobs)} runs finished; the same command goes on{afresh}.")
+        afresh = "" if on == HERE else " (Ray workers restart their unfinished runs)"
+        fail(f"stopped with {done} of {len(jobs)} runs finished; the same command continues{afresh}.")
     print_whole(comparison(jobs), screen)
     screen.print(f"run folders: {out}/", soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""Cells of tables: conversion to JSON values, and texts that a spreadsheet takes for no formula."""
+"""Cells of tables: conversion to JSON values, and texts that a spreadsheet does not take for formulas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from secl.errors import DataError
 T = TypeVar("T")
 
 MOST_BITS = 13_000
-"""Most bits of a whole number; Python writes at most 4300 digits."""
+"""Maximum number of bits of a whole number; Python writes at most 4300 digits."""
 
 _FORMULA = re.compile(r"'*(\s*[=+\-@]|[\t\r])")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*|\.\d+)([eE][+-]?\d+)?%?")
@@ -46,7 +46,7 @@ def joined(texts: Sequence[str]) -> str:
 def as_json(value: object) -> object:
     """Convert a value to JSON's: NaN to None, NumPy's values to Python's, dates and decimals to texts.
 
-    Whole floats become integers, as pandas turns the integers of a column into floats where one is absent.
+    Whole floats become integers, because pandas stores the integers of a column with empty cells as floats.
     """
     if isinstance(value, float):
         if not math.isfinite(value):

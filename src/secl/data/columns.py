@@ -76,8 +76,8 @@ def meanings(
     _check(by_name)
     if question_needed and "question" not in by_name.values():
         raise DataError(
-            f"has no {columns.get('question', 'question')!r}; its names are {', '.join(map(repr, names))}; say which "
-            "one holds the questions with --columns question=NAME, or make them from columns with --template."
+            f"has no {columns.get('question', 'question')!r}; its names are {', '.join(map(repr, names))}; name the "
+            "column of questions with --columns question=NAME, or make questions from columns with --template."
         )
     return by_name
 
@@ -130,8 +130,8 @@ def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False)
 
     `classes`: whether all rows have the same options. `asked`: whether a template makes the questions.
 
-    >>> unread(["refrence", "year"])
-    ["the column 'refrence' is carried along and not read; if it is the reference, say --columns 'reference=refrence'"]
+    >>> unread(["domains", "year"])
+    ["secl copies the column 'domains' but does not read it; if it is the domain, add --columns 'domain=domains'"]
     """
     sentences = []
     for name in dict.fromkeys(extras):
@@ -140,7 +140,8 @@ def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False)
             key = "reference"
         if key is not None and not (asked and key == "question") and name.isprintable():
             sentences.append(
-                f"the column {name!r} is carried along and not read; if it is the {key}, say --columns '{key}={name}'"
+                f"secl copies the column {name!r} but does not read it; if it is the {key}, add "
+                f"--columns '{key}={name}'"
             )
     return sentences
 

@@ -9,7 +9,7 @@
     history          earlier turns: [{"role": "user", "content": "..."}, ...]
     domain, id, form, grader  as in `secl.Question`
     answer, correct  an answer to rate, and whether it is right; `secl score` rates it
-    rivals           other answers to an open question, which it is compared with: a list, or "a | b"
+    rivals           other answers to an open question, to compare with `answer`: a list, or "a | b"
 
 A question keeps its whole row (`Question.row`). An empty cell is an absent value.
 """
@@ -36,7 +36,7 @@ LEAVE_OUT = "To leave such rows out: --skip-bad (in Python: skip_bad=True)."
 """Remedy for a row that cannot be used."""
 
 ANSWERS_ALONE = (
-    "the column of answers holds answers to rate and no references, so it grades nothing; secl score rates these "
+    "the column of answers holds answers to rate, not references, so nothing is graded; secl score rates these "
     "answers, and --columns reference=answer makes them references"
 )
 """Note on a file with answers and no references, if the model is asked: the answers may be meant as references."""

@@ -18,7 +18,7 @@ from secl.metrics.bootstrap import RESAMPLES
 from secl.records import Record
 
 DOMAINS = 40
-"""Most domains with intervals, the largest ones; clients of a server may send a domain for every question."""
+"""Number of the largest domains, which get intervals; clients of a server may send a domain for every question."""
 
 _MAIN = ("stated", "secl", "posterior", "posterior_best")
 """Estimators in the repr of a summary."""

@@ -37,7 +37,7 @@ Code = Literal[
 """Short names of reasons, for programs."""
 
 FEWEST = 20
-"""Fewest questions, or graded answers, for a conclusion."""
+"""Minimum number of questions, or of graded answers, for a conclusion."""
 
 UNLIKELY, RARE = 0.05, 1e-3
 """Significance levels of a doubt (as for the floor of the ECE in tables) and of a stop."""

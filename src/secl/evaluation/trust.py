@@ -30,7 +30,7 @@ GAP = 0.1
 """Mean confidence minus accuracy from which one must not act on confidences; half of this gap is a doubt."""
 
 ENOUGH = 50
-"""Fewest graded answers for the verdict "fine". In simulations 92% of calibrated confidences then get the verdict, and
+"""Graded answers that the verdict "fine" needs. In simulations 92% of calibrated confidences then get the verdict, and
 5% of those that are 0.2 too high (19% of these from 20 answers on)."""
 
 

@@ -233,7 +233,7 @@ class _Walk:
             elif reference is None:
                 return node, within
             elif reference in within:
-                raise ParameterError(f"{name} of the schema is recursive ({reference}); cut it off at some depth.")
+                raise ParameterError(f"{name} of the schema is recursive ({reference}); limit its depth.")
             else:
                 within = (*within, str(reference))
                 node = {**self._target(str(reference), name), **{k: v for k, v in node.items() if k != "$ref"}}
@@ -243,7 +243,7 @@ class _Walk:
         for key in reference.removeprefix("#").split("/")[1:]:
             target = target.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
         if not isinstance(target, Mapping) or not reference.startswith("#"):
-            raise ParameterError(f"{name} of the schema refers to {reference!r}, which the schema does not hold.")
+            raise ParameterError(f"{name} of the schema refers to {reference!r}, which the schema does not have.")
         return target
 
 

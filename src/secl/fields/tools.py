@@ -147,13 +147,13 @@ class CallRequest:
         if not isinstance(request, str):
             if history or not isinstance(request, Sequence) or not request:
                 raise QuestionError(
-                    f"{excerpt(repr(request), 60)} is no request; give a text, or a conversation as a list of turns "
-                    "without any history beside it."
+                    f"{excerpt(repr(request), 60)} is no request; give a text with or without history, or a whole "
+                    "conversation as a list of turns."
                 )
             turns = [*map(Turn.of, request)]
             last = max((n for n, turn in enumerate(turns) if turn.role == "user"), default=-1)
             if last < 0 or turns[-1].role not in ("user", "tool"):
-                raise QuestionError("the conversation ends with no user's message and no tool's result; add one.")
+                raise QuestionError("the conversation must end with a user's message or a tool's result; add one.")
             first = turns[0].role == "system" and not system
             system = turns[0].text if first else system
             history, request, since = turns[first:last], turns[last].text, tuple(turns[last + 1 :])

@@ -11,7 +11,7 @@ from functools import lru_cache
 from secl.question import Form
 
 LONGEST_TEXT = 4000
-"""Most characters of a text that the everyday rule reads."""
+"""Maximum number of characters of a text that the everyday rule reads."""
 
 DASHES = re.compile("[\u2010-\u2015\u2212\ufe63\uff0d]")
 """Characters that stand for a hyphen or a minus."""

@@ -37,7 +37,7 @@ DECAY = 0.999
 """Weight of a label relative to the next one."""
 
 MOST_FITTED = 5000
-"""Most labels in a fit, the latest; older ones would have a weight below 0.01."""
+"""Maximum number of labels in a fit, the latest; older ones would have a weight below 0.01."""
 
 FOLDS = 5
 """Folds of the labels of a run; the map of a fold is fitted to the others."""
@@ -46,7 +46,7 @@ CLIP = 1e-3
 """Distance of confidences from 0 and 1 before the logit, so that one label has a limited effect."""
 
 FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
-"""Fewest labels of a domain with a shift of its own, and the most such domains: those with the most labels.
+"""Minimum number of labels of a domain with a shift of its own; maximum number of such domains, those with most labels.
 
 Shifts help if domains differ by half a logit or more; otherwise they cost less than .001 of Brier score
 (`python -m benchmarks.label_maps`). The time of a fit grows with the cube of the number of domains.

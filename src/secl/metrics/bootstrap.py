@@ -27,16 +27,16 @@ RESAMPLES = 1000
 """Resamples of a bootstrap."""
 
 FEWEST_OF_A_KIND = 5
-"""Fewest right, and fewest wrong, answers for intervals of measures that compare them (`OF_BOTH_KINDS`)."""
+"""Minimum number of right, and of wrong, answers for intervals of measures that compare them (`OF_BOTH_KINDS`)."""
 
 FEWEST_COMPARED = 20
-"""Fewest questions for an interval of a difference."""
+"""Minimum number of questions for an interval of a difference."""
 
 BLOCK_SIZE = 2**17
 """Resamples times answers in a block that fits a processor's cache."""
 
 MOST_DRAWN, FEWEST_RESAMPLES = 2_000_000, 100
-"""Most drawn answers in total, and fewest resamples."""
+"""Maximum number of drawn answers in total, and minimum number of resamples."""
 
 
 @dataclass(frozen=True, slots=True)

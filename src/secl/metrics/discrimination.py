@@ -24,7 +24,8 @@ def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
         return math.nan
     from scipy.stats import rankdata
 
-    won = rankdata(confidences)[grades == 1].sum() - right * (right + 1) / 2  # pairs with a wrong answer below
+    # pairs in which the wrong answer has the lower confidence
+    won = rankdata(confidences)[grades == 1].sum() - right * (right + 1) / 2
     return float(won / (right * (grades.size - right)))
 
 

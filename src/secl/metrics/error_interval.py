@@ -17,10 +17,10 @@ from secl.metrics.graded import Vector, graded
 from secl.metrics.probability import BINS, bin_index
 
 SHRUNK = np.linspace(0.0, 1.0, 21)
-"""True gaps of tried worlds, as fractions of the observed gaps."""
+"""True gaps to try, as fractions of the observed gaps."""
 
 WIDENED = np.linspace(0.15, 3.0, 20)
-"""True gaps of further worlds, as standard errors beyond the observed gaps."""
+"""Larger true gaps to try, in standard errors beyond the observed gaps."""
 
 
 def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: int = 400) -> Interval:

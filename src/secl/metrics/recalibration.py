@@ -128,7 +128,7 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
     """
     confidences, grades = graded(confidence, correct)
     if confidences.size < FOLDS:
-        raise ParameterError(f"The questions are too few for {FOLDS} folds, {confidences.size}; grade more of them.")
+        raise ParameterError(f"{FOLDS} folds need {FOLDS} graded questions, not {confidences.size}; grade more.")
     from sklearn.model_selection import KFold
 
     mapped, fitted = np.empty_like(confidences), []
@@ -139,7 +139,7 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
 
 
 FEWEST_SCORED, MOST_REFITTED = 10, 1000
-"""Fewest scored questions for a map along a stream, and most that each cause a new fit."""
+"""Minimum number of scored questions for a map along a stream; maximum number that each cause a new fit."""
 
 
 def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:

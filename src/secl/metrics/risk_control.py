@@ -25,10 +25,10 @@ COVERAGE_STEP = 0.02
 """Coverage between two tested thresholds."""
 
 FIRST_TEST_PART, MOST_IN_FIRST_TEST = 5, 100
-"""The first test has a 5th of the labels, at most 100, so that one unlucky label cannot end the test sequence."""
+"""The first test has a fifth of the labels, at most 100, so that one unlucky label cannot end the test sequence."""
 
 MOST_NEEDED, MOST_SEARCHED = 10**6, 10**12
-"""Most labels in an advice, and most in the search."""
+"""Maximum number of labels in an advice, and in the search."""
 
 RISK_STEP = 0.01
 """Step of the search for a risk."""

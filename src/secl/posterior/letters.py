@@ -106,7 +106,7 @@ def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRI
             both, own, questions = both + products, own + squares, questions + group.questions
     if own <= 0:
         return before
-    prior = before * weight if weight else 0.0  # `before` may be nan then
+    prior = before * weight if weight else 0.0  # without weight, `before` may be nan
     return (questions * both / own + prior) / (questions + weight)
 
 

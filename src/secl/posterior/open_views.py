@@ -16,13 +16,13 @@ SMOOTHING = 0.5
 """Pseudo-count of every candidate among the samples."""
 
 VOTE = 2.6
-"""Nats that each solution adds to the number that it leads to, before the weight of the view."""
+"""Nats that each solution adds to its number, before the weight of the view."""
 
 DOUBT = 0.2
 """Weight of the uniform distribution that is mixed into letters and into values of fields after thoughts."""
 
 LEAST_REST = 0.05
-"""Least probability of an answer outside the candidates."""
+"""Minimum probability of an answer outside the candidates."""
 
 VALUES = "values"
 """Beginning of `source` for candidates that are values of a field (`secl.fields`)."""
@@ -37,7 +37,7 @@ VALUE_SLOPE = 0.6
 """Ratio of a value's log-odds to those of its text, if the entropy is unknown."""
 
 LEAST_WRONG = 0.01
-"""Least probability that the value of a field is wrong, before the slope."""
+"""Minimum probability that the value of a field is wrong, before the slope."""
 
 
 def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:

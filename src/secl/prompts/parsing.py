@@ -10,16 +10,16 @@ from secl.grading.texts import LONGEST_TEXT, parse_number, write_number
 from secl.question import Form
 
 MAX_WORDS = 12
-"""Most words of an item in a list of short answers; secl ignores longer items."""
+"""Maximum number of words of an item in a list of short answers; secl ignores longer items."""
 
 BRIEF = 200
-"""Most characters of a free answer to compare with others."""
+"""Maximum number of characters of a free answer to compare with others."""
 
 LONGEST_LOOP = 16
-"""Most words of a loop's period."""
+"""Maximum number of words of a loop's period."""
 
 LOOPED_WORDS = 8
-"""Fewest words of a loop: "Tora! Tora! Tora!" is an answer."""
+"""Minimum number of words of a loop: "Tora! Tora! Tora!" is an answer."""
 
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+")
 """A word; in scripts without spaces a character."""

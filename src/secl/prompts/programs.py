@@ -18,13 +18,13 @@ _ESCAPE = re.compile(r"\\[^\r\n]")
 """An escape in a text; Python warns of unknown ones such as "\\$"."""
 
 MOST_CHARACTERS = 2_000
-"""Most characters of a program."""
+"""Maximum number of characters of a program."""
 
 MOST_BITS = 2_000
-"""Most bits of numerator and denominator of a result."""
+"""Maximum number of bits of numerator and denominator of a result."""
 
 MOST_PLACES = 50
-"""Most decimal places of `round`."""
+"""Maximum number of decimal places of `round`."""
 
 _BINARY: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,

@@ -77,7 +77,7 @@ _PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:"}
 """Beginnings of replies. Some models give better short answers without a given beginning (`answer_prompt`)."""
 
 _KINDS: dict[Form, str] = {"number": "a number", "short": "a few words"}
-"""Kind of the answers in a list; in any other form, one short sentence each."""
+"""Form of each answer in a list, by the form of the question; "one short sentence" for all other forms."""
 
 
 @dataclass(frozen=True, slots=True)

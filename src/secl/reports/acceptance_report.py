@@ -20,7 +20,7 @@ ASSUMPTION = (
 """Conditions of every guarantee."""
 
 MOSTLY_WRONG = 0.5
-"""Share of wrong answers from which a guarantee is useless, and left out."""
+"""Share of wrong answers from which a guarantee is useless, so the report leaves it out."""
 
 
 def advice_table(answers: Answers, advice: Advice) -> Table:
@@ -36,7 +36,7 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
         if threshold.labels:
             facts["labelled among these"] = f"{amount(threshold.labels)}, {amount(threshold.wrong)} wrong"
     elif advice.labels:
-        surest = "the surest included" if advice.surest_wrong else "some of the surest included"
+        surest = "the most confident included" if advice.surest_wrong else "some of the most confident included"
         few = advice.needed is not None and advice.needed > advice.labels
         wrong = f"{amount(advice.wrong)} of {counted(advice.labels, 'graded answer')}"
         facts["wrong"] = wrong if few else f"{wrong}, {surest}"
@@ -71,7 +71,7 @@ def _basis(advice: Advice) -> str:
 def _wanted(advice: Advice) -> str:
     """Return the labels that a guarantee needs."""
     if advice.basis == "labels" and (advice.needed is None or advice.needed <= advice.labels):
-        return f"at least {advice.fewest} right answers in a row, from the surest on"
+        return f"at least {advice.fewest} right answers in a row, from the most confident on"
     return f"about {counted(advice.needed or advice.fewest, 'label')} of answers drawn at random"
 
 
@@ -151,11 +151,11 @@ def risk_table(answers: Answers) -> Table:
     if answers.basis != "labels":
         estimates = [(percent(risk), *cells) for risk, cells in by_confidence.items()]
         note = (
-            "Estimates by the confidences alone. A guarantee takes labels of answers drawn at random: secl threshold "
-            "RUN --risk 0.1 tells how many."
+            "These estimates rest on the confidences alone. A guarantee takes labels of answers drawn at random: secl "
+            "threshold RUN --risk 0.1 tells how many."
         )
         return plain_table(("about wrong", "accept from", "answers accepted"), estimates, (note,))
-    headings = ("at most wrong", "promised: accept from", "answers accepted", "labelled above", "wrong of these")
+    headings = ("at most wrong", "guaranteed: accept from", "answers accepted", "labelled above", "wrong of these")
     promised = {risk: guaranteed(curve, risk, CERTAINTY) for risk in RISKS}
     return plain_table(
         (*headings, "by the confidences: accept from", "answers accepted"),
@@ -163,5 +163,5 @@ def risk_table(answers: Answers) -> Table:
             (percent(risk), *_accepted(threshold, counts=True), *by_confidence[risk])
             for risk, threshold in promised.items()
         ],
-        (f"A promise holds with {percent(CERTAINTY)} certainty, from {counted(curve.total, 'label')}. {ASSUMPTION}",),
+        (f"Guarantees have {percent(CERTAINTY)} certainty and rest on {counted(curve.total, 'label')}. {ASSUMPTION}",),
     )

@@ -25,11 +25,11 @@ SIGNS: dict[Sign, str] = {
     "unreadable": "no readable answer",
     "low": "low confidence",
     "another": "own and best answer differ",
-    "digits": "it hardly says a digit for its confidence",
+    "digits": "a digit is improbable as its stated confidence",
 }
 """The signs in words, the gravest first."""
 
-NO_SIGN = "less confidence than in the others"
+NO_SIGN = "lowest confidence"
 """Reason to look at an answer without a sign, if no answer has one."""
 
 
@@ -85,10 +85,10 @@ def neediest(records: Sequence[Record], count: int) -> list[Record]:
 
 
 MOST_WRONG = 10
-"""Most wrong answers in a table."""
+"""Maximum number of wrong answers in a table."""
 
 LONGEST = 160
-"""Most characters of a question or an answer in a table."""
+"""Maximum number of characters of a question or an answer in a table."""
 
 NOTHING = SIGNS["unreadable"]
 

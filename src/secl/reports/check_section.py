@@ -7,8 +7,8 @@ from secl.metrics.bootstrap import FEWEST_COMPARED, FEWEST_OF_A_KIND
 from secl.reports.formatting import counted, number, percent
 
 BY_EXPERIENCE = (
-    "it had a lower Brier score than the stated confidence on every set measured with a model in this process, and a "
-    "higher one on 32 questions behind a server; to test it here, label twenty answers"
+    "in our measurements its Brier score was lower than that of the stated confidence on every set with a local model, "
+    "and higher on 32 questions behind a server; to test it here, label twenty answers"
 )
 
 SMALL_GAIN = 0.05
@@ -35,7 +35,7 @@ def _thinking(result: Check) -> list[str]:
     verdict = "it pays" if accuracy.rises else "cannot tell"
     if accuracy.interval.high < SMALL_GAIN:
         verdict = "it does not pay"
-    shares = f"{percent(accuracy.b)} of the answers behind thoughts are correct, {percent(accuracy.a)} of those at once"
+    shares = f"{percent(accuracy.b)} of the answers after thoughts are correct, {percent(accuracy.a)} of those without"
     ends = f"{percent(accuracy.interval.low)} to {percent(accuracy.interval.high)}"
     return [f"Thinking (--thinking): {verdict}: {shares} (a difference of {ends})."]
 
@@ -66,9 +66,9 @@ def _learning(result: Check) -> str:
         )
     if not result.signal:
         return (
-            f"cannot tell: {counted(result.rated, 'graded and rated answer')}, {result.right} right; a verdict needs "
-            f"{FEWEST_COMPARED}, {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong ones among them, and as a rule "
-            "some hundreds."
+            f"cannot tell: {counted(result.rated, 'graded answer')} with normalised P(True), {result.right} right; a "
+            f"verdict needs {FEWEST_COMPARED}, at least {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong ones, "
+            "and usually some hundreds."
         )
     ece, brier = result.signal["ece"], result.signal["brier"]
     text = (
@@ -79,8 +79,8 @@ def _learning(result: Check) -> str:
     if result.verdict == "adapt":
         return f"{text}, {gain}."
     if result.verdict == "cannot tell":
-        return f"{text}, {gain}, which {result.rated} questions cannot settle; more may."
-    excluded = "it is worse for sure" if brier.rises else f"a gain in ECE of {MIN_GAIN:g} or more is excluded"
+        return f"{text}, {gain}; {result.rated} questions are too few to decide."
+    excluded = "it is significantly worse" if brier.rises else f"a gain in ECE of {MIN_GAIN:g} or more is excluded"
     return f"{text}: {excluded}."
 
 

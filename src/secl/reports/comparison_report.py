@@ -53,7 +53,7 @@ def remarks(comparison: Comparison) -> list[str]:
     """Return notes on a comparison."""
     a, b = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in comparison.floors.values())
     lines = [
-        f"A would have an ECE of {a} by chance alone and B of {b}, were they perfectly calibrated.",
+        f"If both were perfectly calibrated, chance would give A an ECE of {a} and B an ECE of {b}.",
         f"{comparison.answers_differ} of {comparison.shared} answers differ.",
     ]
     if comparison.unfinished:
@@ -63,7 +63,7 @@ def remarks(comparison: Comparison) -> list[str]:
         lines.append(f"{ungraded} of {comparison.shared} questions are not graded on both sides.")
     if math.isnan(comparison.measures["auroc"].difference):
         lines.append(
-            f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong. Confidences after labels "
-            "rank as the label-free ones do."
+            f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong. Labels do not change the "
+            "ranking that it measures."
         )
     return lines

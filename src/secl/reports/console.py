@@ -21,10 +21,10 @@ BAR = 30
 """Width of a full bar in characters."""
 
 LONGEST = 300
-"""Most characters of a candidate in the table of an answer."""
+"""Maximum number of characters of a candidate in the table of an answer."""
 
 MOST = 5
-"""Most candidates in the table of an answer; the model's own answer may follow."""
+"""Maximum number of candidates in the table of an answer; the model's own answer may follow."""
 
 
 def answer_table(record: Record) -> Table:
@@ -77,11 +77,13 @@ def _why(record: Record) -> str:
         same = 1 + chosen.count(posterior.best)
         return f"{same} of {len(chosen) + 1} thoughts lead to this answer."
     if question.options and orders:
-        return f"Shown the options in {'another order' if len(orders) == 1 else 'other orders'}, it picks the same."
+        return (
+            f"With its options in {'another order' if len(orders) == 1 else 'other orders'} the model chooses the same."
+        )
     samples = () if evidence.candidates is None else evidence.candidates.samples
     computed = [each for each in samples if each.program]
     if computed:
-        return f"A short program that it wrote {_compared(computed[0], posterior.best)}."
+        return f"A short program that the model wrote {_compared(computed[0], posterior.best)}."
     return _repeated(samples, posterior.best)
 
 
@@ -93,8 +95,10 @@ def _compared(program: Sample, number: int) -> str:
 
 def _repeated(drawn: Sequence[Sample], number: int) -> str:
     same = sum(each.candidate == number for each in drawn)
-    often = "says the same every time" if same == len(drawn) else f"says the same {counted(same, 'time')}"
-    return f"Asked {counted(len(drawn), 'time')} more, it {often if same else 'never says the same'}."
+    often = (
+        "gives the same answer every time" if same == len(drawn) else f"gives the same answer {counted(same, 'time')}"
+    )
+    return f"Asked {counted(len(drawn), 'time')} more, the model {often if same else 'never gives the same answer'}."
 
 
 def answer_details(record: Record, tau: float) -> list[RichTable]:

@@ -26,7 +26,7 @@ BESIDE_RUN = ("reliability.png", "timeline.png")
 """Pictures in the folder of a run; the page contains all pictures."""
 
 MOST = 2000
-"""Most answers on the page (some megabytes); of more, those that most need a person."""
+"""Maximum number of answers on the page (some megabytes): of a longer run, those that most need a person."""
 
 
 def check_folder(folder: Path) -> None:

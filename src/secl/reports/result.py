@@ -25,7 +25,7 @@ BANDS = 5
 """Bands of confidence in the table of counts."""
 
 LONGEST = 100
-"""Most characters of the question to look at first."""
+"""Maximum number of characters of the question to look at first."""
 
 ANSWERS: dict[Level, str] = {
     "fine": "Yes: tests of the {source} confidence found no error.",
@@ -72,7 +72,7 @@ def _level(run: RunReport, gap: float) -> str:
     if "overconfident" in codes or "underconfident" in codes:
         return f"{'over' if gap > 0 else 'under'}confident by {100 * abs(gap):.0f} points"
     if "miscalibrated" in codes:
-        return "calibrated on the whole, wrong in places"
+        return "calibrated on average, wrong in places"
     return (
         "no calibration error found"
         if run.trust.graded >= ENOUGH
@@ -131,8 +131,8 @@ UNTESTED = "Twenty labels (secl label) usually reveal an error of 30 points; sma
 """Advice on the number of labels; docs/lab/log.md has the power of the tests."""
 
 RANGES = (
-    "Estimated right: the mean confidence, and where the share of right answers lies in 95% of cases if each answer is "
-    "right with its probability. A confidence that is off by 0.1 moves it by as much."
+    "Estimated right: the mean confidence. If the confidences are calibrated, the share of right answers lies in the "
+    "range in 95% of cases. If the confidences are 0.1 too high, so is the estimate."
 )
 """Note on the table of domains."""
 

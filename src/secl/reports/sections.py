@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 COST_NOTE = (
-    "Cost in forward passes per question. Paper: as the paper counts, whatever the length. Ours: tokens that went "
-    "through the network per token of plain answering."
+    "Cost in forward passes per question. Paper: counted as in the paper, whatever the length. Ours: tokens through "
+    "the network, divided by those of plain answers."
 )
 
 DIAGRAMS = (
@@ -114,10 +114,10 @@ def sections_of(run: RunReport) -> Iterator[Section]:
         if len(run.summary.domains) > 1:
             yield Section("By domain", tables=[domain_table(run)])
         wrong = wrong_table(run.records)
-        note = "Worth reading: here the model was surest and wrong. Sometimes it is the reference that is wrong."
+        note = "The model was most confident in these wrong answers. Sometimes the reference is wrong."
         tables = [wrong] if wrong else []
         yield Section("Most confident wrong answers", [note] if wrong else ["No graded answer was wrong."], tables)
-    yield Section("Every question", ["They stand on the page, and in what secl export writes."], answers=run.records)
+    yield Section("Every question", ["See the page, or the table that secl export writes."], answers=run.records)
     yield _timeline(run)
     tables = [provenance_table(run), ledger_table(run.records)]
     yield Section(
@@ -145,9 +145,9 @@ def _acceptance(run: RunReport) -> Section:
         "risk",
         lambda: risk_coverage_figure(run.answers.curve, RISKS),
         "Share of wrong answers among the accepted ones, over the share of accepted answers",
-        "Answers are accepted from the most confident on. Dashed: the share of wrong answers that the confidences "
-        "expect among the accepted ones; solid: the measured share among accepted answers with a label. "
-        "Further left, only more confident answers are accepted.",
+        "Answers are accepted from the most confident on. Dashed: the share of wrong answers among the accepted ones, "
+        "as expected from the confidences. Solid: the measured share among accepted answers with a label. Further "
+        "left, a higher threshold accepts fewer answers.",
     )
     return Section("Which answers may be accepted?", (), [risk_table(run.answers)], [picture])
 
@@ -188,9 +188,9 @@ def _letters_sentence(reliability: float | None, questions: int) -> str:
     """Return a sentence on the reliability of the model's letters; empty without letters."""
     if reliability is None:
         return ""
-    seen = f"seen in {counted(questions, 'question')}" if questions else "as known before the first question"
+    seen = f"from {counted(questions, 'question')}" if questions else "the prior"
     value = number(reliability, 2)
-    return f"The letters follow the options, not their places, with a reliability of {value} of 1 ({seen})."
+    return f"Reliability of letters, from 0 (they follow the places) to 1 (they follow the options): {value} ({seen})."
 
 
 def _changed_by_best(records: Sequence[Record]) -> str:
@@ -200,7 +200,7 @@ def _changed_by_best(records: Sequence[Record]) -> str:
         returned = "given answer" if any(record.given for record in records) else "value in the object"
         return f"For {counted(changed, 'question')} the most probable candidate is not the {returned}."
     asked = any(record.answers_best for record in records)
-    how = "and was given in its place" if asked else "which --answer best gives in its place"
+    how = "and was returned instead" if asked else "and --answer best returns it instead"
     return f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer, {how}."
 
 

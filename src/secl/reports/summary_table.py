@@ -15,11 +15,10 @@ from secl.reports.table import Cell, Column, Row, Table, plain_table, to_csv
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
 """Headings; costs are in forward passes per question, as the paper counts and as measured."""
 
-FOOTNOTE = "* needs right answers: five-fold cross-validation."
+FOOTNOTE = "* fitted to right answers, with five-fold cross-validation."
 
 LABELLED_NOTE = (
-    "+ labels: the confidences that are shown, moved by what people said of answers; of a run by what they said of the "
-    "other answers."
+    "+ labels: the confidences after labels. In a run, a labelled answer's own label does not move its confidence here."
 )
 
 
@@ -87,18 +86,18 @@ def caption(summary: Summary) -> str:
     """Return a note on the table: number of questions, effect of learning, cost, and the bin rule."""
     parts = [f"{amount(summary.trained)} trained", counted(summary.alarms, "alarm")]
     for count, words in (
-        (summary.failed, "taken back, with numbers that are not finite"),
+        (summary.failed, "undone because of numbers that are not finite"),
         (summary.unlabelled, "without a reference"),
         (summary.unparsed, "unparsed"),
-        (summary.low_digit_mass, "with little digit mass"),
+        (summary.low_digit_mass, "with improbable digits"),
     ):
         parts += [f"{amount(count)} {words}"] if count else []
     text = f"{counted(summary.questions, 'question')}: {', '.join(parts)}."
     if not math.isnan(summary.cost_measured):
         text += f" Measured cost of the run: {summary.cost_measured:.2f} forward passes per question."
     text += (
-        " ECE has ten equal-width bins [lo, hi); within or above: whether chance alone gives a perfectly calibrated "
-        "confidence so much in 5% of cases"
+        " ECE has ten equal-width bins [lo, hi). Above: higher than for 95% of perfectly calibrated confidences. "
+        "Within: not higher"
     )
     intervals = any(row.intervals for row in summary.estimators.values())
     return f"{text}; ranges are 95% intervals over questions." if intervals else f"{text}."
@@ -115,9 +114,7 @@ def footnotes(summary: Summary) -> list[str]:
     if any(row.n == 0 for row in rows):
         notes.append(f"Without right answers to compare with (n = 0) no measure is defined ({UNDEFINED}).")
     if any(row.n and math.isnan(row.auroc) and row.ranks for row in rows):
-        notes.append(
-            f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong: nothing to tell apart."
-        )
+        notes.append(f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong.")
     return notes
 
 

@@ -34,7 +34,7 @@ class Cell:
 
 
 MOST_PADDED = 7
-"""Most columns with a blank after each in a terminal; more would not fit into 80 characters."""
+"""Maximum number of columns with a blank after each in a terminal; more would not fit into 80 characters."""
 
 Row = Sequence[Cell]
 

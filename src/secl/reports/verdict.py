@@ -18,7 +18,7 @@ def trust_line(verdict: Verdict) -> str:
 
 
 def gravest(verdict: Verdict) -> list[str]:
-    """Return the sentences of the most severe reasons; of notes the first alone."""
+    """Return the sentences of the most severe reasons; of notes, only the first."""
     worst = [reason for reason in verdict.reasons if reason.severity == verdict.reasons[0].severity]
     return [sentence_of(reason) for reason in (worst[:1] if worst[0].severity == "note" else worst)]
 
@@ -33,11 +33,11 @@ def sentence_of(reason: Reason) -> str:
             return f"The model answers {reason.answer} to {shown}, whatever the options{_instead(reason)}."
         case "digit_mass":
             which = f"median probability of all ten over {counted(reason.count, 'reply')}" if reason.total else ""
-            text = f"Asked for its confidence, the model hardly says a digit ({which or 'probability of all ten'}: "
+            text = f"Asked for its confidence, the model rarely says a digit ({which or 'probability of all ten'}: "
             text += f"{reason.value:.2g}), so the stated confidence is unreliable"
             return f"{text}; --method posterior does not need it." if reason.total else f"{text}."
         case "letter_mass":
-            text = f"The model hardly says a letter (probability of all {reason.count}: {reason.value:.2g})"
+            text = f"The model rarely says an option letter (probability of all {reason.count}: {reason.value:.2g})"
             return f"{text}; secl takes the most probable letter as the answer."
         case "unreadable":
             return f"{shown} hold no readable answer, so their confidences mean nothing."
@@ -85,8 +85,8 @@ def _graded(reason: Reason) -> str:
                 f"Tested {on}: accuracy and mean confidence agree, and the confidences rank answers ({_area(reason)})."
             )
         case "miscalibrated":
-            text = f"Calibrated on the whole, but wrong in places: ECE {number(reason.value, 3)} {on}"
-            return f"{text}; 95% of calibrated confidences have {number(reason.beside, 3)} at most."
+            text = f"Calibrated on average, but wrong in places: ECE {number(reason.value, 3)} {on}"
+            return f"{text}; 95% of calibrated confidences have an ECE of at most {number(reason.beside, 3)}."
         case "inverted":
             return f"The confidences are higher for wrong answers than for right ones ({_area(reason)})."
         case "weak":

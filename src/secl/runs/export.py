@@ -38,7 +38,7 @@ PROBABILITIES = ("confidence", "low", "high")
 """Columns that a workbook shows with three decimals; the cells hold all digits."""
 
 LONGEST_CELL = 32_767
-"""Most characters in a cell of a workbook."""
+"""Maximum number of characters in a cell of a workbook."""
 
 _ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Characters that a workbook cannot hold."""
@@ -72,7 +72,7 @@ def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str],
     """
     records = _ordered(store, review and full)
     columns = dict.fromkeys(record.question.domain for record in records)
-    rows: list[tuple[str, Any, dict[str, object]]]  # of each its document, the document's own cells, and results
+    rows: list[tuple[str, Any, dict[str, object]]]  # for each: its document, the document's own cells, and results
     if full:
         of_field = ((record, {"field": record.question.domain}) for record in records)
         rows = [(document_of(each.question), each.question.row, name | _results(each, full)) for each, name in of_field]

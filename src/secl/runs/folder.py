@@ -39,7 +39,7 @@ def check_outside(path: Path, own: Path) -> None:
     inside_own = path.parent.resolve() == own.resolve()
     other = next((folder for folder in (path, path.parent) if (folder / FILE).exists()), None)
     if (inside_own and is_own_file) or (other is not None and not inside_own):
-        raise RunError(f"{path} belongs to a run, which an export would spoil; name another place with --out.")
+        raise RunError(f"{path} belongs to a run, and an export would damage it; name another place with --out.")
 
 
 def lock_folder(folder: Path) -> IO[str]:

@@ -195,7 +195,7 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
     if differences:
         different = "; ".join(differences)
         raise RunError(
-            f"the confidences of {folder} are of another kind ({different}); name a run that was made alike."
+            f"the confidences of {folder} are of another kind ({different}); name a run with the same settings."
         )
     if not labels:
         raise RunError(f"{folder} has no labels, so there is nothing to calibrate with; see secl label {folder}")

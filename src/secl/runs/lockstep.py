@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from secl.backends.local.asking.answers import SharedAnswers
 
 TOGETHER = 16
-"""Most runs in lockstep; each has an adapter and a database."""
+"""Maximum number of runs in lockstep; each has an adapter and a database."""
 
 
 def run_here(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None:

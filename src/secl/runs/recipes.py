@@ -84,7 +84,7 @@ def used_by_score(name: str) -> bool:
 def check_scored(settings: RunSettings) -> None:
     """Raise a ParameterError for a method, setting or kind of evidence without effect on ratings of given answers."""
     if settings.method != "posterior":
-        raise ParameterError(f"secl score takes the method posterior; leave the method {settings.method!r} out.")
+        raise ParameterError(f"secl score uses the method posterior; leave the method {settings.method!r} out.")
     for name in settings.changed():
         if not used_by_score(name):
             raise ParameterError(

@@ -115,7 +115,7 @@ class Recipe(RecipeTables):
             if name.startswith("adapter.") or (name, self.model.answer_weights) == ("model.answer_weights", "adapted"):
                 raise ParameterError(f"--engine openai cannot train, so nothing is adapted; leave {name} out.")
             if name in ("model.dtype", "model.device", "model.device_map", "model.quantize"):
-                raise ParameterError(f"a server computes as it was started; leave {name} out with --engine openai.")
+                raise ParameterError(f"--engine openai cannot set {name} of its server; leave {name} out.")
         if self.paper:
             raise ParameterError("--engine openai cannot prefill a reply, as the paper does; leave paper out.")
         if "dinco" in self.plan().kinds:
@@ -218,7 +218,7 @@ class RunSettings(Recipe, RunTables):
     def check(self) -> None:
         """Check that the settings name one stream of questions and fit together."""
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
-            raise ParameterError("a run needs either a stream of benchmarks or a file of questions, not both or none.")
+            raise ParameterError("a run needs either benchmarks or a file of questions, and not both.")
         for key in ("columns", "options", "template"):
             if getattr(self.stream, key) and not self.stream.questions:
                 raise ParameterError(f"stream.{key} belongs to a file of questions; name one with stream.questions.")
@@ -238,7 +238,7 @@ class RunSettings(Recipe, RunTables):
             raise ParameterError("fields are extracted from documents; name them with stream.questions.")
         for key in ("columns", "options", "template", "grader"):
             if getattr(self.stream, key) != getattr(StreamSettings(), key):
-                raise ParameterError(f"the schema says which fields are asked for, and how; leave stream.{key} out.")
+                raise ParameterError(f"the schema determines the questions; leave stream.{key} out.")
 
     @property
     def answer_weights(self) -> AnswerWeights:

@@ -125,11 +125,11 @@ def remark_on(record: Record, plan: Plan) -> str | None:
     if source_of(record) == "posterior" or not expected:
         return None
     if record.reply.answer is None:
-        return "the answer could not be read, so it cannot be compared; the confidence is as stated."
+        return "the answer could not be read, so the confidence is the stated one."
     if record.posterior is not None:
-        return "the model's own answer is none of the candidates; the confidence is as stated."
+        return "the model's own answer is none of the candidates, so the confidence is the stated one."
     missing = "there are no two different candidates to compare, or more than the model has letters for"
-    return f"{missing}; the confidence is as stated."
+    return f"{missing}, so the confidence is the stated one."
 
 
 def new_record_id() -> str:

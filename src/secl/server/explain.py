@@ -57,7 +57,7 @@ def explain(state: ServerStore, served: Served) -> Explained:
     settings, prefilled = manifest.settings, manifest.environment.get("short_replies") == "prefilled"
     alongside = settings.paper
     number = _number(record, remark_on(record, settings.plan()))
-    known = settings.gate_name in GATES  # the file of a gate of one's own may be elsewhere by now
+    known = settings.gate_name in GATES  # the file of a user's own gate may have moved
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
     learning: list[str] = []
     prompt: list[Said] | None = None
@@ -135,12 +135,11 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
         "given": "the answer came from elsewhere, and secl learns nothing from such answers",
         "field": "it is a field of an object, and secl learns nothing from fields",
         "idle": "it lies outside the bursts",
-        "waiting": "its lesson has not been held yet",
+        "waiting": "its lesson has not begun yet",
         "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",
         "failed": "its update failed and was taken back",
         "no_signal": "the evidence gave no signal to learn from",
-        "agreed": "stated confidence and signal were at most "
-        f"{counted(bin_gate or 0, 'bin')} apart when its lesson was held",
+        "agreed": f"stated confidence and signal were at most {counted(bin_gate or 0, 'bin')} apart at its lesson",
         "trained": "its update is not recorded",
     }[record.outcome]
     if record.outcome == "idle" and record.decision.in_burst:
@@ -154,8 +153,8 @@ def weights_in_words(posterior: Posterior) -> str:
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in posterior.weights)
     if posterior.reliability is None:
         return weights
-    seen = f"in {posterior.questions} questions" if posterior.questions else "as known before the first question"
-    return f"{weights}; letters {posterior.reliability:.2f} reliable {seen}"
+    seen = f"from {posterior.questions} questions" if posterior.questions else "by the prior"
+    return f"{weights}; reliability of letters {posterior.reliability:.2f} {seen}"
 
 
 def _number(record: Record, remark: str | None) -> list[str]:
@@ -163,7 +162,7 @@ def _number(record: Record, remark: str | None) -> list[str]:
     mass = record.reply.digit_mass
     little = (
         f"asked for its confidence, the model gave all ten digits together a probability of only {mass:.2f}, so its "
-        "stated confidence means little"
+        "stated confidence is unreliable"
     )
     return [
         _weighed(record, record.posterior)
@@ -198,12 +197,12 @@ def sentence(text: str) -> str:
 def _stated(record: Record) -> str:
     before = f"before all lessons it would have stated {record.frozen.stated:.4f}"
     learned = before if record.reply.version else "it has learned nothing"
-    return f"the model states {record.reply.stated:.4f}, the mean of what its ten digits stand for; {learned}"
+    return f"the model states {record.reply.stated:.4f}, the mean over its ten digits; {learned}"
 
 
 def _weighed(record: Record, posterior: Posterior) -> str:
     count = counted(len(set(posterior.candidates)), "candidate")
-    of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "its answer"
+    of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "the model's answer"
     views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
     stated = f"; the model states {record.reply.stated:.4f}" if record.reply.bins else ""
     number = f"{of} has {record.label_free:.4f}{stated}"
@@ -214,7 +213,7 @@ def _labels(record: Record) -> str:
     labelled = record.labelled
     if labelled is None:
         return ""
-    band = f"with 90 % probability the right confidence lies between {labelled.low:.4f} and {labelled.high:.4f}"
+    band = f"with 90 % probability the calibrated confidence lies between {labelled.low:.4f} and {labelled.high:.4f}"
     if not labelled.labels:
         return f"no answer had a label yet; {band}"
     changed = labelled.confidence - labelled.label_free

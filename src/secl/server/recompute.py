@@ -30,12 +30,12 @@ ROUNDING = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.05}
 """Largest difference of a probability that rounding in a network's body may make, by its precision.
 
 A logit of ten or so goes through dozens of layers, each of which rounds by 2^-24 in float32 (2^-11 in float16, 2^-8 in
-bfloat16); added up that is 10 * 100 * 2^-24 = 6e-5 at worst. In 16 bits the worst would be useless; errors that are
-independent come to 10 * sqrt(100) * 2^-9 = 0.2 of a logit, and a probability moves by at most a quarter of its logit.
+bfloat16). Added up, the error is 10 * 100 * 2^-24 = 6e-5 at worst. In 16 bits this bound would be useless. There,
+independent errors add up to 10 * sqrt(100) * 2^-9 = 0.2 of a logit, and a probability moves by at most a quarter of it.
 """
 
 NATS = 20.0
-"""How much farther logarithms, by token, and entropies may lie apart than probabilities, which saturate."""
+"""Tolerance of entropies and of log-probabilities per token, as a multiple of that of probabilities, which saturate."""
 
 
 def rounding(dtype: str | None) -> float:
@@ -51,7 +51,7 @@ def load_recorded_model(state: ServerStore) -> Model:
     settings = Manifest.of(state).to_load()
     model = loading.load_model(settings)
     if model.fingerprint != state.manifest["model"]:
-        raise RunError(f"the model {settings.model.name!r} has changed since {state.folder} was begun; bring it back.")
+        raise RunError(f"the model {settings.model.name!r} has changed since {state.folder} was begun; restore it.")
     return model
 
 
@@ -60,8 +60,8 @@ def environment_changes(state: ServerStore, model: Model) -> list[str]:
     then, now = state.manifest["environment"], environment(model)
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
-    elsewhere = ["an endpoint answered, which may round otherwise each time"] if now.get("engine") == "openai" else []
-    return [*changes, *([f"it changed {starts} times between starts"] if starts else []), *elsewhere]
+    elsewhere = ["an endpoint answered, and its rounding may vary"] if now.get("engine") == "openai" else []
+    return [*changes, *([f"the environment changed {starts} times between starts"] if starts else []), *elsewhere]
 
 
 def rederive(
@@ -81,7 +81,7 @@ def rederive(
         else:
             model.reset()
         now = computed(state, model, record)
-        # What the untouched weights wrote, any version can rate as it stands.
+        # Every version can rate a text of the untouched weights as stored.
         written = record.question.free or model.answer_weights == "frozen"
         rated_as_stored = written and not record.question.options and not record.given
         if rounds and now.reply.text != record.reply.text and rated_as_stored:
@@ -94,7 +94,7 @@ def rederive(
     if rounds and (reason := rounding_reason(now, record, tolerance)):
         return reply(None, None, reason)
     another = ", with another answer" if now.reply.text != record.reply.text else ""
-    detail = f"asked again, the model states the confidence {now.reply.stated}; the record has {record.reply.stated}"
+    detail = f"asked again, the model states {now.reply.stated}; the record has {record.reply.stated}"
     return reply(False, difference, f"{detail}{another} (largest difference: {difference:.2g})")
 
 
@@ -139,7 +139,7 @@ def choose(state: ServerStore, count: int, position: int | None = None) -> list[
     try:
         return state.latest(count) if position is None else [state.served(position)]
     except RunError:
-        return []  # the examination names what is damaged
+        return []  # the examination reports the damage
 
 
 def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | None = None) -> Verification:

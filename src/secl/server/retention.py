@@ -28,7 +28,7 @@ INTERVAL = 600.0
 """Seconds between two prunings."""
 
 STEP, MERGED = 100, 100
-"""Most records that one step prunes, and pages of the index of words that it rewrites without pruned words."""
+"""Maximum number of records that one step prunes, and of pages of the word index that it frees of pruned words."""
 
 VERSIONS = 50
 """Newest adapter versions to keep for rollbacks, besides those that answered a kept record."""

@@ -12,10 +12,10 @@ from secl.settings.base import Settings
 from secl.settings.names import OF_MODEL
 
 TEXTS = 16
-"""Most texts written at once: further ones would slow down all, and need more memory than one machine has."""
+"""Maximum number of texts written at once: more would slow down all, and need more memory than a machine has."""
 
 BACKLOG = 1000
-"""Most pending lessons; further ones are dropped."""
+"""Maximum number of pending lessons; further ones are dropped."""
 
 MAX_DRIFT = 0.1
 """Largest norm of the learned change, relative to the norm of the weights, before learning pauses."""
@@ -33,13 +33,13 @@ MAX_PASSED_BYTES = 2**24
 """Largest request body in front of another server, which may read images, in bytes (413 beyond)."""
 
 MAX_CHOICES = 16
-"""Most texts that one request may ask for (400 beyond)."""
+"""Maximum number of texts that one request may ask for (400 beyond)."""
 
 MAX_CONCURRENT = 1024
-"""Most requests at the same time (503 beyond): four times the default length of the queue."""
+"""Maximum number of requests at the same time (503 beyond): four times the default length of the queue."""
 
 MAX_SILENT = 512
-"""Most connections without a request; beyond, the server closes the oldest ones."""
+"""Maximum number of connections without a request; beyond, the server closes the oldest ones."""
 
 SILENCE = 10.0
 """Seconds after which the server closes a connection without the whole head of a request."""
@@ -56,15 +56,17 @@ class Limits(Settings):
     """Limits of the server's load and of its requests, and the name of its model."""
 
     batch: Annotated[int, Parameter("--max-batch-size"), OF_MODEL] = Field(
-        16, ge=1, description="Most questions in one pass."
+        16, ge=1, description="Largest number of questions in one pass."
     )
     queue: Annotated[int, Parameter("--max-queue"), OF_MODEL] = Field(
-        256, ge=1, description="Most questions that wait."
+        256, ge=1, description="Largest number of waiting questions."
     )
-    max_tokens: Annotated[int, OF_HTTP] = Field(1024, ge=1, le=2**31, description="Most tokens of a text.")
-    timeout: Annotated[float, OF_HTTP] = Field(300.0, gt=0, description="Seconds until a request is given up.")
+    max_tokens: Annotated[int, OF_HTTP] = Field(1024, ge=1, le=2**31, description="Largest number of tokens of a text.")
+    timeout: Annotated[float, OF_HTTP] = Field(
+        300.0, gt=0, description="Maximum time that a request may wait, in seconds."
+    )
     served_model_name: Annotated[str | None, OF_HTTP] = Field(
-        None, description="Model name in replies; the model's own."
+        None, description="Model name in replies; by default the model's own."
     )
 
 

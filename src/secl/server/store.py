@@ -237,7 +237,7 @@ class ServerStore(Store):
             query = "SELECT id, time, batch, correct FROM answers WHERE position BETWEEN ? AND ? ORDER BY position"
             rows = self.rows(query, first, last)
         if len(rows) != len(records):
-            raise self.damaged(ValueError("records and their circumstances do not fit together"))
+            raise self.damaged(ValueError("the tables records and served do not match"))
         return [
             Served(record, identifier, moment, batch, None if correct is None else bool(correct))
             for record, (identifier, moment, batch, correct) in zip(records, rows, strict=True)

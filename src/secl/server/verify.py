@@ -140,16 +140,16 @@ def _replay(state: ServerStore, found: Verification) -> None:
             found.find("integrity", position, "its signal does not follow from its evidence")
         numbers = state.rows("SELECT reported, frozen, accepted FROM served WHERE position = ?", position)
         if numbers != [reported_numbers(record)]:
-            found.find("integrity", position, "its row of the table served does not follow from it")
+            found.find("integrity", position, "its row of the table served is missing or has other numbers")
         found.examined += 1
 
 
 CONTRADICTIONS = {
     "its row of the table served has no record": """
         SELECT position FROM served WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
-    "its outcome says that it was trained and no update of it is stored, or the other way round": """
+    "its outcome and its stored update contradict each other": """
         SELECT position FROM records WHERE position >= ? AND (outcome = 'trained') != (learned IS NOT NULL)""",
-    "its update made no newer version than the one before": """
+    "its update has no higher version than the update before": """
         SELECT position FROM (
             SELECT position, learned, lag(learned) OVER (ORDER BY position) AS before FROM records
             WHERE learned IS NOT NULL)
@@ -157,7 +157,7 @@ CONTRADICTIONS = {
     "the version that answered is not kept": """
         SELECT position FROM records
         WHERE position >= ? AND version > 0 AND version NOT IN (SELECT version FROM versions)""",
-    "the version that answered was made by no earlier question": """
+    "no earlier question made the version that answered": """
         SELECT position FROM records r WHERE position >= ?1 AND version > 0
         AND NOT EXISTS (SELECT 1 FROM records u WHERE u.learned = r.version AND u.position < r.position)
         AND (?1 = 0 OR version >= (SELECT min(learned) FROM records))""",
@@ -182,7 +182,7 @@ class LabelsAgain:
         confidences = (record.label_free, record.question.domain, record.confidence)
         for label in self._about.get(record.position, ()):
             if (label.confidence, label.domain, label.reported) != confidences:
-                return float("inf"), f"label {label.number} is about another confidence than the record's"
+                return float("inf"), f"label {label.number} and the record have different confidences"
         if (stored := record.labelled) is None:
             return 0.0, ""
         known = []

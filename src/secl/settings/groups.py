@@ -21,7 +21,7 @@ from secl.question import Grader
 from secl.settings.base import OFF, Settings
 
 AnswerWeights = Literal["adapted", "frozen"]
-"""Weights that write the answers. With both, the adapted weights state the confidence."""
+"""Weights that write the answers. In either case, the adapted weights state the confidence."""
 
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 """Precision of the network's body."""
@@ -99,7 +99,7 @@ class ModelSettings(Settings):
     )
     engine: Engine | None = Field(None, description="local, openai (any OpenAI-compatible server), vllm.")
     endpoint: str | None = Field(None, description="Base URL of the server for --engine.")
-    dtype: Dtype = Field("auto", description="Precision of the body: auto, bf16, fp16, fp32.")
+    dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16, fp32.")
     device: Device = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
     device_map: str | None = Field(
         None, description="Spread a large model: auto, or a JSON file of modules and devices."
@@ -141,12 +141,12 @@ class StreamSettings(Settings):
 
     benchmarks: Names = Field((), description="Names in order, for example mmlu,arc or capitals:50.")
     questions: str | None = Field(None, description="Your own file: CSV, JSONL, Parquet, XLSX, ...")
-    columns: Pairs = Field((), description="Columns of your file: question=prompt,reference=gold.")
+    columns: Pairs = Field((), description="Names of columns in your file, for example question=prompt,reference=gold.")
     options: Annotated[Options, Parameter("--option")] = Field(
         (), description="An option of every row of your file; repeat the flag for each."
     )
     template: str | None = Field(
-        None, description="Makes the question from columns of your file: 'Which team? {subject}: {body}'."
+        None, description="Question made from columns of your file: 'Which team? {subject}: {body}'."
     )
     skip_bad: bool = Field(False, description="Skip questions that cannot be used, and list them.")
     per_domain: int | None = Field(None, ge=1, description="At most this many questions per domain; all by default.")
@@ -198,7 +198,9 @@ class GateSettings(Settings):
     ema: Annotated[float | None, UNFLAGGED] = Field(
         None, description="page-hinkley: weight of the newest entropy in the mean."
     )
-    epsilon: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: rise in nats that is ignored.")
+    epsilon: Annotated[float | None, UNFLAGGED] = Field(
+        None, description="page-hinkley: ignored rise of the entropy, in nats."
+    )
 
     def overrides(self) -> dict[str, object]:
         """Return the parameters that were set, by name."""
@@ -218,7 +220,7 @@ class EvidenceSettings(Settings):
         (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
     )
     nli: str | None = Field(None, description="NLI model for dinco; the model itself by default.")
-    show_thought: bool = Field(False, description="Show the thought before the answer where P(True) is asked.")
+    show_thought: bool = Field(False, description="Show the thought in the question for P(True).")
 
 
 ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "thoughts", "p_true")
@@ -252,9 +254,11 @@ class LoopSettings(Settings):
     alpha: Annotated[float, UNFLAGGED] = Field(
         0.5, gt=0, le=1, description="Fraction of the way from stated confidence to signal."
     )
-    delta: Annotated[float, UNFLAGGED] = Field(0.15, gt=0, le=1, description="Largest move per update.")
+    delta: Annotated[float, UNFLAGGED] = Field(
+        0.15, gt=0, le=1, description="Bound of the distance to the signal; a step is at most alpha * delta."
+    )
     bin_gate: Annotated[BinGate, UNFLAGGED] = Field(
-        1, ge=0, le=9, description="No update if the bins differ by at most this; or off."
+        1, ge=0, le=9, description="No update if the bins of confidence and signal differ by at most this; or off."
     )
     loss: Annotated[Loss, UNFLAGGED] = Field(
         "directional", description="directional: towards Eq. target; mse: towards the signal."
@@ -263,7 +267,8 @@ class LoopSettings(Settings):
         "stream", description="Keep updates over the stream, or for one question."
     )
     answer: AnswerName | None = Field(
-        None, description="own, or best (the most probable candidate): the default for your questions with options."
+        None,
+        description="own, or best (the most probable candidate); for your questions with options the default is best.",
     )
     accept: float | None = Field(
         None, ge=0, le=1, description="Lowest confidence of an accepted answer; see secl threshold."
@@ -276,9 +281,7 @@ class AdapterSettings(Settings):
     TABLE = "adapter."
 
     rank: int = Field(8, ge=1, description="LoRA rank.")
-    lora_alpha: int = Field(
-        16, ge=1, description="LoRA alpha; the change counts alpha / rank times, whatever the rank."
-    )
+    lora_alpha: int = Field(16, ge=1, description="LoRA alpha; scales the change of the weights by alpha / rank.")
     layers: str | None = Field(None, description="Adapted layers: last:4, all, 12-15; the preset's by default.")
     modules: Names = Field((), description="Adapted linear modules; the preset's by default.")
     learning_rate: float = Field(5e-5, gt=0, description="AdamW learning rate.")

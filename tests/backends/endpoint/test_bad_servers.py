@@ -17,7 +17,7 @@ CHOICE = Question("Which?", options=("Rome", "Paris", "Lima!", "Bonn"))
 OPEN = Question("Which city?")
 OFF = "broke off in the middle of an answer"
 NO_JSON = r"does not answer in JSON; is http.* the right address"
-OTHERWISE = "answers in another way than OpenAI's API describes"
+OTHERWISE = "reply does not have the form of OpenAI's API"
 
 
 def rated(model: EndpointModel) -> None:

@@ -76,7 +76,7 @@ def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(
     changes, switch = ENGINES[engine]
     server.change({"thought": MUSING, **changes})
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "this endpoint gives 5 log-probabilities")
+        warnings.filterwarnings("ignore", "this endpoint lists only 5 log-probabilities")
         model = connect()
     server.asked.clear()
     assert [*(model.abilities.off or ())] == ([switch] if switch else [])
@@ -103,7 +103,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "gives log-probabilities of something else": (
         {"form": Form(hides=True, mixes="only"), "thought": ("A", " B")},
-        r"gives log-probabilities of other tokens than those of its answer \('<think>A B</think>",
+        r"answers '.*' but gives log-probabilities of the tokens of '<think>A B</think>",
     ),
 }
 
@@ -232,7 +232,7 @@ def test_a_budget_goes_to_servers_that_know_it(connect: Connect, server: FakeSer
 
 
 def test_a_model_that_does_not_think_is_not_let_think(connect: Connect, server: FakeServer) -> None:
-    with pytest.raises(ModelError, match=r"tiny does not think before it answers, also when .* leave thinking out"):
+    with pytest.raises(ModelError, match=r"tiny does not think before it answers, even if .* leave thinking out"):
         connect(thinking="auto")
 
 

@@ -104,7 +104,9 @@ def test_a_number_is_checked_by_a_program_and_reasoned_for_again_where_that_disa
 def test_only_digits_among_the_most_probable_tokens_count_and_their_mass_says_so(server: FakeServer) -> None:
     server.most = 5
     server.rule = lambda body: [{"no": 0.4, "8": 0.1, "6": 0.1, "x": 0.09, "y": 0.08, "9": 0.07}]
-    with pytest.warns(UserWarning, match=r"5 log-probabilities, .* in a sample: 0\.20.*|hardly says a digit"):
+    with pytest.warns(
+        UserWarning, match=r"5 log-probabilities for a token, .* in a sample: 0\.20.*|rarely replies with a digit"
+    ):
         model = EndpointModel(server.url)
     reply = model.answer(OPEN).reply
     assert reply.digit_mass == pytest.approx(0.2)
@@ -143,7 +145,7 @@ def test_nothing_is_learned_and_a_snapshot_is_empty(model: Any) -> None:
         model.learn(CHOICE, reply, 0.5)
     with pytest.raises(ModelError, match="cannot learn"):
         model.restore(b"weights of another engine")
-    with pytest.raises(ModelError, match="DINCO searches for beams"):
+    with pytest.raises(ModelError, match="DINCO needs a beam search"):
         model.dinco(CHOICE, reply, ())
     model.reset()
     model.restore(model.snapshot())
@@ -160,7 +162,7 @@ def test_several_models_want_a_name(server: FakeServer) -> None:
     with pytest.raises(ModelError, match="status 404: The model `three` does not exist"):
         EndpointModel(server.url, "three")
     server.strict = False
-    with pytest.warns(UserWarning, match="does not list a model 'three' but one, two; another one may answer"):
+    with pytest.warns(UserWarning, match="lists one, two, but not 'three'; another model may answer"):
         EndpointModel(server.url, "three").close()
 
 
@@ -168,14 +170,14 @@ def test_several_models_want_a_name(server: FakeServer) -> None:
 def test_as_many_log_probabilities_are_asked_for_as_the_server_gives(server: FakeServer, most: int) -> None:
     server.most = most
     if most < 10:
-        with pytest.warns(UserWarning, match=f"gives {most} log-probabilities"):
+        with pytest.warns(UserWarning, match=f"lists only {most} log-probabilities"):
             model = EndpointModel(server.url)
     else:
         model = EndpointModel(server.url)
     assert model.environment == {"engine": "openai", "log_probabilities": most}
     model.answer(CHOICE)
     assert {body["top_logprobs"] for body in server.asked} == {most}
-    with pytest.raises(QuestionError, match=f"top_logprobs is {most + 1}, but the endpoint gives {most} of them"):
+    with pytest.raises(QuestionError, match=f"top_logprobs is {most + 1}, but the endpoint gives {most} at most"):
         next(model.write(OPEN, Writing(top_logprobs=most + 1)))
     model.close()
 

@@ -141,7 +141,7 @@ def test_a_model_that_writes_no_object_twice_spoils_no_other_document(
     fine, failed, refused = objects_of(model, "fine", "bad", "long " * 2000)
     assert isinstance(fine, Objects)
     assert isinstance(failed, NoObjectError)
-    assert f"the model wrote no object of the schema ({reason}" in str(failed)
+    assert f"the model wrote no object that fits the schema ({reason}" in str(failed)
     assert isinstance(refused, TooLongError)
 
 

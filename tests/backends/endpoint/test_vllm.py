@@ -284,7 +284,7 @@ def test_a_version_that_the_learner_does_not_have_any_more_has_no_name(
     frozen = backend.read([model.prompting.choices(questions[0])])
     (adapted,) = backend.adapt(frozen, 3)
     model.load_version(model.weights(), 4)
-    with pytest.raises(ValueError, match=r"^Version 3 is asked for, and the learner has version 4\.$"):
+    with pytest.raises(ValueError, match=r"^Version 3 was requested, but the learner has version 4\.$"):
         adapted.logits(adapted.bundle.positions[:1], [0])
 
 
@@ -321,12 +321,12 @@ def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_d
     assert str(tmp_path / "versions") in str(refused.value)
     deaf, rule = tiny_server(), right.rule
     deaf.rule = lambda weights, prompt: rule(b"", prompt)
-    with pytest.raises(ModelError, match=r"does not answer with what is learned.*--lora-target-modules"):
+    with pytest.raises(ModelError, match=r"does not use the learned weights.*--lora-target-modules"):
         make_remote(make_learner(), deaf)
     monkeypatch.setattr(
         right, "_inside", lambda _, text, body: [None, *({str(each): {"logprob": 0.0}} for each in text[1:])]
     )
-    with pytest.raises(ModelError, match="reads a text otherwise than the learner"):
+    with pytest.raises(ModelError, match="and the learner read a text differently"):
         make_remote(make_learner(), right)
     with pytest.raises(ParameterError, match="the name 'a b' of published versions"):
         answer_by_vllm(make_learner(), right.url, tmp_path, name="a b")

@@ -44,7 +44,7 @@ def test_a_pass_that_does_not_fit_into_memory_is_halved_until_it_does(
     room = 3
     with (
         pytest.warns(RuntimeWarning, match="last digits may differ"),
-        pytest.raises(ModelError, match="a question alone needs more memory than the device has"),
+        pytest.raises(ModelError, match="a single question needs more memory than the device has"),
     ):
         cramped.prefetch(quiz("science", 2, 3), [()] * 2, weights_fixed=True)
 
@@ -82,7 +82,7 @@ def test_texts_for_which_memory_is_too_small_together_are_written_in_halves(
     room = 0
     with (
         pytest.warns(RuntimeWarning, match="last digits may differ"),
-        pytest.raises(ModelError, match="a question alone needs more memory than the device has"),
+        pytest.raises(ModelError, match="a single question needs more memory than the device has"),
     ):
         cramped.prefetch(quiz("arithmetic", 5, 4), [()] * 5, weights_fixed=True)
 
@@ -101,7 +101,7 @@ def test_a_lack_of_memory_is_recognised_on_every_kind_of_device() -> None:
         tried.append(len(items))
         raise RuntimeError("The size of tensor a (3) must match the size of tensor b (4).")
 
-    with pytest.warns(RuntimeWarning, match="The device has too little memory for what usually goes"):
+    with pytest.warns(RuntimeWarning, match="The device has too little memory for a whole pass"):
         assert in_halves(on_a_processor, [1, 2, 3]) == [1, 2, 3]
     assert tried == [3, 1, 2, 1, 1]
     with pytest.raises(ModelError, match="needs more memory than the device has"):

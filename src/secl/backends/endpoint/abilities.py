@@ -45,16 +45,16 @@ BUDGETS = ("thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_
 ROUTE = "/chat/completions"
 
 WORD_TOKENS = 12
-"""Tokens for a letter, a digit or a verdict, and for words before."""
+"""Token limit of a reply with a letter, a digit or a verdict, with room for words before it."""
 
 MUSING_TOKENS = 400
-"""Tokens for a second trial reply if the first did not end and began with another word than a digit: a model may begin
-its thought without a mark."""
+"""Token limit of a second trial reply. secl requests one if the first did not end and does not begin with a digit,
+because a model may begin its thought without a mark."""
 
 TRIAL = digit_prompt(Prompt(("Question: What is 2 + 2?",)), "4")
 
 ALL_DIGITS = 10
-"""Fewest log-probabilities that show every digit."""
+"""Minimum number of log-probabilities that show every digit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +107,13 @@ class Abilities:
         notes = []
         if self.top < ALL_DIGITS:
             notes.append(
-                f"this endpoint gives {self.top} log-probabilities, so secl reads the confidence from the digits among "
-                f"them (their total probability in a sample: {self.digit_mass:.2f})"
+                f"this endpoint lists only {self.top} log-probabilities for a token, so secl reads the stated "
+                f"confidence from the digits among them (their total probability in a sample: {self.digit_mass:.2f})"
             )
         if self.digit_mass < 0.5:
             notes.append(
-                f"asked for its confidence in a sample, the model hardly says a digit (mass {self.digit_mass:.2f}), so "
-                "its stated confidence means little; the posterior does not use it"
+                "asked for its confidence in a sample, the model rarely replies with a digit (probability "
+                f"{self.digit_mass:.2f}), so its stated confidence is unreliable; the posterior does not use it"
             )
         return notes
 
@@ -126,7 +126,7 @@ def messages_of(prompt: Prompt) -> list[dict[str, str]]:
 
 
 def only_model(endpoint: Endpoint) -> str:
-    """Return the name of a server's only model. Raises ParameterError: several; ModelError: none, no answer."""
+    """Return the name of a server's only model. Raises ParameterError: several; ModelError: no model, no reply."""
     names = [card["id"] for card in endpoint.models()]
     if not names:
         raise ModelError(f"{endpoint.url} has no model.")
@@ -140,7 +140,7 @@ def unlisted(endpoint: Endpoint, model: str) -> list[str]:
     with suppress(ModelError):  # some servers list no models
         names = [card["id"] for card in endpoint.models()]
         if model not in names:
-            return [f"{endpoint.url} does not list a model {model!r} but {_listed(names)}; another one may answer."]
+            return [f"{endpoint.url} lists {_listed(names)}, but not {model!r}; another model may answer."]
     return []
 
 
@@ -175,7 +175,7 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
     if thinking == "off":
         raise ModelError(
             f"{model} thinks before it answers, and {endpoint.url} ignores the request to switch thoughts off "
-            "(chat_template_kwargs, reasoning_effort); switch thoughts off at the server, or let it think with "
+            "(chat_template_kwargs, reasoning_effort); switch thoughts off at the server, or let the model think with "
             "--thinking auto."
         )
     return _let_think(endpoint, replace(accepted, off=None), thinking)
@@ -216,7 +216,7 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
                 unopened = said.thought is None and split_thought(said.text)[0] is None
                 return replace(_checked(endpoint, trial, said), budget=budget, unopened=unopened)
     raise ModelError(
-        f"{abilities.model} does not think before it answers, also when {endpoint.url} is asked to let it "
+        f"{abilities.model} does not think before it answers, even if a request to {endpoint.url} asks for a thought "
         "(chat_template_kwargs, reasoning_effort); leave thinking out."
     )
 
@@ -232,14 +232,14 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
         return abilities  # the thought took all tokens
     if reported < 2:
         raise ModelError(
-            f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which a "
-            "confidence is read off; choose a server or a model that gives them."
+            f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which confidences "
+            "need; choose a server or a model that gives them."
         )
     if alone.text.strip() and not alone.tokens:
         reported_text = "".join(token.text for token in said.tokens)
         raise ModelError(
-            f"{endpoint.url} gives log-probabilities of other tokens than those of its answer ({reported_text!r} for "
-            f"{alone.text!r}), so no confidence can be read off them; choose another server, or another version of it."
+            f"{endpoint.url} answers {alone.text!r} but gives log-probabilities of the tokens of {reported_text!r}, so "
+            "secl cannot read a confidence; choose another server, or another version of this server."
         )
     # A server may report two tokens of the same text as one, so a few missing tokens are no limit.
     most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)

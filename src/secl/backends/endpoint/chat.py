@@ -17,7 +17,7 @@ from secl.question import Question
 from secl.writing import Finish, Piece, Token, Writing, Written
 
 CONCURRENT_CHATS = 16
-"""Most requests, and most questions, at the same time."""
+"""Maximum number of requests, and of questions, at the same time."""
 
 FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
@@ -79,7 +79,7 @@ class Requests:
         """
         if (writing.top_logprobs or 0) > self.abilities.top:
             raise QuestionError(
-                f"top_logprobs is {writing.top_logprobs}, but the endpoint gives {self.abilities.top} of them."
+                f"top_logprobs is {writing.top_logprobs}, but the endpoint gives {self.abilities.top} at most."
             )
         coming = (self._write(question, writing, number) for number in range(writing.n))
         texts = [thoughts_apart(text, unopened=self.abilities.unopened) for text in coming]

@@ -62,7 +62,7 @@ class Endpoint:
             timeout=openai.Timeout(silence, connect=CONNECT_SECONDS),
             http_client=_Connections(),
         )
-        # The SDK would send what the environment says about an account at OpenAI.
+        # By default, the SDK would send the user's organisation and project at OpenAI, from environment variables.
         omitted = ["OpenAI-Organization", "OpenAI-Project", *([] if key else ["Authorization"])]
         self._options: openai.RequestOptions = {"headers": dict.fromkeys(omitted, openai.omit)}
 
@@ -130,7 +130,7 @@ class Endpoint:
                 f"{self.url}{route} does not answer in JSON; is {self.url} the right address?"
             ) from problem
 
-    def broke_off(self, reason: str = "the text has no end") -> UnavailableError:
+    def broke_off(self, reason: str = "the text did not end") -> UnavailableError:
         """Return the error for an answer that is not complete."""
         return UnavailableError(f"{self.url} broke off in the middle of an answer: {reason}.")
 

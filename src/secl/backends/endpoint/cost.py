@@ -27,7 +27,7 @@ FULL = 0.4
 """Length of other replies, as a share of their most tokens."""
 
 COUNTED = 300
-"""Most questions to count; the others are assumed to cost as much on average."""
+"""Maximum number of questions to count; the others are assumed to cost as much on average."""
 
 _TOP = tuple((word, -1.0) for word in ("A", "5", "True"))
 

@@ -236,7 +236,7 @@ class EndpointModel(Shown):
         return tuple(draws.choices([*nucleus], [*nucleus.values()], k=count)) if nucleus else (None,) * count
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> NoReturn:  # noqa: ARG002
-        raise ModelError("DINCO searches for beams, which a server with OpenAI's API does not; take another method.")
+        raise ModelError("DINCO needs a beam search, which OpenAI's API does not offer; take another method.")
 
     def learn(self, question: Question, reply: Reply, target: float) -> NoReturn:  # noqa: ARG002
         self._refuse()

@@ -62,7 +62,7 @@ class ObjectAsker:
             return greedy
         drawn: list[WrittenObject | None] = []
         sampling = 0
-        wanted = 1 if thinks else samples(request, greedy)  # a thought makes up the mind; see `write_reasoned`
+        wanted = 1 if thinks else samples(request, greedy)  # a thought settles the answer; see `write_reasoned`
         while len(drawn) < wanted:
             seed = question_seed(self.seed, request.question, f"object {len(drawn)}") % 2**31
             count = wanted - len(drawn) if self._several else 1
@@ -111,8 +111,8 @@ class ObjectAsker:
         if finish == "length":
             return request.unfinished(request.most_tokens), spent
         problem = NoObjectError(
-            f"the model wrote no object of the schema ({reason}), also when asked again; ask for fewer fields, or take "
-            "a server that constrains its model by response_format."
+            f"the model wrote no object that fits the schema ({reason}), even when asked again; ask for fewer fields, "
+            "or take a server that constrains its model by response_format."
         )
         return problem, spent
 

@@ -19,7 +19,7 @@ DECORATION = "*_`\"'()[]<>.:,;! "
 """Characters that may surround a name."""
 
 WORDS = ("A", "I")
-"""Letters that are words before a word in lower case."""
+"""Letters that are words of a sentence if a word in lower case follows."""
 
 VOCABULARY = 128_000
 """Assumed size of the vocabulary, for the tail of an entropy; a factor of two changes a few hundredths of a nat."""

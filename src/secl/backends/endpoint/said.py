@@ -22,7 +22,7 @@ THOUGHT_FIELDS = ("reasoning_content", "reasoning")
 END = re.compile(r"<[^<>\s]*>$")
 """A token that ends a reply, such as "<|im_end|>" or "</s>"; some servers report this token, but not in the text."""
 
-OTHERWISE = "the endpoint answers in another way than OpenAI's API describes."
+OTHERWISE = "the endpoint's reply does not have the form of OpenAI's API."
 
 HALF = "\ufffd"
 """Reported for the bytes of a character that several tokens share."""
@@ -121,7 +121,7 @@ def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> 
             return 0
         ends = token_ends(parts)
         first = next(number for number, end in enumerate(ends) if end > begin)
-        # The probability of a token across the border is of thought and answer.
+        # A token across the border belongs to thought and answer, so its probability is not the answer's.
         return first if first and not whole[ends[first - 1] : begin].strip() else None
     pattern = ".{1,4}".join(map(re.escape, re.split(f"{HALF}+", whole.strip())))
     return 0 if HALF in whole and re.fullmatch(pattern, wanted, re.DOTALL) else None

@@ -35,7 +35,7 @@ from secl.settings.groups import AdapterSettings
 from secl.writing import Piece, Writing
 
 ROWS = 1024
-"""Most positions whose next-token distributions are computed at once; each takes four bytes per vocabulary token."""
+"""Maximum number of next-token distributions to compute at once; each takes four bytes per vocabulary token."""
 
 UNLIMITED = 1 << 30
 """Limit on the tokens of a question if the configuration names none."""

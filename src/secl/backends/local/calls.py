@@ -27,7 +27,7 @@ from secl.fields.tools import NO_TOOL, CallRequest
 from secl.fields.values import Reading, WrittenObject
 
 CLOSING = 32
-"""Most tokens that end a thought and open a reply."""
+"""Maximum number of tokens that end a thought and open a reply."""
 
 UNDECIDED = 16
 """Tokens after which a sampled reply without a call ends, and counts as no call."""

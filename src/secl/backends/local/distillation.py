@@ -77,7 +77,7 @@ def _finite(tokens: float, **values: Tensor) -> float:
     numbers: list[float] = torch.stack([*values.values()]).tolist()
     for what, number in zip(values, numbers, strict=True):
         if not math.isfinite(number):
-            raise NotFiniteError(f"the {what} of a lesson is {number}; the weights stay what they were.", tokens)
+            raise NotFiniteError(f"the {what} of a lesson is {number}; the weights stay unchanged.", tokens)
     return numbers[0]
 
 

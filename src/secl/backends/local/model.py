@@ -239,9 +239,8 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         needed = writing.n * (len(self.prompting.answer(question)) + thinking + (writing.max_tokens or 0))
         if needed > self.backend.text_tokens:
             raise TooLongError(
-                f"{writing.n} texts of up to {writing.max_tokens} tokens need memory for {needed} tokens with their "
-                f"conversation, more than the {self.backend.text_tokens} that there is room for; ask for fewer texts, "
-                "or for fewer tokens."
+                f"{writing.n} texts of up to {writing.max_tokens} tokens and their conversation need memory for "
+                f"{needed} tokens, but there is room for {self.backend.text_tokens}; ask for fewer texts or tokens."
             )
         return needed / self.backend.text_tokens
 
@@ -273,7 +272,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         """
         case = self._latest_case(question)
         if case is None:
-            raise QuestionError(f"{question.mention} is not the latest one answered; answer it again first.")
+            raise QuestionError(f"{question.mention} is not the latest question; answer it again first.")
         reading = case.answer_of(self.version).reading
         training = self.asker.backend.train(reading, case.digit_position(reading, reply), target)
         self.meter.spend("learning", training.tokens)

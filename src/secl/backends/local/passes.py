@@ -28,7 +28,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 GROUP_TOKENS = 1000
-"""Most distinct tokens in one pass of several bundles: enough for a processor, and for a GPU with a large model.
+"""Maximum number of distinct tokens in one pass of several bundles: enough for a CPU, and for large models on a GPU.
 
 The time of attention grows with the square. The limit is the same on every device, because a pass of another shape
 rounds differently.
@@ -191,7 +191,7 @@ def _grouped(
 
 
 def in_groups(work: Callable[[Sequence[T]], list[R]], items: Sequence[T], sizes: Sequence[int], most: int) -> list[R]:
-    """Process neighbours together whose sizes add up to at most `most`; split groups that are too large for memory."""
+    """Process neighbours in groups whose sizes add up to at most `most`; split groups that are too large for memory."""
     return [done for numbers in groups(sizes, most) for done in in_halves(work, [items[number] for number in numbers])]
 
 

@@ -28,7 +28,7 @@ CGROUP = Path("/sys/fs/cgroup")
 """Folder in which Linux publishes the limits of a container."""
 
 GREEDY = 1e-4
-"""Least temperature of a draw. Lower ones take the most probable token, because divided logits may be infinite."""
+"""Minimum temperature of a draw. Lower ones take the most probable token, because divided logits may be infinite."""
 
 
 def room_for_texts(model: PreTrainedModel) -> int:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FIRST_LOOK = 1024
-"""Most probable tokens that usually contain the nucleus; sorting the whole vocabulary takes longer."""
+"""Number of most probable tokens, which usually contain the nucleus; sorting the whole vocabulary takes longer."""
 
 REMEMBERED = 1024
-"""Most remembered batches. The first ones are kept, because later runs begin with the same questions."""
+"""Maximum number of remembered batches. The first ones are kept, because later runs begin with the same questions."""
 
 
 class Writer:

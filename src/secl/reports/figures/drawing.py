@@ -27,7 +27,7 @@ DOTS = 150
 """Dots per inch of a PNG."""
 
 POINTS = 1000
-"""Most points of a line or a cloud; a page shows no more, and the file stays small."""
+"""Maximum number of points of a line or a cloud; a page shows no more, and the file stays small."""
 
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,

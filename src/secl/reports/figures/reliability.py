@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ACROSS = 4
-"""Most diagrams in a row."""
+"""Maximum number of diagrams in a row."""
 
 ENOUGH = 50
-"""Fewest answers in a bin with an opaque bar; bars of fewer answers are paler."""
+"""Minimum number of answers in a bin with an opaque bar; bars of fewer answers are paler."""
 
 WHISKER: dict[str, Any] = {"color": BLACK, "linewidth": 0.8, "alpha": 0.7}
 DOT: dict[str, Any] = {"color": VERMILLION, "marker": "o", "markersize": 5, "linewidth": 0, "markeredgecolor": WHITE}

@@ -17,7 +17,7 @@ LEVEL = 0.9
 """Certainty of the exact interval at each coverage, two-sided."""
 
 FEWEST = 5
-"""Fewest accepted labels for a share of wrong answers in the picture."""
+"""Minimum number of accepted labels for a share of wrong answers in the picture."""
 
 SHOWN = 0.05
 """Coverage from which the height of the plot is chosen, because shares at low coverage rest on few labels."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_DOMAINS = 12
-"""Most consecutive domains whose borders are drawn; a shuffled stream has more."""
+"""Maximum number of consecutive domains whose borders are drawn; a shuffled stream has more."""
 
 
 @styled
@@ -134,7 +134,7 @@ def _statistic(axes: Axes, records: Sequence[Record]) -> None:
     shown = spread(len(records))
     statistic = np.array([math.nan if r.decision.statistic is None else r.decision.statistic for r in records])
     positions = [records[index].position for index in shown]
-    peaks = np.fmax.reduceat(statistic, shown)  # what makes the gate fire is not thinned away
+    peaks = np.fmax.reduceat(statistic, shown)  # thinning keeps the peaks that fire the gate
     axes.plot(positions, peaks, color=VERMILLION, linewidth=1, label="gate statistic")
     axes.set_ylabel("statistic")
 

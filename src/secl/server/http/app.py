@@ -30,7 +30,7 @@ def create_app(service: Service, keys: Keys | None = None, *, loopback: bool = T
     app = FastAPI(
         title="secl",
         version=version("secl"),
-        summary="Answers with a confidence that means what it says.",
+        summary="Answers, each with the probability that it is correct.",
         docs_url=None,  # these pages would load scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,

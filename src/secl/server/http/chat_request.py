@@ -15,7 +15,7 @@ from secl.server.settings import MAX_CHOICES, Limits
 from secl.writing import MAX_TOP, Writing
 
 MAX_STOPS = 4
-"""Most stop texts."""
+"""Maximum number of stop texts."""
 
 WITHOUT_EFFECT = (
     "user", "safety_identifier", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",

@@ -42,7 +42,7 @@ class ErrorReply(BaseModel):
 ERROR_RESPONSES: dict[int | str, Values] = {
     "4XX": {"model": ErrorReply, "description": "The request cannot be served as it is."},
     500: {"model": ErrorReply, "description": "The model or the server failed on this request."},
-    503: {"model": ErrorReply, "description": "Not now: the server is stopping, or has no time."},
+    503: {"model": ErrorReply, "description": "The server is stopping or busy; try again later."},
 }
 """For the API's description."""
 

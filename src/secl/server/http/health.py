@@ -106,15 +106,19 @@ class Metrics(Collector):
             ("secl_verdict", "0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(level)),
             ("secl_ready", "Whether questions are accepted.", service.ready),
             ("secl_queue", "Questions that wait for their answer.", service.waiting),
-            ("secl_drift", "Norm of the adapter over that of what it changes.", learner.relative_norm),
-            ("secl_learning", "Whether questions of bursts get lessons.", learner.active and learner.alive),
+            ("secl_drift", "Norm of the adapter's change over the norm of the changed weights.", learner.relative_norm),
+            ("secl_learning", "Whether the server learns: 0 while paused or off.", learner.active and learner.alive),
             ("secl_storage_trouble", "Whether writing to disk fails.", service.storage_fails or learner.storage_fails),
         )
         for name, meaning, value in gauges:
             yield GaugeMetricFamily(name, meaning, float(value))
         counters = (
             ("secl_unreadable", "Answers that could not be read.", service.unreadable),
-            ("secl_failed_requests", "Questions that an unexpected exception left without answer.", service.failures),
+            (
+                "secl_failed_requests",
+                "Questions without an answer because of an unexpected exception.",
+                service.failures,
+            ),
             ("secl_failed_lessons", "Lessons that failed.", learner.failures),
         )
         for name, meaning, count in counters:

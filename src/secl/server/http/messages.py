@@ -52,7 +52,7 @@ def _turn(message: Message, field: str) -> Turn:
         raise RequestError(400, sentence, "unsupported_message", f"{field}.role")
     calls = tuple(map(ToolCall.of, message.tool_calls or ()))
     if None in calls:
-        sentence = f"{field} has a call that is not a function's with a JSON object of arguments."
+        sentence = f"{field} has a call that is no function call, or whose arguments are no JSON object."
         raise RequestError(400, sentence, "unsupported_message", f"{field}.tool_calls")
     content = message.content or ""
     parts = [] if isinstance(content, str) else content
@@ -80,7 +80,12 @@ def question_in(messages: Sequence[Message], domain: str = "default", *, tools: 
     *earlier, last = turns
     field = f"messages.{len(earlier)}"
     if not tools and any(turn.calls or turn.role == "tool" for turn in turns):
-        raise RequestError(400, "a message belongs to the use of tools.", "unsupported_message", "messages")
+        raise RequestError(
+            400,
+            "a message calls a tool or has a tool's result, but the request has no tools.",
+            "unsupported_message",
+            "messages",
+        )
     if last.role != "user":
         sentence = f"the last message is the {messages[-1].role}'s; the question must come last, from the user."
         raise RequestError(400, sentence, "no_question", f"{field}.role")

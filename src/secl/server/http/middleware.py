@@ -37,7 +37,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 
 PAGES = ("/", "/records", "/review")
-"""Pages, which ask callers without a key for one; the page of each record does so, too."""
+"""Pages that ask callers without a key for a key; the page of each record does so, too."""
 
 OFTEN = ("/", "/healthz", "/readyz", "/metrics")
 """Paths that probes and open pages request all the time; their successes are logged at the level debug."""
@@ -142,7 +142,7 @@ class Boundary:
         except TimeoutError:
             raise RequestError(408, "the request took too long to arrive.", "timeout") from None
         if length > self.most:
-            message = f"the request has more than {self.most} bytes, which is all that is read."
+            message = f"the request has more than {self.most} bytes, the most that this server reads."
             raise RequestError(413, message, "too_large")
         return b"".join(pieces)
 
@@ -183,7 +183,7 @@ def check_host(headers: Headers) -> None:
     except ValueError:
         name = ""
     if not is_loopback(name):
-        message = "without API keys this server is called by the names of this machine only, such as localhost."
+        message = "without API keys, a request must name this machine as its host, for example localhost."
         raise RequestError(403, message, "host_not_allowed")
 
 
@@ -192,7 +192,7 @@ def check_origin(headers: Headers) -> None:
     origin = headers.get("origin")
     foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
     if foreign or headers.get("sec-fetch-site") == "cross-site":
-        raise RequestError(403, "a page of another origin may not ask here.", "origin_not_allowed")
+        raise RequestError(403, "a page of another origin may not send requests here.", "origin_not_allowed")
 
 
 def replay(body: bytes, receive: Receive) -> Receive:

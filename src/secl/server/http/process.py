@@ -57,7 +57,7 @@ def listening(host: str | None, port: int | None) -> socket.socket:
             refused.pop_all()
             return listener
     unit = "write the socket unit with a single ListenStream=127.0.0.1:8080, and without Accept=yes"
-    raise ParameterError(f"systemd passes something else than one listening TCP socket; {unit}.")
+    raise ParameterError(f"systemd must pass one listening TCP socket; {unit}.")
 
 
 def bind(host: str, port: int) -> socket.socket:

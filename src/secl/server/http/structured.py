@@ -33,8 +33,8 @@ from secl.server.online.service import Service
 
 IN_PARTS = "an answer of several parts has no record of its own; each part has one."
 NOT_STORED = "the server cannot write to its disk, so there are no records."
-WITHOUT_PARTS = "no part of the answer leaves a choice, so there is nothing to rate."
-BEHIND_RESULTS = "a text behind the results of tools is not rated."
+WITHOUT_PARTS = "the request fixed every part of the answer, so there is nothing to rate."
+BEHIND_RESULTS = "secl does not rate a text that follows results of tools."
 DRAWING = ("temperature", "top_p", "seed", "stop", "logprobs", "top_logprobs")
 """Fields of sampling."""
 

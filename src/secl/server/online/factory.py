@@ -29,7 +29,7 @@ def serving_settings(values: Mapping[str, object] | None = None) -> Recipe:
     settings = Recipe.of(with_absolute_paths(values or {}))
     if settings.loop.accumulate != "stream":
         raise ParameterError(
-            f"loop.accumulate is {settings.loop.accumulate!r}, but a server's updates add up over its stream."
+            f"loop.accumulate is {settings.loop.accumulate!r}, but a server keeps its updates; give 'stream'."
         )
     return settings
 

@@ -21,16 +21,16 @@ from secl.errors import NotFiniteError
 from secl.writing import Piece, Token, Writing
 
 STOPS = ("\n", "Confidence:")
-"""An answer ends only after one of these (`secl.prompts.parsing.is_complete`); a request ends at the next one."""
+"""Texts that may end an answer (`secl.prompts.parsing.is_complete`); each request writes up to the next such text."""
 
 TOP = 20
-"""Most probable tokens for the estimate of an entropy: vLLM's default of --max-logprobs."""
+"""Number of most probable tokens for the estimate of an entropy: vLLM's default of --max-logprobs."""
 
 CONCURRENT_REQUESTS = 128
-"""Most requests at the same time."""
+"""Maximum number of requests at the same time."""
 
 SEPARATE_POSITIONS = 8
-"""Most positions of a text that are prompts of their own; for more, the server reads the whole text once."""
+"""Maximum number of positions that are prompts of their own; for more, the server reads the whole text once."""
 
 NEGLIGIBLE = math.log(1e-7)
 """Log-probability below which the last of the most probable tokens stands for all less probable ones."""
@@ -235,7 +235,7 @@ class VllmBackend:
         with self._naming:  # requests of a window ask at the same time
             adapter = self.learner.adapter
             if version != adapter.version:
-                raise ValueError(f"Version {version} is asked for, and the learner has version {adapter.version}.")
+                raise ValueError(f"Version {version} was requested, but the learner has version {adapter.version}.")
             if not self._name:
                 self._name = self.versions.publish(version, adapter.weights())
             return self._name

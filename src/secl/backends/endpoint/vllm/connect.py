@@ -69,7 +69,7 @@ def answer_by_vllm(
 def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
     """Raise a `ModelError` unless a server has the learner's model, agrees with it, and uses its adapters."""
     server = backend.server
-    load_ours = f"Start it with the learner's model in the same precision; it has {server.root}."
+    load_ours = f"Start the server with the learner's model in the same precision, not with {server.root}."
     frozen = learner.answer(SAMPLE).frozen
     sequence = learner.prompting.confidence(SAMPLE, frozen.text)
     if (problem := _differs(learner, backend, frozen, TOLERANCE)) is not None:
@@ -79,8 +79,8 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
     distance = abs(sum(row) - reading.likelihoods()[0]) / len(row)
     if distance > TOLERANCE:
         raise ModelError(
-            f"{server.url} reads a text otherwise than the learner: its log-probabilities are {distance:.2f} nats a "
-            f"token away, more than {TOLERANCE:g}. {load_ours}"
+            f"{server.url} and the learner read a text differently: their log-probabilities differ by {distance:.2f} "
+            f"nats per token, more than {TOLERANCE:g}. {load_ours}"
         )
     snapshot = learner.snapshot()
     try:
@@ -94,7 +94,7 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
         backend.publish()
     if unlike is not None:
         raise ModelError(
-            f"{server.url} does not answer with what is learned: {unlike} Start all servers with the same model name "
+            f"{server.url} does not use the learned weights: {unlike} Start all servers with the same model name "
             f"({server.root}), --enable-lora, a --max-lora-rank that is large enough, --lora-target-modules that has "
             "all modules, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
             f"VLLM_LORA_RESOLVER_CACHE_DIR={backend.versions.folder}."
@@ -129,7 +129,7 @@ def _differs(learner: LocalModel, backend: VllmBackend, reply: Reply, tolerance:
     distance = _apart([each / sum(p) for each in p], reply.bins)
     if distance <= tolerance:
         return None
-    return f"on a sample question its stated confidence is {distance:.2f} away (total variation), over {tolerance:.2g}."
+    return f"on a sample question the stated confidences differ by {distance:.2f}, more than {tolerance:.2g}."
 
 
 def _apart(one: Sequence[float], other: Sequence[float]) -> float:

@@ -21,7 +21,7 @@ SILENCE = 120.0
 """Seconds without a byte after which a request fails."""
 
 LATE, WAIT = 2, 0.5
-"""Further requests, and seconds before each, for an adapter that a file system shows late."""
+"""Number of repeated requests for a missing adapter, and seconds before each: a shared file system may be slow."""
 
 # A server takes missing fields from its model's generation_config.json.
 _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0}
@@ -83,7 +83,7 @@ class TokenServer:
             self.base, self.root = base["id"], str(base["root"])
             self.window = int(base.get("max_model_len") or 0)
         except (KeyError, TypeError, ValueError) as problem:
-            raise UnavailableError(f"{self.url} lists its models in a way that no vLLM server does.") from problem
+            raise UnavailableError(f"{self.url} does not list its models as a vLLM server does.") from problem
 
     def complete(
         self, model: str, prompts: Sequence[Sequence[int]], request: CompletionRequest

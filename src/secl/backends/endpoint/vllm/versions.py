@@ -19,8 +19,8 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
 KEPT = 100
-"""Latest used versions to keep; no reply or update outlasts so many. vLLM 0.32 ends when a request names a loaded
-adapter whose folder is gone."""
+"""Number of latest used versions to keep, more than any reply needs. vLLM 0.32 exits if a request names a loaded
+adapter whose folder is missing."""
 
 
 class Versions:
@@ -39,7 +39,7 @@ class Versions:
 
     def __init__(self, folder: Path, config: Mapping[str, object], name: str = "secl") -> None:
         if not NAME.fullmatch(name):
-            raise ParameterError(f"the name {name!r} of published versions is not made of letters, digits, _ and dots.")
+            raise ParameterError(f"the name {name!r} of published versions may have only letters, digits, _ and dots.")
         self.folder = folder.absolute()
         self.prefix = name
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"

@@ -130,7 +130,7 @@ class Answering:
                 case.draft = asker.answer_draft(question, case.draft)
             elif question.free and case.draft is None:
                 case.draft = Draft(asker.prompting.answer(question, case.thought_text), "text", 0, free=True)
-            # A free answer may be longer than anything in a list; whoever needs one writes it when the answer is there.
+            # A free answer may be longer than the items of a list, so its list is written later, if needed.
             brief = not question.free if case.text is None else is_brief(case.text, question.form)
             if "p_true" in case.kinds and brief:
                 case.listing = asker.list_of_answers(question)

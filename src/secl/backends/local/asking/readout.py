@@ -66,7 +66,7 @@ class Readout:
         """Return P(Yes) / (P(Yes) + P(No)) at each position."""
         if not self.token_ids.yes_no:
             raise ModelError(
-                "the tokenizer of the model splits Yes or No, which DINCO verifies by; choose a method without DINCO."
+                "the model's tokenizer splits Yes or No, but DINCO needs single tokens; choose a method without DINCO."
             )
         return tuple(shares(row)[0] for row in reading.logits(positions, self.token_ids.yes_no))
 

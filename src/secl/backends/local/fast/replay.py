@@ -28,7 +28,7 @@ Arguments = dict[str, object]
 """A layer's arguments besides the hidden states, by name."""
 
 MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
-"""Layer arguments for which tokens see which: transformers' own, and that of
+"""Names of the layer arguments that hold masks: transformers' own, and the one of
 `secl.backends.local.fast.tree_attention`."""
 
 PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")

@@ -30,7 +30,7 @@ TOLERANCE = 0.05
 """Largest difference of logits that rounding explains, in their standard deviations."""
 
 TRIED_TOKENS = 32
-"""Most tokens of a branch: enough to tell a wrong mask or position from rounding, at little loading time."""
+"""Maximum number of tokens of a branch: enough to tell a wrong mask from rounding, at little loading time."""
 
 
 class PlainNetwork:
@@ -156,12 +156,12 @@ def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: T
         reason = f"replayed logits differ by {error:.2f} standard deviations."
     except torch.AcceleratorError as problem:
         raise ModelError(
-            f"the device failed while the model was tried ({_first_line(problem)}) and computes nothing more in this "
-            "process; start again, with --device cpu if that does not help."
+            f"the device failed in a test of the model ({_first_line(problem)}), so this process cannot use it any "
+            "more; start again, and take --device cpu if the device fails again."
         ) from problem
     except Exception as problem:  # an unknown layout may fail in any way; the warning quotes the error
         if out_of_memory(problem):
-            raise ModelError("the model fills the device, and leaves no memory to ask it anything.") from problem
+            raise ModelError("the model fills the device's memory and leaves no room for a question.") from problem
         reason = _first_line(problem)
     if network is not None:
         network.close()

@@ -19,7 +19,7 @@ SAMPLED = 64
 """Values of each weight in the fingerprint."""
 
 PADDED = 0.9
-"""Least share of the embedding's rows that the model's own tokenizer uses; models pad their rows by 1 % or less."""
+"""Minimum share of the embedding's rows that the model's own tokenizer uses; models pad their rows by 1 % or less."""
 
 
 def adopt(model: Any, tokenizer: Any) -> Loaded:

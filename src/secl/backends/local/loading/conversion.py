@@ -39,10 +39,10 @@ IN_ROWS = ("llama", "qwen2")
 """Kinds of models that are converted a few rows at a time; for other kinds GGUF's order of weights is not known."""
 
 ROWS_BYTES = 2**24
-"""Most bytes of rows, in float32, that are dequantised at a time."""
+"""Maximum number of bytes of rows, in float32, that are dequantised at a time."""
 
 SHARD_BYTES = 10**9
-"""Least size of a file of weights, each of which is complete in memory before it is written."""
+"""Minimum size of a file of weights. A whole file is in memory before it is written."""
 
 Advance = Callable[[int], None]
 """Reports further written bytes."""

@@ -55,7 +55,7 @@ def enough_memory() -> Iterator[None]:
         if not out_of_memory(problem):
             raise
         raise ModelError(
-            "a question alone needs more memory than the device has; take a smaller model, --quantize, or shorter "
+            "a single question needs more memory than the device has; take a smaller model, --quantize, or shorter "
             "questions."
         ) from problem
 
@@ -75,8 +75,8 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
         if not out_of_memory(problem):
             raise
     warnings.warn(
-        "The device has too little memory for what usually goes through the model together; halves take longer, and "
-        "last digits may differ from those of another run.",
+        "The device has too little memory for a whole pass, so secl halves it. Halves take longer, and last digits may "
+        "differ from those of another run.",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -104,7 +104,7 @@ def load(
         ParameterError: unknown dtype or device, a bad device map, or incompatible options.
     """
     if device_map is not None and device != AUTO:
-        raise ParameterError(f"device_map spreads a model, and device is {device!r}; leave one of them out.")
+        raise ParameterError(f"device_map spreads a model, but device is {device!r}; leave one of them out.")
     spread = None if device_map is None else read_map(device_map)
     home = choose_device(device)
     precision = choose_dtype(dtype, home)
@@ -166,7 +166,7 @@ def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM
         return AutoModelForCausalLM  # type: ignore[no-any-return]
     if type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
         return AutoModelForImageTextToText  # type: ignore[no-any-return]
-    raise ModelError(f"the model {name!r} is a {config.model_type}, which does not continue texts; name a chat model.")
+    raise ModelError(f"the model {name!r} ({config.model_type}) does not continue texts; name a chat model.")
 
 
 def locate(name: str) -> Path | str:

@@ -1,4 +1,4 @@
-"""How to get replies without a thought, and thoughts before an answer; secl decides both when it loads a model.
+"""Replies without a thought, and thoughts before answers: secl finds out at load how a model gives each.
 
 secl reads answers and digits at the beginning of a reply, so a reply must not begin with the model's own thought. The
 switches of chat templates turn thoughts off (`secl.backends.chat_templates.render`). If the template or the model still
@@ -38,7 +38,7 @@ THOUGHTS_ON = {"enable_thinking": True, "thinking": True}
 """Names of templates' switches for thoughts."""
 
 FREE_THOUGHT = 4096
-"""Most tokens of a thought of free length."""
+"""Maximum number of tokens of a thought of free length."""
 
 EFFORTS = {"low": 512, "medium": 2048}
 """Largest budgets for which gpt-oss is asked for low or medium effort."""
@@ -125,7 +125,7 @@ def check_at_once(name: str, thinker: Thinker) -> None:
     if thinker.always:
         raise ModelError(
             f"the model {name!r} thinks aloud before it answers, and neither its chat template nor an empty thought "
-            "keeps it from that; let it think with prompts.thinking=auto, or name a model that answers at once, such "
+            "prevents this; let it think with prompts.thinking=auto, or name a model that answers at once, such "
             "as an instruct variant without reasoning."
         )
 
@@ -141,7 +141,9 @@ def _beginning(template: str, reply: str, known: list[Marks]) -> str:
         if thought.opening in reply.rpartition(thought.closing)[2]:  # the template opens a thought
             line_end = "" if reply.endswith("\n") else "\n"
             return f"{line_end}\n{thought.closing}\n\n"
-        if thought.empty in template and thought.empty not in reply:  # the template adds it to earlier answers alone
+        if (
+            thought.empty in template and thought.empty not in reply
+        ):  # the template adds an empty thought to earlier answers only
             return thought.empty
     return ""
 

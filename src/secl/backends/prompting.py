@@ -105,8 +105,7 @@ class Prompting:
     def thought(self, question: Question, limit: int) -> Draft:
         """Return an unwritten draft of the thought before an answer; the model can read `limit` tokens."""
         behind = BEHIND_A_THOUGHT + question.free * MAX_ANSWER_TOKENS["text"]
-        draft = self.thought_before(thinking_prompt(question, self._thinking().request, ""), limit - behind)
-        return replace(draft, kept=True)
+        return self.thought_before(thinking_prompt(question, self._thinking().request, ""), limit - behind)
 
     def thought_before(self, prompt: Prompt, limit: int) -> Draft:
         """Return an unwritten draft of the thought before a reply to any prompt.
@@ -118,9 +117,8 @@ class Prompting:
         begun = self.token_ids.encode(self._render(prompt, thinking=True))
         most = min(thinker.budget, max(1, limit - len(begun)))
         ends = self.token_ids.tokenizer.get_added_vocab().get(thinker.mark)
-        return Draft(
-            begun, "text", most, stop=thinker.mark if ends is None else "", ends=() if ends is None else (ends,)
-        )
+        stops = {"stop": thinker.mark} if ends is None else {"ends": (ends,)}
+        return Draft(begun, "text", most, kept=True, **stops)
 
     def answer(self, question: Question, thought: str | None = None) -> list[int]:
         """Return ids after which an answer begins."""

@@ -452,15 +452,24 @@ def test_an_object_stands_behind_a_thought_and_its_samples_behind_thoughts_of_th
         task = model.objects.task(request(), each.thought)
         closing = behind if template == "ChatML" else behind.removesuffix("Answer:")
         assert said(model, task.prompt).endswith(f"{before}{each.thought.text}{closing}")
-        (again,) = model.objects.write([request()], lambda *_: 0, [each.thought])
+        (again,) = model.objects.write([request()], lambda *_: 0, [Draft([], "text", 0, thought=each.thought)])
         assert isinstance(again, Objects)
         assert again.greedy.text == each.text
         assert again.greedy.log_p == pytest.approx(each.log_p, abs=1e-3)  # the thought is no part of any value
     (plain,) = model.objects.write([request()], lambda *_: 0)
     assert isinstance(plain, Objects)
     assert written.tokens[0] > plain.tokens[0]
-    assert written.ledger.answering == written.plain_tokens + 12
-    assert written.ledger.sampling > 12
+    assert written.plain_tokens == sum(written.tokens) - 1
+
+
+@SHAPES
+def test_an_object_goes_on_from_its_thought_and_all_thoughts_from_one_prompt(template: str, brief: None) -> None:
+    model = thinking(template)
+    seen = tokens_seen(model.backend.model)
+    (written,) = objects_of(model, request())
+    prompt = len(model.objects.thought(request()).prompt)
+    assert [count for count in seen if count > prompt // 2] == [prompt]
+    assert sum(seen) == written.ledger.answering + written.ledger.sampling
 
 
 def test_the_fields_of_an_object_share_the_mean_over_its_thoughts(brief: None) -> None:

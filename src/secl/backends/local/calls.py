@@ -184,7 +184,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         read = ids.encode(ids.render(prompt).removesuffix(self.form.text))
         room = self._check_room(len(read))
         fields = sum(len(tool.leaves) for tool in request.offered)
-        return Task(request, (*read,), begun, min(room, token_limit(fields, request.max_tokens)), thought)
+        return Task(request, (*read,), begun, min(room, token_limit(fields, request.max_tokens)))
 
     def _check_room(self, tokens: int, thought: str = "") -> int:
         """Return the number of tokens that fit after a prompt.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from secl.backends.local.asking.asker import Asker
 from secl.backends.local.fast.batch import Batch, KeptRow, fast_single_row
 from secl.backends.local.passes import in_groups
 from secl.backends.local.writer import draw
+from secl.backends.token_ids import distinct_tokens
 from secl.errors import ModelError, ParameterError, SeclError, UnfinishedError, needs
 from secl.evidence import Thought
 from secl.fields.extraction import Objects
@@ -83,14 +84,14 @@ class Task(Generic[R]):
         prompt: token ids that the text follows.
         begun: the matcher of the text before its first token.
         limit: maximum number of tokens of the text.
-        thought: the thought at the end of the prompt; None if the model answers without a thought.
+        thought: the written thought at the end of the prompt; None if the model answers without a thought.
     """
 
     request: R
     prompt: tuple[int, ...]
     begun: Any
     limit: int
-    thought: Thought | None = None
+    thought: Draft | None = None
 
     @property
     def tokens(self) -> int:
@@ -135,14 +136,15 @@ class GrammarWriter(ABC, Generic[R, W]):
             ) from problem
 
     def write(
-        self, requests: Sequence[R], samples: Callable[[R, W], int], thoughts: Sequence[Thought | None] = ()
+        self, requests: Sequence[R], samples: Callable[[R, W], int], thoughts: Sequence[Draft | None] = ()
     ) -> list[Objects[W] | SeclError]:
-        """Write the texts of requests, each after its thought, in batches as large as the memory allows."""
+        """Write the texts of requests, each after its written thought, in batches as large as the memory allows."""
         tasks: list[Task[R]] = []
         outcomes: list[Objects[W] | SeclError | None] = []
         for request, thought in zip(requests, thoughts or [None] * len(requests), strict=True):
             try:
-                tasks.append(self.task(request, thought))
+                task = self.task(request, None if thought is None else thought.thought)
+                tasks.append(replace(task, thought=thought))
                 outcomes.append(None)
             except SeclError as problem:
                 outcomes.append(problem)
@@ -183,20 +185,23 @@ class GrammarWriter(ABC, Generic[R, W]):
     @torch.no_grad()
     def _together(self, tasks: Sequence[Task[R]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
-        after = self._after([task.prompt for task in tasks])
-        best = [Row(task.begun.deep_copy(), task.limit, thought=task.thought) for task in tasks]
+        after = self._after(tasks)
+        best = [
+            Row(task.begun.deep_copy(), task.limit, thought=task.thought and task.thought.thought) for task in tasks
+        ]
         self.finish(after(range(len(tasks))), best, keep=self.keeps)
         greedy = [self.read(task, row) for task, row in zip(tasks, best, strict=True)]
         counts = [0 if text is None else samples(task.request, text) for task, text in zip(tasks, greedy, strict=True)]
         drawn = self.drawn(after, tasks, best, greedy, counts)
         return [self._outcome(*each) for each in zip(tasks, best, greedy, drawn, strict=True)]
 
-    def _after(self, prompts: Sequence[tuple[int, ...]]) -> After:
+    def _after(self, tasks: Sequence[Task[R]]) -> After:
         """Send prompts through the network, and return the batches that go on from them."""
-        passes = self.backend.passes
+        passes, prompts = self.backend.passes, [task.prompt for task in tasks]
         if passes.shared is None:
             return Batch.of(self.backend.model, [*map(list, prompts)]).chosen
-        kept = passes.keep(prompts)
+        begun = [task.thought.begun for task in tasks if task.thought is not None and task.thought.begun is not None]
+        kept = passes.grown(begun, prompts) if begun else passes.keep(prompts)
 
         def after(numbers: Sequence[int]) -> Batch:
             batch = passes.behind([kept[number] for number in numbers])
@@ -237,12 +242,14 @@ class GrammarWriter(ABC, Generic[R, W]):
         """Return a task's texts with the cost of the task alone."""
         if greedy is None:
             return self.unfinished(task)
-        (samples, sampling), answering = drawn, float(len(task.prompt) + len(best.tokens) - 1)
+        (samples, sampling), whole = drawn, [*task.prompt, *best.tokens[:-1]]
+        thought = [] if task.thought is None else [*task.thought.prompt, *task.thought.written[:-1]]
+        answering = float(sum(distinct_tokens([thought], [whole])))
         return Objects(
             greedy=greedy,
             samples=(*samples,),
             ledger=Ledger(answering=answering, sampling=float(sampling)),
-            plain_tokens=answering,
+            plain_tokens=float(len(whole)),
             tokens=(len(task.prompt), len(best.tokens)),
         )
 

@@ -54,7 +54,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                 f"{self.backend.limit} that the model can read for an object of {fields} fields; shorten the document, "
                 "or ask for fewer fields."
             )
-        return Task(request, (*prompt,), begun, min(room, request.most_tokens), thought)
+        return Task(request, (*prompt,), begun, min(room, request.most_tokens))
 
     def begun(self, grammar: Node) -> Any:
         """Return the matcher of an object before its first token."""

@@ -100,12 +100,9 @@ class Passes:
         """
         if self.shared is None or not drafts or any(draft.lines is not None or draft.written for draft in drafts):
             return None
-        thoughtful = [draft for draft in drafts if draft.thought is not None and draft.begun is not None]
-        new = [max(1, len(draft.prompt) - len(draft.begun.paths[0])) for draft in thoughtful]
-        grow, begun = partial(self.shared.grow, keep=True), [draft.begun for draft in thoughtful]
-        for draft, forward in zip(
-            thoughtful, _grouped(grow, [[each.prompt] for each in thoughtful], new, begun), strict=True
-        ):
+        behind = [draft for draft in drafts if draft.thought is not None and draft.begun is not None]
+        grown = self.grown([draft.begun for draft in behind], [draft.prompt for draft in behind])
+        for draft, forward in zip(behind, grown, strict=True):
             draft.begun = forward
         if any(draft.seed is not None for draft in drafts):
             if any(draft.begun is None and draft.form != "text" for draft in drafts):
@@ -145,6 +142,13 @@ class Passes:
         found = _grouped(partial(self.shared.run, keep=True), [[text] for text in distinct], [*map(len, distinct)])
         place_of = dict(zip(distinct, found, strict=True))
         return [place_of[text] for text in texts]
+
+    def grown(self, begun: Sequence[Pass], texts: Sequence[TokenSequence]) -> list[Pass]:
+        """Return passes over texts that go on from the passes `begun` over their beginnings."""
+        if self.shared is None:
+            raise ModelError("passes on the plain path keep nothing.")
+        new = [max(1, len(text) - len(forward.paths[0])) for forward, text in zip(begun, texts, strict=True)]
+        return _grouped(partial(self.shared.grow, keep=True), [[text] for text in texts], new, begun)
 
     @torch.no_grad()
     def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:

@@ -1,21 +1,35 @@
-"""JSON objects and tool calls of a model in this process."""
+"""JSON objects and tool calls of a model in this process, at once or after thoughts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import Protocol, TypeVar
 
+from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.calls import CallWriter
+from secl.backends.local.constrained import GrammarWriter, R
 from secl.backends.local.objects import ObjectWriter
-from secl.backends.local.reasoned import write_reasoned
 from secl.errors import SeclError
 from secl.fields.calls import WrittenReply
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.fields.values import WrittenObject
+
+
+class _Valued(Protocol):
+    @property
+    def value(self) -> object: ...
+
+
+W = TypeVar("W", bound=_Valued)
+
+FURTHER = 2
+"""Maximum number of further thoughts about a request."""
 
 
 class StructuredWriting:
@@ -34,9 +48,7 @@ class StructuredWriting:
             ParameterError: servers answer for this model, or llguidance is missing.
             ModelError: llguidance cannot read the model's tokenizer.
         """
-        if self.objects.thinks:
-            return write_reasoned(self.objects, requests)
-        return self.objects.write(requests, samples)
+        return _written(self.objects, requests, samples)
 
     def check_schema(self, schema: Schema) -> None:
         """Check that a schema can constrain the model.
@@ -59,11 +71,78 @@ class StructuredWriting:
         Raises:
             ParameterError, ModelError: as for `write_objects`.
         """
-        if self.calls.thinks:
-            return write_reasoned(self.calls, requests)
-        return self.calls.write(requests, samples)
+        return _written(self.calls, requests, samples)
 
     @cached_property
     def calls(self) -> CallWriter:
         """Writes replies with calls of tools."""
         return CallWriter(self.backend, self.asker, self.name)
+
+
+def _written(
+    writer: GrammarWriter[R, W], requests: Sequence[R], samples: Callable[[R, W], int]
+) -> list[Objects[W] | SeclError]:
+    """Write texts with `samples` samples; or after thoughts, with samples after further thoughts.
+
+    A thought settles the model's answer, so draws after the same thought would repeat the text. The first thought is
+    greedy. The model draws a second thought for every request. It draws a third thought if the first two led to
+    different values.
+    """
+    if not writer.thinks:
+        return writer.write(requests, samples)
+    outcomes: dict[int, Objects[W] | SeclError] = {}
+    thoughts: dict[int, Draft] = {}
+    for n, request in enumerate(requests):
+        try:
+            thoughts[n] = writer.thought(request)
+        except SeclError as problem:
+            outcomes[n] = problem
+    outcomes |= _behind(writer, requests, thoughts)
+    for number in range(1, FURTHER + 1):
+        further = {
+            n: _further(writer, requests[n], thought, number)
+            for n, thought in thoughts.items()
+            if isinstance(known := outcomes[n], Objects) and not _settled(known)
+        }
+        for n, found in _behind(writer, requests, further).items():
+            outcomes[n] = _with_sample(outcomes[n], found, thoughts[n].prompt)
+    return [outcomes[n] for n in range(len(requests))]
+
+
+def _behind(
+    writer: GrammarWriter[R, W], requests: Sequence[R], thoughts: dict[int, Draft]
+) -> dict[int, Objects[W] | SeclError]:
+    """Write thoughts about some requests, by their numbers, and the most probable text after each thought."""
+    asker, drafts = writer.asker, [*thoughts.values()]
+    if not drafts:
+        return {}
+    asker.backend.write([drafts])
+    for draft in drafts:
+        draft.thought = asker.learner.rules.thought(draft)
+    found = writer.write([requests[n] for n in thoughts], lambda *_: 0, drafts)
+    return dict(zip(thoughts, found, strict=True))
+
+
+def _further(writer: GrammarWriter[R, W], request: R, first: Draft, number: int) -> Draft:
+    """Return an unwritten draft of a drawn thought; the network reads the prompt of the first thought only once."""
+    seed = writer.asker.seed_for(request.question, f"thought {number}")
+    begun = None if first.begun is None else first.begun.beginning(len(first.prompt))
+    further = replace(first, written=[], thought=None, seed=seed, begun=begun)
+    return replace(further, top_p=writer.asker.prompting.top_p)
+
+
+def _settled(written: Objects[W]) -> bool:
+    """Return whether a further thought led to the same values as the first."""
+    return any(each is not None and each.value == written.greedy.value for each in written.samples)
+
+
+def _with_sample(
+    known: Objects[W] | SeclError, found: Objects[W] | SeclError, prompt: Sequence[int]
+) -> Objects[W] | SeclError:
+    """Return texts with a further sample, whose cost does not include the prompt of the thoughts."""
+    if isinstance(known, SeclError):
+        return known
+    if isinstance(found, SeclError):
+        return replace(known, samples=(*known.samples, None))
+    sampling = known.ledger.sampling + found.ledger.answering - len(prompt)
+    return replace(known, samples=(*known.samples, found.greedy), ledger=replace(known.ledger, sampling=sampling))

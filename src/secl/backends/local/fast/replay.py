@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -126,6 +126,10 @@ class Pass:
     def paths(self) -> Sequence[Nodes]:
         """The nodes of each sequence's tokens."""
         return self.trie.paths if self.part is None else self.part
+
+    def beginning(self, length: int) -> Pass:
+        """Return the pass over the first tokens of its first sequence."""
+        return replace(self, part=[self.paths[0][:length]])
 
     def frozen(self, nodes: Nodes) -> Tensor:
         """Return the frozen model's inputs of the head at `nodes`: (N, d)."""

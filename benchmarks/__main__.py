@@ -25,7 +25,7 @@ from benchmarks.study import in_a_sentence
 from benchmarks.timing import machine
 from benchmarks.writing import MEASURED, around_tables, keep, write_page
 from secl.backends.local.loading.loader import choose_dtype
-from secl.backends.local.loading.placement import choose_device
+from secl.backends.local.loading.model_parts import choose_device
 
 PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "by-hand": by_hand.measure,

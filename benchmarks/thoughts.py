@@ -203,7 +203,7 @@ def window(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Questi
         if not question.options
     }
     drafts = [*(row.draft for row in rows), *programs.values()]
-    batch = cast(Batch, model.backend.passes.batch(drafts)[0])
+    batch = cast(Batch, model.backend.passes.batch(drafts))
     for row, kept in zip(rows, write(model, batch, drafts), strict=False):
         row.kept = kept
     shorter = [

@@ -13,8 +13,7 @@ from secl.backends.local.adapter import Adapter
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.guard import as_model_error, quiet
 from secl.backends.local.loading.loader import choose_dtype, locate, text_class
-from secl.backends.local.loading.model_parts import text_config
-from secl.backends.local.loading.placement import choose_device
+from secl.backends.local.loading.model_parts import choose_device, text_config
 from secl.backends.local.loading.presets import Preset, parse_layers, preset_of, rule_for
 from secl.settings.groups import AdapterSettings
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from secl.backends.text_stream import thoughts_apart
+from secl.backends.generation import thoughts_apart
 from secl.prompts.parsing import THOUGHTS, Marks, is_complete, read_answer, trim_answer, without_thought
 from secl.question import Form
 from secl.writing import Piece, Token, Written

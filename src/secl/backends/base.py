@@ -95,19 +95,9 @@ class Bundle:
         return self.sequences[number][:length]
 
 
-@dataclass(frozen=True)
-class TextStatistics:
-    """Statistics of an existing text under one version of the model, in nats.
-
-    Attributes:
-        log_probability: log-probability of the text.
-        entropy: mean entropy of the next-token distributions at all positions.
-        next_log_p: full-vocabulary log-probabilities of some tokens at the last position.
-    """
-
-    log_probability: float
-    entropy: float
-    next_log_p: tuple[float, ...]
+Statistics = tuple[float, float, tuple[float, ...]]
+"""Statistics of an existing text in nats: its log-probability, the mean entropy of the next-token distributions at all
+positions, and full-vocabulary log-probabilities of some tokens at the last position."""
 
 
 class Reading(Protocol):
@@ -131,7 +121,7 @@ class Reading(Protocol):
 
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
-    ) -> TextStatistics:
+    ) -> Statistics:
         """Return the statistics of a text.
 
         The text's `tokens` follow all positions except the last one. `next_ids` are read at the last position.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from secl.evidence import Sample
+from secl.evidence import CandidateEvidence, Sample
 from secl.grading.same import group
 from secl.grading.texts import normalise_text, parse_number, write_number
 from secl.prompts.programs import result_of
@@ -34,15 +34,6 @@ PROGRAM_TOKENS = 160
 
 FREE_TOKENS = 64
 """Token limit of a further answer to a free question; longer texts cannot be compared with a brief answer."""
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Further answers: the distinct `candidates`, the answer first; all `samples`; and the source of the others."""
-
-    candidates: tuple[str, ...]
-    samples: tuple[Sample, ...]
-    source: str
 
 
 Way = int | None
@@ -76,8 +67,10 @@ def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Se
     return all(number == 0 for number in numbers)
 
 
-def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> Drawn:
+def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> CandidateEvidence:
     """Group further answers by meaning; `rivals` are given answers that differ from the answer.
+
+    The returned evidence has the distinct answers as candidates, the answer first. It has no letters yet.
 
     >>> drawn = [Sample(text=text, candidate=None, log_p=None) for text in ("It is Lima.", "Cusco")]
     >>> compare(Question("Capital of Peru?"), "Lima", drawn).candidates
@@ -89,8 +82,10 @@ def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Se
     numbers_kept = [*range(len(known)), *others]
     counted = {"given": len(rivals), "sampled": len(others)}
     source = "+".join(f"{name}:{count}" for name, count in counted.items() if count)
-    return Drawn(
+    return CandidateEvidence(
         candidates=tuple(different[number] for number in numbers_kept),
+        letters=(),
+        likelihoods=(None,) * len(numbers_kept),
         samples=tuple(
             replace(each, candidate=numbers_kept.index(number) if number in numbers_kept else None)
             for each, number in zip(drawn, numbers, strict=True)

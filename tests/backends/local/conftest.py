@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from secl.gates import Always
 from secl.question import Question
 from secl.records import Record
 from secl.settings.groups import AdapterSettings, LoopSettings
+from tests.backends.local.architectures import tokenizer_with
 from tests.tiny import tiny_model, tiny_tokenizer
 
 MakeModel = Callable[..., LocalModel]
@@ -49,6 +50,48 @@ def tiny_of(family: str = "llama", *, changes: dict[str, Any] | None = None, **s
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the fast path does not fit its layout
         return tiny_local(loaded, **{"modules": ("c_attn",), **settings})
+
+
+class Habit:
+    """A tiny Llama with a habit: behind some texts it says certain tokens, whatever its weights are.
+
+    Args:
+        tokenizer: of the model.
+        says: for the end of a text, what comes then; the first that fits counts.
+    """
+
+    def __init__(self, tokenizer: Any, says: Mapping[str, str]) -> None:
+        self.tokenizer = tokenizer
+        self.says = says
+        self.model = tiny_model(vocab_size=len(tokenizer))
+        self.model.register_forward_pre_hook(self._listen, with_kwargs=True)
+        self.model.register_forward_hook(self._speak)
+        self._text: list[int] = []
+
+    def _listen(self, _model: Any, _args: Any, kwargs: dict[str, Any]) -> None:
+        ids = kwargs["input_ids"][0].tolist()
+        past = kwargs.get("past_key_values")
+        self._text = [*self._text, *ids] if past is not None and past.get_seq_length() else ids
+
+    def _speak(self, _model: Any, _args: Any, out: Any) -> None:
+        text = self.tokenizer.decode(self._text, skip_special_tokens=False)
+        for end, said in self.says.items():
+            for done in range(len(said) + 1):
+                if text.endswith(end + said[:done]) and done < len(said):
+                    token = self.tokenizer(said[done:], add_special_tokens=False)["input_ids"][0]
+                    out.logits[:, -1, :] = -50.0
+                    out.logits[:, -1, token] = 50.0
+                    return
+
+
+def tiny_with(template: Any, habit: Mapping[str, str] | None = None, **settings: Any) -> LocalModel:
+    """A tiny model with the chat template of this name, or with a tokenizer; with habits it writes what they say."""
+    tokenizer = tokenizer_with(template) if isinstance(template, str) else template
+    made = tiny_model(vocab_size=len(tokenizer)) if habit is None else Habit(tokenizer, habit).model
+    model = tiny_local(wrap("tiny", made, tokenizer), **settings)
+    if habit is not None:
+        model.backend.passes.shared = None  # so that the model itself writes every token, and hears itself
+    return model
 
 
 def tokens_seen(network: Any) -> list[int]:

@@ -23,7 +23,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 from secl.backends import generation
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.loader import wrap
-from secl.backends.local.loading.placement import twin
+from secl.backends.local.loading.model_parts import twin
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz

@@ -11,8 +11,7 @@ import torch
 
 import secl
 from secl.backends.local import calls
-from secl.backends.local.constrained import _mask
-from secl.backends.local.loading.loader import wrap
+from secl.backends.local.grammars import allowed_tokens
 from secl.backends.local.model import LocalModel
 from secl.errors import ModelError, ParameterError, TooLongError
 from secl.fields import extraction
@@ -20,11 +19,8 @@ from secl.fields.calls import WrittenReply
 from secl.fields.extraction import Objects
 from secl.fields.tools import NO_TOOL, CallRequest
 from tests.backends.local.alone import Alone
-from tests.backends.local.architectures import tokenizer_with
-from tests.backends.local.conftest import tiny_local, tiny_of
+from tests.backends.local.conftest import tiny_of, tiny_with
 from tests.backends.local.test_call_forms import TEMPLATES
-from tests.backends.local.test_thinking import Habit
-from tests.tiny import tiny_model
 
 pytestmark = pytest.mark.heavy
 
@@ -40,18 +36,10 @@ def short(monkeypatch: pytest.MonkeyPatch, brief: None) -> None:
     monkeypatch.setattr(extraction, "FIELD_TOKENS", 1)
 
 
-def tiny(template: str) -> LocalModel:
-    tokenizer = tokenizer_with(template)
-    return tiny_local(wrap(template, tiny_model(vocab_size=len(tokenizer)), tokenizer))
-
-
 def scripted(template: str, says: str) -> LocalModel:
     """A model that replies with a text, token by token."""
-    tokenizer = tokenizer_with(template)
     asked = "assistant\n<think>\n\n</think>\n\n" if template.startswith("Qwen") else "<|/header|>\n\n"
-    model = tiny_local(wrap(template, Habit(tokenizer, {asked: says}).model, tokenizer))
-    model.backend.passes.shared = None  # so that the model itself writes every token, and hears itself
-    return model
+    return tiny_with(template, {asked: says})
 
 
 def written(model: LocalModel, samples: int = 0, **parts: Any) -> Objects[WrittenReply]:
@@ -62,7 +50,7 @@ def written(model: LocalModel, samples: int = 0, **parts: Any) -> Objects[Writte
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_every_call_has_the_form_of_the_template_and_names_a_tool(template: str) -> None:
-    model = tiny(template)
+    model = tiny_with(template)
     found = written(model, 3, choice="required", parallel=False)
     for reply in (found.greedy, *found.samples):
         assert reply is not None
@@ -75,7 +63,7 @@ def test_every_call_has_the_form_of_the_template_and_names_a_tool(template: str)
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_a_reply_is_a_call_or_a_text_that_begins_none_with_the_probability_of_that(template: str) -> None:
-    model = tiny(template)
+    model = tiny_with(template)
     found = written(model, 4, parallel=False)
     for reply in (found.greedy, *found.samples):
         assert reply is not None
@@ -151,7 +139,7 @@ def test_probabilities_are_those_of_one_plain_pass_among_the_tokens_that_may_be_
     log_p = Alone(model.name).log_p([*task.prompt, *text])[len(task.prompt) - 1 : -1]
     matcher, own = task.begun.deep_copy(), list[float]()
     for row, token in zip(log_p, text, strict=True):
-        allowed = torch.from_numpy(_mask(matcher, len(row)))
+        allowed = torch.from_numpy(allowed_tokens(matcher, len(row)))
         own.append(float(row.masked_fill(~allowed, -torch.inf).log_softmax(-1)[token]))
         matcher.consume_token(token)
     begun = len(ids.tokenizer('{"name": "', add_special_tokens=False)["input_ids"])
@@ -160,7 +148,7 @@ def test_probabilities_are_those_of_one_plain_pass_among_the_tokens_that_may_be_
 
 
 def test_a_request_gets_alone_what_it_gets_beside_others() -> None:
-    model = tiny("Qwen 3 tools")
+    model = tiny_with("Qwen 3 tools")
     texts = ("Where?", "And what is it?")
     requests = [CallRequest.of(text, TOOLS, choice="required", parallel=False) for text in texts]
     both = model.write_calls(requests, lambda *_: 1)
@@ -198,7 +186,7 @@ def test_functions_are_tools_by_their_hints_and_docstrings() -> None:
     assert definition["parameters"]["required"] == ["city", "kind", "hall"]
     assert properties["kind"] == {"type": "string", "enum": ["inn", "bar"], "description": "What."}
     assert {"type": "null"} in properties["hall"]["anyOf"]
-    model = secl.load(tiny("Llama 3 tools"))
+    model = secl.load(tiny_with("Llama 3 tools"))
     found = model.call("Where?", [find], choice="required", parallel=False)
     assert [*found.calls[0].fields] == ["city", "kind", "hall", "late"]
     assert dict(found.calls[0].fields["kind"].candidates).keys() == {"inn", "bar"}
@@ -225,5 +213,5 @@ def test_history_may_name_a_tool_that_is_gone() -> None:
     call = {"id": "1", "function": {"name": "gone", "arguments": json.dumps({"a": 1})}}
     gone: list[Any] = [{"role": "user", "content": "Where?"}, {"role": "assistant", "tool_calls": [call]}]
     gone.append({"role": "tool", "tool_call_id": "1", "content": "There."})
-    found = secl.load(tiny("Mistral 3 tools")).call(gone, TOOLS, choice="required", parallel=False)
+    found = secl.load(tiny_with("Mistral 3 tools")).call(gone, TOOLS, choice="required", parallel=False)
     assert found.calls[0].name in NAMES

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from secl.backends.base import Bundle
-from secl.backends.local.asking.candidates import among_options
+from secl.backends.local.asking.candidates import compare_options
+from secl.backends.local.asking.cases import Case
 from secl.backends.local.model import LocalModel
 from secl.errors import QuestionError
-from secl.evidence import CandidateEvidence, EvidenceKind
+from secl.evidence import EvidenceKind
 from secl.question import Question
 from tests.backends.local.alone import Alone
 from tests.backends.local.conftest import MakeModel
@@ -23,16 +24,13 @@ BOTH: tuple[EvidenceKind, ...] = ("candidates", "p_true")
 CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon", "liquid helium"), reference="B", id="b")
 
 
-def ask(model: LocalModel, question: Question) -> CandidateEvidence:
-    """In a pass of its own."""
-    found = model.compare_candidates(question, model.answer(question).reply)
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize("family", ["llama", "gemma2", "gpt2"])
-def test_letters_and_likelihoods_are_those_of_transformers_alone(family: str, make_model: MakeModel) -> None:
-    found, alone = ask(make_model(family), CHOICE), Alone(family)
+def test_letters_likelihoods_and_verdicts_are_those_of_transformers_alone(family: str, make_model: MakeModel) -> None:
+    model, alone = make_model(family), Alone(family)
+    reply = model.answer(CHOICE).reply
+    found, verdicts = model.compare_candidates(CHOICE, reply), model.score_p_true(CHOICE, reply)
+    assert found is not None
+    assert verdicts is not None
     assert found.candidates == CHOICE.options
     assert found.source == "options"
     assert [each.order for each in found.letters] == [(3, 2, 1, 0)]
@@ -44,23 +42,17 @@ def test_letters_and_likelihoods_are_those_of_transformers_alone(family: str, ma
         assert likelihood.tokens == tokens
         assert likelihood.given == pytest.approx(given, abs=1e-3)
         assert likelihood.alone == pytest.approx(alone.likelihood(None, candidate)[0], abs=1e-3)
-
-
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_p_false_is_that_of_transformers_alone(family: str, make_model: MakeModel) -> None:
-    alone = Alone(family)
-    model = make_model(family)
-    found = model.score_p_true(CHOICE, model.answer(CHOICE).reply)
-    assert found is not None
-    assert len(found.false_probabilities) == len(CHOICE.options)
-    for i, candidate in enumerate(found.candidates):
-        true, false = alone.verdicts(CHOICE, candidate)
-        assert (found.probabilities[i], found.false_probabilities[i]) == pytest.approx((true, false), rel=1e-3)
+    assert len(verdicts.false_probabilities) == len(CHOICE.options)
+    for candidate, *p in zip(verdicts.candidates, verdicts.probabilities, verdicts.false_probabilities, strict=True):
+        assert p == pytest.approx(alone.verdicts(CHOICE, candidate), rel=1e-3)
 
 
 def bundle_of(model: LocalModel, question: Question) -> Bundle:
     """All that is read about a question with both kinds of evidence."""
-    prompting, more = model.prompting, among_options(model.asker, question).bundle
+    prompting, case = model.prompting, Case(question)
+    compare_options(model.asker, case)
+    more = case.comparison
+    assert more is not None
     verdicts = prompting.verdicts(question, question.options)
     return replace(prompting.choices(question), verdicts=verdicts, orders=more.orders, spans=more.spans)
 

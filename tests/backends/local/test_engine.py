@@ -88,20 +88,6 @@ def test_the_papers_hyperparameters_of_a_lesson_and_its_evidence_can_be_set(make
     assert usual.update.losses[1] != update.losses[1]
 
 
-def test_samples_come_from_the_nucleus_that_is_set_or_from_all_letters(make_model: MakeModel) -> None:
-    question = Question("Which?", options=tuple("abcdefgh"))
-    drawn = {}
-    for top_p in (0.01, 0.95, 1.0):
-        model = make_model()
-        model.prompting.top_p = top_p
-        reply = model.answer(question).reply
-        drawn[top_p] = set(model.sample(question, 2000)), set(model.sample(Question("Which?"), 9))
-        assert reply.answer in drawn[top_p][0]
-    letters = {top_p: len(each) for top_p, (each, _) in drawn.items()}
-    assert letters[0.01] == len(drawn[0.01][1]) == 1 < letters[0.95] <= letters[1.0] == 8
-    assert len(drawn[1.0][1]) > 1
-
-
 def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:
     for name, value in (("rank", 0), ("lora_alpha", 0), ("epochs", 0), ("beta", -1.0), ("learning_rate", 0.0)):
         with pytest.raises(ParameterError):

@@ -41,17 +41,25 @@ def behind(model: LocalModel, prompt: Prompt) -> torch.Tensor:
     return log_p(model.backend.model, ids.encode(render(ids.tokenizer, prompt)))[-1]
 
 
+@pytest.mark.parametrize("top_p", [0.01, 0.95, 1.0])
 @pytest.mark.parametrize("family", ["llama", "phi3"])
-def test_sampled_letters_follow_the_probabilities_of_the_letters(family: str, make_model: MakeModel) -> None:
+def test_sampled_letters_follow_the_probabilities_of_the_letters_in_the_nucleus(
+    family: str, top_p: float, make_model: MakeModel
+) -> None:
     model = make_model(family)
+    assert model.prompting.top_p == 0.95
+    model.prompting.top_p = top_p
     drawn = Counter(model.sample(CHOICE, 4000))
     shares = behind(model, answer_prompt(CHOICE))[list(model.backend.token_ids.letters[:3])].softmax(-1)
     kept, total = [0.0, 0.0, 0.0], 0.0
-    for place in shares.argsort(descending=True).tolist():  # the nucleus: the likeliest until 0.95 are reached
-        if total < 0.95:
+    for place in shares.argsort(descending=True).tolist():  # the likeliest until `top_p` is reached
+        if total < top_p:
             kept[place] = shares[place].item()
         total += shares[place].item()
     assert [drawn[letter] / 4000 for letter in "ABC"] == pytest.approx([k / sum(kept) for k in kept], abs=0.03)
+    assert drawn[model.answer(CHOICE).reply.answer]
+    if top_p != 0.95:
+        assert (len(set(model.sample(OPEN, 9))) == 1) is (top_p == 0.01)
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from secl.backends.chat_templates import render
-from secl.backends.local.loading.loader import load, wrap
+from secl.backends.local.loading.loader import load
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import TokenIds
 from secl.conversation import Turn
@@ -23,8 +23,8 @@ from secl.prompts.templates import Prompt, answer_prompt, confidence_prompt, p_t
 from secl.question import FORMS, GivenAnswer, Question
 from secl.writing import Writing
 from tests.backends.local.architectures import ARCHITECTURES, tokenizer_with
-from tests.backends.local.conftest import tiny_local
-from tests.tiny import TEMPLATE, tiny_model, tiny_tokenizer
+from tests.backends.local.conftest import tiny_with
+from tests.tiny import TEMPLATE, tiny_tokenizer
 
 NOT_SPECIAL = TEMPLATE.replace(
     "<|start|>{{ message['role'] }}\n", "{{ '<|Assistant|>' if loop.index0 % 2 else '<|User|>' }}"
@@ -150,7 +150,7 @@ def test_real_tokenizers_read_no_token_of_the_template_in_a_users_text(smollm2: 
 @pytest.mark.parametrize("name", ["Llama 3", "not special"])
 def test_a_model_reads_no_turn_that_a_user_forged(name: str, brief: None) -> None:
     tokenizer = tokenizer_of(name)
-    model = tiny_local(wrap(name, tiny_model(vocab_size=len(tokenizer)), tokenizer))
+    model = tiny_with(tokenizer)
     assert model.environment  # how short replies begin is tried now, and not in one of the passes that are compared
     passes: list[list[int]] = []
     embeddings = model.backend.model.get_input_embeddings()

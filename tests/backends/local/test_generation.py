@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.generation import Draft, TextRules
+from secl.backends.generation import Draft, FreeText, TextRules
 from secl.backends.local.fast.batch import ONEDNN, fast_single_row
 from secl.backends.local.writer import Writer
-from secl.backends.text_stream import FreeText
 from secl.question import Question
 from secl.writing import Writing
 from tests.backends.local.conftest import MakeModel, tokens_seen

@@ -1,7 +1,8 @@
-"""The shared pass and the replays against the network's own plain forward."""
+"""Shared passes, passes that grew, and replays against the network's own plain forward, also behind short windows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,18 @@ import torch
 import transformers
 
 from secl.backends.local.adapter import Adapter
+from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.select_network import PlainNetwork, Trial, check_usable, connect
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.model_parts import AsLogits, LinearHead
 from secl.errors import ModelError
+from tests.backends.local.architectures import ARCHITECTURES
 from tests.backends.local.conftest import tokens_seen
 from tests.tiny import FAMILIES, tiny_model
 
 SEQUENCES = [[5, 6, 7, 8, 9], [5, 6, 7, 20, 21, 22], [5, 6, 30]]
+LONG = [[*range(5, 15)], [*range(5, 11), 20, 21, 22, 23, 24, 25], [5, 6, 30]]
+BOTH_MASKS = pytest.mark.parametrize("sparse", [True, False], ids=["blocks", "dense"])
 
 
 def shaken(family: str, layers: tuple[int, ...], model: Any = None, by: float = 0.3) -> tuple[Any, Adapter]:
@@ -30,30 +35,33 @@ def shaken(family: str, layers: tuple[int, ...], model: Any = None, by: float = 
     return model, adapter
 
 
+def with_windows(name: str, by: float = 0.3) -> tuple[Any, Adapter]:
+    """A tiny model with windows of four tokens, and an adapter that is not zero."""
+    (row,) = (each for each in ARCHITECTURES if each.name == name)
+    return shaken(name, (2, 3), replace(row, changes={**row.changes, "sliding_window": 4}).model(), by)
+
+
 def plain_logits(model: Any, sequence: list[int]) -> torch.Tensor:
     with torch.no_grad():
         logits: torch.Tensor = model(input_ids=torch.tensor([sequence])).logits[0]
     return logits
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("layers", [(2, 3), (1,)])
-def test_frozen_and_adapted_states_are_those_of_plain_passes(family: str, layers: tuple[int, ...]) -> None:
-    model, adapter = shaken(family, layers)
-    network = SharedNetwork(model, adapter, min(layers))
-    result = network.run(SEQUENCES)
+@torch.no_grad()
+def check_states(network: Any, model: Any, result: Pass, sequences: list[list[int]], atol: float = 5e-5) -> None:
+    """Frozen and adapted states of all tokens, and of the last token alone, are those of plain passes."""
     exact = torch.tensor([0, 5])
-    for sequence, path in zip(SEQUENCES, result.paths, strict=True):
+    for sequence, path in zip(sequences, result.paths, strict=True):
         frozen = network.head.logits(result.frozen(path), exact)
-        torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-5, rtol=1e-5)
-        adapted = network.head.logits(network.adapted(result, path)().detach(), exact)
-        with adapter.on():
+        torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=atol, rtol=1e-5)
+        with network.adapter.on():
             expected = plain_logits(model, sequence)
-        torch.testing.assert_close(adapted, expected, atol=5e-5, rtol=1e-5)
-        assert not torch.allclose(adapted, frozen, atol=1e-3)
+        for nodes in (path, path[-1:]):
+            adapted = network.head.logits(network.adapted(result, nodes)(), exact)
+            torch.testing.assert_close(adapted, expected[-len(nodes) :], atol=atol, rtol=1e-5)
 
 
-@pytest.mark.parametrize("sparse", [True, False], ids=["blocks", "dense"])
+@BOTH_MASKS
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_of_a_replay_are_those_of_a_full_pass(family: str, sparse: bool) -> None:
     model, adapter = shaken(family, (2, 3))
@@ -80,10 +88,7 @@ def test_a_model_of_unknown_layout_takes_the_plain_path_with_a_warning() -> None
         network = connect(model, adapter, 2, Trial.of(model, range(2, 12)))
     assert isinstance(network, PlainNetwork)
     result = network.run(SEQUENCES)
-    for sequence, path in zip(SEQUENCES, result.paths, strict=True):
-        for states in (result.frozen(path), network.adapted(result, path)().detach()):
-            logits = network.head.logits(states, torch.tensor([0]))
-            torch.testing.assert_close(logits, plain_logits(model, sequence), atol=1e-5, rtol=1e-5)
+    check_states(network, model, result, SEQUENCES, 1e-5)
 
 
 def test_a_layout_that_does_not_reproduce_the_logits_is_refused() -> None:
@@ -155,28 +160,26 @@ def test_a_model_whose_last_layer_cannot_be_narrowed_takes_the_plain_path() -> N
     assert isinstance(network, PlainNetwork)
 
 
-@pytest.mark.parametrize("sparse", [True, False], ids=["blocks", "dense"])
+@BOTH_MASKS
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("layers", [(2, 3), (0, 1)])
-def test_a_pass_that_grew_has_the_states_of_plain_passes(family: str, layers: tuple[int, ...], sparse: bool) -> None:
+@pytest.mark.parametrize("layers", [(2, 3), (0, 1), (1,)])
+def test_a_pass_and_one_that_grew_have_the_states_of_plain_passes(
+    family: str, layers: tuple[int, ...], sparse: bool
+) -> None:
     model, adapter = shaken(family, layers)
     network = SharedNetwork(model, adapter, min(layers))
     network.sparse = sparse
-    seen = tokens_seen(model)
-    begun = network.run([[5, 6, 7], [5, 6, 30], [40, 41]], keep=True)
+    seen, tree = tokens_seen(model), [[5, 6, 7], [5, 6, 30], [40, 41]]
+    begun = network.run(tree, keep=True)
     # One goes on, one is left where it was, one parts from what was read, and one has nothing in common with it.
     sequences = [[5, 6, 7, 8, 9], [5, 6, 30], [40, 50, 51], [60, 61]]
     grown = network.grow([begun], sequences)
     assert seen[1:] == [2 + 0 + 2 + 2]
-    again = network.grow([begun], sequences)
-    for result in (grown, again):  # the first one did not change what was kept
-        for sequence, path in zip(sequences, result.paths, strict=True):
-            frozen = network.head.logits(result.frozen(path), torch.tensor([0]))
-            torch.testing.assert_close(frozen, plain_logits(model, sequence), atol=2e-5, rtol=1e-5)
-            adapted = network.head.logits(network.adapted(result, path)().detach(), torch.tensor([0]))
-            with adapter.on():
-                expected = plain_logits(model, sequence)
-            torch.testing.assert_close(adapted, expected, atol=5e-5, rtol=1e-5)
+    check_states(network, model, begun, tree)
+    for result in (grown, network.grow([begun], sequences)):  # the first one did not change what was kept
+        check_states(network, model, result, sequences)
+    path = begun.paths[0]
+    assert not torch.allclose(begun.frozen(path), network.adapted(begun, path)(), atol=1e-3)
 
 
 def test_a_device_that_fails_in_the_trial_is_not_taken_for_an_unknown_layout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,3 +218,29 @@ def test_a_device_that_refuses_wide_products_of_16_bits_computes_narrow_ones(mon
         monkeypatch.setattr(torch.version, "hip", "6.4.0")
         found = head._wide(hidden.as_subclass(OnRocm))
     assert torch.equal(found[:, 2:].as_subclass(torch.Tensor), expected[:, 2:])
+
+
+@BOTH_MASKS
+@pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "Mistral", "gpt-oss"])
+def test_a_tree_deeper_than_the_windows_has_the_states_of_plain_passes(name: str, sparse: bool) -> None:
+    model, adapter = with_windows(name)
+    network = SharedNetwork(model, adapter, 2)
+    network.sparse = sparse
+    begun = network.run([LONG[1][:7]], keep=True)
+    check_states(network, model, network.run(LONG), LONG, 2e-4)
+    check_states(network, model, network.run(LONG[:1]), LONG[:1], 2e-4)
+    check_states(network, model, network.grow([begun], LONG[1:2]), LONG[1:2], 2e-4)
+
+
+def test_windows_are_tried_at_load_although_the_sample_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, adapter = with_windows("Mistral", by=0)
+    model.config.sliding_window = 1024
+    trial = Trial.of(model, range(2, 22))
+    assert model.config.sliding_window == 1024
+    network = connect(model, adapter, 2, trial)
+    assert isinstance(network, SharedNetwork)
+    network.close()
+    monkeypatch.setattr("secl.backends.local.fast.shared_network.layer_kinds", lambda _config: ["full_attention"] * 4)
+    with pytest.warns(RuntimeWarning, match="differ"):  # a fast path that does not know of the window
+        network = connect(model, adapter, 2, trial)
+    assert isinstance(network, PlainNetwork)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 import secl
 from secl.backends.local import objects
-from secl.backends.local.constrained import _mask
+from secl.backends.local.grammars import allowed_tokens
 from secl.backends.local.model import LocalModel
 from secl.backends.local.objects import ObjectWriter
 from secl.errors import ModelError, ParameterError, SeclError, TooLongError
@@ -86,7 +86,7 @@ def test_log_probabilities_and_entropies_are_those_of_one_plain_pass(
         log_p = alone.log_p([*prompt, *row.tokens])[len(prompt) - 1 : -1]
         matcher = begun.deep_copy()
         for token, values in zip(row.tokens, log_p, strict=True):
-            values[~torch.from_numpy(_mask(matcher, len(values)))] = -torch.inf
+            values[~torch.from_numpy(allowed_tokens(matcher, len(values)))] = -torch.inf
             matcher.consume_token(token)
         log_p = log_p.log_softmax(-1)
         own = log_p[torch.arange(len(row.tokens)), row.tokens]

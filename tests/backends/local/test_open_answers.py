@@ -10,12 +10,12 @@ import torch
 
 from secl.backends.generation import Draft
 from secl.backends.local import model as model_module
-from secl.backends.local.asking import candidates, readout
-from secl.backends.local.asking.cases import Case, Comparison
+from secl.backends.local.asking import asker, candidates
+from secl.backends.local.asking.cases import Case
 from secl.backends.local.model import LocalModel
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
 from secl.data.quiz import quiz
-from secl.evidence import Sample
+from secl.evidence import CandidateEvidence, Sample
 from secl.prompts.templates import MAX_ANSWER_TOKENS, NONE_OF_THESE, other_order
 from secl.question import Question
 from tests.backends.local.alone import FEW_WORDS, ONE_SENTENCE, Alone, chat, tokens_of
@@ -35,11 +35,11 @@ def sample(text: str | None) -> Sample:
     return Sample(text=text, candidate=None, log_p=None)
 
 
-def compared(model: LocalModel, question: Question, answer: str) -> Comparison | None:
+def compared(model: LocalModel, question: Question, answer: str) -> CandidateEvidence | None:
     """What an answer is compared with."""
     case = Case(question, answer=answer)
     candidates.compare_answers(model.asker, [case])
-    return case.comparison
+    return case.candidates
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
@@ -68,7 +68,7 @@ def test_a_model_is_prefilled_unless_its_first_tokens_are_surer_without(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, alone = make_model(), Alone("llama")
-    facts = [each.text for domain in readout.PROBED for each in quiz(domain, readout.FACTS)]
+    facts = [each.text for domain in asker.PROBED for each in quiz(domain, asker.FACTS)]
     users = [f"Question: {fact}\n\n{FEW_WORDS}" for fact in facts]
     surest = [
         fmean(float(alone.log_p(tokens_of(chat(user, prefill=prefill)))[-1].max()) for user in users)
@@ -76,8 +76,8 @@ def test_a_model_is_prefilled_unless_its_first_tokens_are_surer_without(
     ]
     gained = surest[1] - surest[0]
     for margin, prefilled in ((gained + 1e-3, True), (gained - 1e-3, False)):
-        monkeypatch.setattr(readout, "PREFILL_GAIN", margin)
-        assert readout.prefers_prefill(model.backend) is prefilled
+        monkeypatch.setattr(asker, "PREFILL_GAIN", margin)
+        assert asker.prefers_prefill(model.backend) is prefilled
         assert make_model().environment["short_replies"] == ("prefilled" if prefilled else "plain")
         assert make_model(paper=True).prompting.prefilled
 

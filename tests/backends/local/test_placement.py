@@ -14,7 +14,7 @@ import torch
 
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.loader import load, wrap
-from secl.backends.local.loading.placement import choose_device, twin
+from secl.backends.local.loading.model_parts import choose_device, twin
 from secl.errors import ModelError, ParameterError
 from tests.backends.local.conftest import STREAM, taught, tiny_local
 from tests.tiny import tiny_model, tiny_tokenizer

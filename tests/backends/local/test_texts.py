@@ -11,9 +11,9 @@ import torch
 
 from secl.backends.chat_templates import render
 from secl.backends.generation import Draft
-from secl.backends.local import texts
 from secl.backends.local.fast import shared_network
 from secl.backends.local.fast.batch import Batch
+from secl.backends.local.loading import guard
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import common_length
 from secl.calibrator import Calibrator
@@ -142,27 +142,20 @@ def test_a_long_prompt_is_read_in_chunks_between_which_others_may_go(
     assert chunked.learn(ASKED, found, 0.3).after == pytest.approx(whole.learn(ASKED, expected, 0.3).after, abs=1e-4)
 
 
-def test_the_prompt_of_many_texts_goes_through_the_network_once_for_all(make_model: MakeModel) -> None:
+def test_the_prompt_of_many_texts_goes_through_the_network_once_for_all_and_is_let_go(make_model: MakeModel) -> None:
     model = make_model()
     other = replace(ASKED, text="And of Spain?")
     drawn = written(model, ASKED, max_tokens=4, temperature=1.0, n=16)
     seen = tokens_seen(model.backend.model)
+    drafts = [text.draft for text in drawn if isinstance(text.draft, Draft)]
+    assert all(draft.begun is not None for draft in drafts)
     model.prefetch([ASKED] * 16, [()] * 16, weights_fixed=True, written=drawn)
+    assert [draft.begun for draft in drafts] == [None] * 16  # keys and values of a long prompt are gigabytes
     assert len(seen) == len({text.text for text in drawn})
     assert len(model.prompting.answer(ASKED)) not in seen
     seen.clear()
     model.prefetch([other] * 3, [()] * 3, weights_fixed=True, written=[text.text for text in drawn[:3]])
     assert seen.count(len(model.prompting.answer(other))) == 1
-
-
-def test_a_prompt_is_let_go_once_its_texts_have_their_confidence(make_model: MakeModel) -> None:
-    """Keys and values of 32,000 tokens are gigabytes of a large model."""
-    model = make_model()
-    texts = written(model, ASKED, max_tokens=4, n=2, temperature=1.0)
-    drafts = [text.draft for text in texts if isinstance(text.draft, Draft)]
-    assert [draft.begun is not None for draft in drafts] == [True, True]
-    model.prefetch([ASKED] * 2, [()] * 2, weights_fixed=True, written=texts)
-    assert [draft.begun for draft in drafts] == [None, None]
 
 
 @pytest.mark.parametrize("temperature", [1e-300, 1e-45, 1e-5])
@@ -220,8 +213,8 @@ def test_memory_for_texts_is_counted_in_tokens_of_their_keys_and_values(
     model = make_model(family)
     cache = Batch.of(model.backend.model, [[5] * 10]).cache
     taken = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
-    monkeypatch.setattr(texts, "_free_memory", lambda _: 100 * taken)
-    assert texts.room_for_texts(model.backend.model) == 500  # half of the memory for 1000
+    monkeypatch.setattr(guard, "_free_memory", lambda _: 100 * taken)
+    assert guard.room_for_texts(model.backend.model) == 500  # half of the memory for 1000
     model.backend.text_tokens = 400
     prompt = len(model.prompting.answer(ASKED))
     assert model.memory_share(ASKED, Writing(max_tokens=30, n=2)) == 2 * (prompt + 30) / 400
@@ -232,14 +225,14 @@ def test_memory_for_texts_is_counted_in_tokens_of_their_keys_and_values(
 
 
 def test_a_container_has_as_much_memory_as_its_limit_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "CGROUP", tmp_path)
+    monkeypatch.setattr(guard, "CGROUP", tmp_path)
     cpu = torch.device("cpu")
-    whole = texts._free_memory(cpu)
+    whole = guard._free_memory(cpu)
     assert whole > 10_000
     (tmp_path / "memory.stat").write_text("anon 4000\nfile 900000\n")
     for limit, free in (("max", None), ("10000", 6000), ("3000", 0)):
         (tmp_path / "memory.max").write_text(f"{limit}\n")
-        assert texts._free_memory(cpu) == free or (free is None and texts._free_memory(cpu) > 10_000)
+        assert guard._free_memory(cpu) == free or (free is None and guard._free_memory(cpu) > 10_000)
 
 
 def test_frozen_weights_write_the_same_answers_whatever_was_learned(

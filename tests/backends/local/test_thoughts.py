@@ -12,7 +12,6 @@ import torch
 import secl
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
-from secl.backends.local.loading.loader import wrap
 from secl.backends.local.model import LocalModel
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import common_length
@@ -29,10 +28,7 @@ from secl.records import Record
 from secl.runs.settings import Recipe
 from secl.settings.groups import LoopSettings
 from secl.writing import Writing, Written
-from tests.backends.local.architectures import tokenizer_with
-from tests.backends.local.conftest import QUESTIONS, tiny_local, tokens_seen
-from tests.backends.local.test_thinking import Habit
-from tests.tiny import tiny_model
+from tests.backends.local.conftest import QUESTIONS, tiny_with, tokens_seen
 
 pytestmark = pytest.mark.heavy
 
@@ -56,12 +52,7 @@ SHAPES = pytest.mark.parametrize("template", BORDERS)
 
 def thinking(template: str, budget: Any = 12, habit: dict[str, str] | None = None, **settings: Any) -> LocalModel:
     """A tiny model with a chat template that thinks, of habits if any."""
-    tokenizer = tokenizer_with(template)
-    made = tiny_model(vocab_size=len(tokenizer)) if habit is None else Habit(tokenizer, habit).model
-    model = tiny_local(wrap(template, made, tokenizer), thinking=budget, **settings)
-    if habit is not None:
-        model.backend.passes.shared = None  # so that the model itself writes every token, and hears itself
-    return model
+    return tiny_with(template, habit, thinking=budget, **settings)
 
 
 def asked(model: LocalModel, *questions: Question) -> list[Record]:
@@ -101,6 +92,13 @@ def test_letters_and_digits_are_those_behind_the_thought_in_both_orders(template
         assert thought is not None
         assert (thought.tokens, thought.cut) == (12, True)
         assert record.frozen == record.reply
+    ids, thought = model.backend.token_ids, records[0].reply.thought
+    text = (
+        said(model, model.prompting.thought(CHOICE, 2048).prompt) + f"{thought and thought.text}{BORDERS[template][1]}"
+    )
+    with torch.no_grad():
+        by_hand = model.backend.model(torch.tensor([ids.encode(text)])).logits[0, -1].log_softmax(-1)
+    assert records[0].reply.option_log_p == pytest.approx(by_hand[list(ids.letters[:3])].tolist(), abs=1e-3)
     for record in records[:2]:
         assert record.evidence.candidates is not None
         question, count = record.question, len(record.question.options)
@@ -116,21 +114,6 @@ def test_letters_and_digits_are_those_behind_the_thought_in_both_orders(template
             reply = model.asker.readout.choice(shown, model.backend.read([bundle])[0], 0)
             assert [each.log_p[i] for i in each.order] == pytest.approx(reply.option_log_p, abs=1e-4)
             assert each.bins == pytest.approx(reply.bins, abs=1e-4)
-
-
-@SHAPES
-def test_by_hand_the_network_says_the_same_behind_the_same_text(template: str, brief: None) -> None:
-    model = thinking(template)
-    (record,) = asked(model, CHOICE)
-    thought = record.reply.thought
-    assert thought is not None
-    ids, (before, behind) = model.backend.token_ids, BORDERS[template]
-    text = said(model, model.prompting.thought(CHOICE, 2048).prompt)
-    with torch.no_grad():
-        logits = model.backend.model(torch.tensor([ids.encode(f"{text}{thought.text}{behind}")])).logits[0, -1]
-    letters = logits.log_softmax(-1)[list(ids.letters[:3])].tolist()
-    assert record.reply.option_log_p == pytest.approx(letters, abs=1e-3)
-    assert before in text
 
 
 def test_no_token_of_a_thought_goes_through_the_network_twice(brief: None) -> None:
@@ -183,22 +166,15 @@ def test_questions_of_a_window_think_as_they_do_alone(brief: None) -> None:
         assert (alone.ledger.answering, alone.ledger.reordering) == (record.ledger.answering, record.ledger.reordering)
 
 
-@pytest.mark.parametrize("template", MARKED)
-def test_a_model_that_ends_its_thought_is_not_cut(template: str, brief: None) -> None:
-    before, _ = BORDERS[template]
-    model = thinking(template, 20, {before: "I see.\n</think>"})
+@pytest.mark.parametrize("template", [*MARKED, "ChatML"])
+def test_a_thought_ends_at_its_mark_or_where_the_requested_answer_begins(template: str, brief: None) -> None:
+    mark = "Answer:" if template == "ChatML" else "\n</think>"
+    model = thinking(template, 24, {BORDERS[template][0].removeprefix("<|start|>"): f"I see. {mark}"})
     (record,) = asked(model, CHOICE)
     thought = record.reply.thought
     assert thought is not None
     assert (thought.text, thought.cut) == ("I see.", False)
-    assert thought.tokens < 20
-
-
-def test_a_thought_on_request_ends_where_the_answer_begins(brief: None) -> None:
-    model = thinking("ChatML", 24, {"assistant\n": "It is so. Answer:"})
-    (record,) = asked(model, CHOICE)
-    assert record.reply.thought is not None
-    assert (record.reply.thought.text, record.reply.thought.cut) == ("It is so.", False)
+    assert thought.tokens < 24
 
 
 @pytest.mark.parametrize("template", MARKED)

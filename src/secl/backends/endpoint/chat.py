@@ -10,7 +10,7 @@ from dataclasses import replace
 from secl.backends.endpoint.abilities import OFF, ON, ROUTE, WORD_TOKENS, Abilities
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.said import Said, Usage, read_chat, said_in
-from secl.backends.text_stream import thoughts_apart
+from secl.backends.generation import thoughts_apart
 from secl.errors import ModelError, QuestionError, UnavailableError
 from secl.prompts.templates import Prompt, answer_prompt
 from secl.question import Question

@@ -22,7 +22,6 @@ from secl.backends.open_answers import (
     NOTHING,
     PROGRAM_TOKENS,
     Distractors,
-    Drawn,
     choose_distractors,
     compare,
     computed,
@@ -30,7 +29,7 @@ from secl.backends.open_answers import (
     rounds,
     settled,
 )
-from secl.evidence import LetterOrder, Sample, Thought
+from secl.evidence import CandidateEvidence, LetterOrder, Sample, Thought
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
@@ -128,7 +127,7 @@ class EndpointAsker:
         drawn = [self._ask(answer_prompt(question), limit, seed=seed, think=True) for seed in seeds]
         return [pending.result() for pending in drawn]
 
-    def _draw(self, findings: Findings, answer: str) -> Drawn | None:
+    def _draw(self, findings: Findings, answer: str) -> CandidateEvidence | None:
         """Draw further answers to an open question, and group them with its answer; None for a long answer."""
         question, rivals = findings.question, findings.rivals
         if not is_brief(answer, question.form):

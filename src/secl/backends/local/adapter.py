@@ -17,8 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from secl.backends.local.loading.model_parts import decoder_of, layers_of
-from secl.backends.local.loading.placement import weights_at_hand
+from secl.backends.local.loading.model_parts import decoder_of, layers_of, weights_at_hand
 from secl.backends.local.loading.quantisation import keep_gradients
 from secl.errors import ModelError
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from secl.backends.base import Bundle, Position, TextStatistics, TokenSequence, Training
+from secl.backends.base import Bundle, Position, Statistics, TokenSequence, Training
 from secl.backends.chat_templates import render
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter
@@ -20,15 +20,20 @@ from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.select_network import Trial, check_usable, connect
-from secl.backends.local.loading.guard import as_model_error, enough_memory
+from secl.backends.local.loading.guard import as_model_error, enough_memory, room_for_texts
 from secl.backends.local.loading.loader import Loaded
-from secl.backends.local.loading.model_parts import Head, layers_of, text_config
-from secl.backends.local.loading.placement import compute_device, described_devices, sent
+from secl.backends.local.loading.model_parts import (
+    Head,
+    compute_device,
+    described_devices,
+    layers_of,
+    sent,
+    text_config,
+)
 from secl.backends.local.loading.presets import name_of, parse_layers
 from secl.backends.local.loading.quantisation import described_weights
 from secl.backends.local.passes import GROUP_TOKENS, Passes
-from secl.backends.local.texts import room_for_texts, write_texts
-from secl.backends.local.writer import Writer
+from secl.backends.local.writer import Writer, write_texts
 from secl.backends.token_ids import SAMPLE, TokenIds
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import AdapterSettings
@@ -111,7 +116,7 @@ class LocalReading:
     @torch.no_grad()
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
-    ) -> TextStatistics:
+    ) -> Statistics:
         written, wanted = torch.split(self._ids([*tokens, 0]), ROWS), self._ids(next_ids)
         own, entropies = [], []
         for log_p, some in zip(self._log_p(self.hidden(positions)), written, strict=True):
@@ -120,7 +125,7 @@ class LocalReading:
             behind = log_p[-1, wanted]
         summed = torch.stack([torch.cat(entropies).mean(), torch.cat(own)[:-1].sum()])
         entropy, log_probability, *row = torch.cat([summed, behind]).tolist()  # one transfer from the device
-        return TextStatistics(log_probability=log_probability, entropy=entropy, next_log_p=tuple(row))
+        return log_probability, entropy, tuple(row)
 
     @torch.no_grad()
     def most_likely(self, positions: Sequence[Position]) -> list[int]:
@@ -226,7 +231,7 @@ class LocalBackend:
         unfinished = [draft for draft in rewritten if draft is not None and not self.rules.ended(draft)]
         if unfinished:
             with self.adapter.on():
-                self.writer.write(unfinished, self.passes.batch(unfinished)[0], frozen=False)
+                self.writer.write(unfinished, self.passes.batch(unfinished), frozen=False)
         return rewritten
 
     def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:

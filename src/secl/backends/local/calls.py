@@ -16,8 +16,8 @@ from torch import Tensor
 
 from secl.backends.call_forms import CallForm
 from secl.backends.generation import Draft
-from secl.backends.local.constrained import GrammarWriter, Row, Task, allowed_tokens
-from secl.backends.local.objects import WHITESPACE
+from secl.backends.local.constrained import GrammarWriter, Row, Task
+from secl.backends.local.grammars import WHITESPACE, allowed_tokens
 from secl.errors import ParameterError, TooLongError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.calls import WrittenCall, WrittenReply
@@ -99,7 +99,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     def _special(self) -> Mapping[str, int]:
         """Ids of the special tokens by their texts."""
         added = self.backend.token_ids.tokenizer.get_added_vocab()
-        return {text: token for text, token in added.items() if self.tokenizer.is_special_token(token)}
+        return {text: token for text, token in added.items() if self.grammars.tokenizer.is_special_token(token)}
 
     @cached_property
     def _marker(self) -> int | None:
@@ -127,7 +127,9 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     def _beginning(self, rule: str) -> Tensor:
         """Return the ids of the tokens that may begin a text under a grammar rule."""
-        return torch.from_numpy(np.flatnonzero(allowed_tokens(self.started(f"start: {rule}", "no call can begin"))))
+        return torch.from_numpy(
+            np.flatnonzero(allowed_tokens(self.grammars.started(f"start: {rule}", "no call can begin")))
+        )
 
     def _literal(self, text: str) -> str:
         """Return a text as a literal of the grammar language Lark."""
@@ -177,7 +179,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return draft
 
     def task(self, request: CallRequest, thought: Thought | None = None) -> Task[CallRequest]:
-        begun = self.started(self._grammar(request), "the tools cannot constrain a model")
+        begun = self.grammars.started(self._grammar(request), "the tools cannot constrain a model")
         ids, prompt = self.asker.prompting.token_ids, self.form.prompt(request.prompt)
         if thought is not None:
             prompt = replace(prompt, thought=thought.text)

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.fast.batch import Batch, KeptRow, fast_single_row
+from secl.backends.local.grammars import Grammars, allowed_tokens
 from secl.backends.local.passes import in_groups
 from secl.backends.local.writer import draw
 from secl.backends.token_ids import distinct_tokens
-from secl.errors import ModelError, ParameterError, SeclError, UnfinishedError, needs
+from secl.errors import ParameterError, SeclError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.extraction import Objects
 from secl.fields.values import WrittenObject, token_ends
@@ -119,21 +119,8 @@ class GrammarWriter(ABC, Generic[R, W]):
                 f"vLLM servers answer for this model, and {self.method} does not work with them; load the model "
                 "without --engine vllm."
             )
-        try:
-            import llguidance
-        except ImportError:
-            raise ParameterError(needs(self.method, "llguidance", "fields")) from None
-        self.matchers = llguidance.LLMatcher
-        self.backend = backend
-        self.asker = asker
-        try:
-            described = backend.token_ids.tokenizer.backend_tokenizer.to_str()  # type: ignore[attr-defined]
-            self.tokenizer = llguidance.LLTokenizer(described, eos_token=sorted(backend.rules.end_ids))
-        except (AttributeError, ValueError) as problem:
-            raise ModelError(
-                f"llguidance cannot read the tokenizer of the model {name!r} ({problem}); take a model whose folder "
-                "has a tokenizer.json."
-            ) from problem
+        self.backend, self.asker = backend, asker
+        self.grammars = Grammars(backend.token_ids.tokenizer, backend.rules.end_ids, name, self.method)
 
     def write(
         self, requests: Sequence[R], samples: Callable[[R, W], int], thoughts: Sequence[Draft | None] = ()
@@ -186,9 +173,9 @@ class GrammarWriter(ABC, Generic[R, W]):
     def _together(self, tasks: Sequence[Task[R]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
         after = self._after(tasks)
-        best = [
-            Row(task.begun.deep_copy(), task.limit, thought=task.thought and task.thought.thought) for task in tasks
-        ]
+        best = [Row(task.begun.deep_copy(), task.limit) for task in tasks]
+        for row, task in zip(best, tasks, strict=True):
+            row.thought = None if task.thought is None else task.thought.thought
         self.finish(after(range(len(tasks))), best, keep=self.keeps)
         greedy = [self.read(task, row) for task, row in zip(tasks, best, strict=True)]
         counts = [0 if text is None else samples(task.request, text) for task, text in zip(tasks, greedy, strict=True)]
@@ -201,7 +188,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         if passes.shared is None:
             return Batch.of(self.backend.model, [*map(list, prompts)]).chosen
         begun = [task.thought.begun for task in tasks if task.thought is not None and task.thought.begun is not None]
-        kept = passes.grown(begun, prompts) if begun else passes.keep(prompts)
+        kept = passes.keep(prompts, begun)
 
         def after(numbers: Sequence[int]) -> Batch:
             batch = passes.behind([kept[number] for number in numbers])
@@ -253,21 +240,9 @@ class GrammarWriter(ABC, Generic[R, W]):
             tokens=(len(task.prompt), len(best.tokens)),
         )
 
-    def started(self, grammar: str, fault: str) -> Any:
-        """Return the matcher of a grammar before its first token.
-
-        Raises:
-            ParameterError: llguidance rejects the grammar; the message begins with `fault`.
-        """
-        matcher = self.matchers(self.tokenizer, grammar, log_level=0)
-        reason = matcher.get_error()
-        if reason:
-            raise ParameterError(f"{fault}: {' '.join(reason.split()).rstrip('.')}.")
-        return matcher
-
     def text_of(self, row: Row) -> WrittenObject:
         """Return the text of a row with its tokens."""
-        parts = [self.tokenizer.decode_bytes([token]) for token in row.tokens]
+        parts = self.grammars.texts(row.tokens)
         text = b"".join(parts).decode(errors="replace")
         return WrittenObject(text, token_ends(parts), (*row.log_p,), (*row.entropy,), row.thought)
 
@@ -298,7 +273,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         top_p = self.asker.prompting.top_p
         active = list(rows)
         while True:
-            masks = np.stack([_mask(row.matcher, batch.logits.shape[1]) for row in active])
+            masks = np.stack([allowed_tokens(row.matcher, batch.logits.shape[1]) for row in active])
             allowed = batch.logits.masked_fill(~torch.from_numpy(masks).to(batch.logits.device), -torch.inf)
             chances = [torch.rand(1, generator=row.generator).item() for row in active if row.generator is not None]
             # Either all rows of a batch are sampled, or none is.
@@ -323,14 +298,3 @@ class GrammarWriter(ABC, Generic[R, W]):
             row.tokens.append(token)
             row.log_p.append(min(0.0, value))
             row.entropy.append(entropy)
-
-
-def _mask(matcher: Any, width: int) -> NDArray[np.bool_]:
-    """Return which of `width` tokens the grammar allows next; `width` may exceed the size of the tokenizer."""
-    bits = allowed_tokens(matcher)[:width]
-    return np.pad(bits, (0, width - len(bits)))
-
-
-def allowed_tokens(matcher: Any) -> NDArray[np.bool_]:
-    """Return which of the tokenizer's tokens the grammar allows next."""
-    return np.unpackbits(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8), bitorder="little").astype(bool)

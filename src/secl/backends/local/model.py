@@ -7,13 +7,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from secl.backends.generation import Draft
+from secl.backends.generation import Draft, thoughts_apart
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.asking.answers import Answering, SharedAnswers
-from secl.backends.local.asking.asker import Asker
+from secl.backends.local.asking.asker import Asker, Readout, prefers_prefill
 from secl.backends.local.asking.cases import Case, Turn
 from secl.backends.local.asking.dinco import nli_model
-from secl.backends.local.asking.readout import Readout, prefers_prefill
 from secl.backends.local.asking.thoughts import texts_behind_thoughts
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.latest import LatestEvidence
@@ -21,7 +20,6 @@ from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.loading.thinking import check_at_once, with_budget
 from secl.backends.local.structured import StructuredWriting
 from secl.backends.prompting import Prompting
-from secl.backends.text_stream import thoughts_apart
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, TooLongError
 from secl.evidence import EvidenceKind, Thought

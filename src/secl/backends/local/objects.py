@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from secl.backends.generation import Draft
 from secl.backends.local.constrained import After, Drawn, GrammarWriter, Row, Task
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on
-from secl.errors import ParameterError, TooLongError, UnfinishedError
+from secl.errors import TooLongError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.extraction import ObjectRequest, uncertain_places
 from secl.fields.redrawn import UncertainValue, composed, uncertain_values
-from secl.fields.schema import Node
 from secl.fields.values import WrittenObject
-
-WHITESPACE = r"\x20|\x0A\x20{0,32}"
-"""Optional space between two parts of an object: a space, or a line break with its indent. More might never end."""
 
 SHORTEST = 8
 """Tokens of the shortest field with its name; secl refuses a document that leaves less room for each field."""
@@ -45,7 +40,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         return self.asker.prompting.thought(request.question, self.backend.limit)
 
     def task(self, request: ObjectRequest, thought: Thought | None = None) -> Task[ObjectRequest]:
-        begun, fields = self.begun(request.schema.grammar), len(request.schema.leaves)
+        begun, fields = self.grammars.of_schema(request.schema.grammar), len(request.schema.leaves)
         prompt = self.asker.prompting.answer(request.question, None if thought is None else thought.text)
         room = self.backend.limit - len(prompt)
         if room < SHORTEST * fields:
@@ -55,17 +50,6 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                 "or ask for fewer fields."
             )
         return Task(request, (*prompt,), begun, min(room, request.most_tokens))
-
-    def begun(self, grammar: Node) -> Any:
-        """Return the matcher of an object before its first token."""
-        fault = "the schema cannot constrain a model"
-        try:
-            compiled = self.matchers.grammar_from_json_schema(
-                dict(grammar), overrides={"whitespace_pattern": WHITESPACE}
-            )
-        except ValueError as problem:
-            raise ParameterError(f"{fault}: {' '.join(str(problem).split()).rstrip('.')}.") from problem
-        return self.started(compiled, fault)
 
     def read(self, task: Task[ObjectRequest], row: Row) -> WrittenObject | None:  # noqa: ARG002
         return self.text_of(row) if row.matcher.is_accepting() else None

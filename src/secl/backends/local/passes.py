@@ -15,7 +15,7 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.base import Bundle, TokenSequence
 from secl.backends.generation import Draft
-from secl.backends.local.fast.batch import Batch, TextBatch
+from secl.backends.local.fast.batch import Batch
 from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.replay import Pass, numbered
 from secl.backends.local.fast.select_network import Network
@@ -82,7 +82,7 @@ class Passes:
         forward, cache = yield from self.shared.begin(prompt)
         logits = self.shared.head.written(forward.states[-1:])
         mask = torch.ones((1, len(prompt)), dtype=torch.int64, device=logits.device)
-        return TextBatch(self.model, cache, mask, logits, self.shared, [forward])
+        return Batch(self.model, cache, mask, logits).capturing(self.shared, [forward])
 
     def _begin(self, drafts: Sequence[Draft]) -> None:
         """Read each prompt that has no pass yet alone, as `text` does."""
@@ -101,12 +101,12 @@ class Passes:
         if self.shared is None or not drafts or any(draft.lines is not None or draft.written for draft in drafts):
             return None
         behind = [draft for draft in drafts if draft.thought is not None and draft.begun is not None]
-        grown = self.grown([draft.begun for draft in behind], [draft.prompt for draft in behind])
+        grown = self.keep([(*draft.prompt,) for draft in behind], [draft.begun for draft in behind])
         for draft, forward in zip(behind, grown, strict=True):
             draft.begun = forward
         if any(draft.seed is not None for draft in drafts):
             if any(draft.begun is None and draft.form != "text" for draft in drafts):
-                return self.batch(drafts)[0]
+                return self.batch(drafts)
             self._begin(drafts)
         elif any(draft.begun is None for draft in drafts):
             for draft, forward in zip(drafts, self.keep([(*draft.prompt,) for draft in drafts]), strict=True):
@@ -114,41 +114,35 @@ class Passes:
         batch = self.behind([draft.begun for draft in drafts], [len(draft.prompt) for draft in drafts])
         if batch is None or not all(draft.kept for draft in drafts):
             return batch
-        prompts = [draft.begun for draft in drafts]
-        return TextBatch(batch.model, batch.cache, batch.mask, batch.logits, self.shared, prompts)
+        return batch.capturing(self.shared, [draft.begun for draft in drafts])
 
     @torch.no_grad()
-    def batch(self, drafts: Sequence[Draft]) -> tuple[Batch | None, list[Pass]]:
+    def batch(self, drafts: Sequence[Draft]) -> Batch | None:
         """Send unfinished drafts through the network, as the adapted model while the adapter is on.
 
-        Returns:
-            a batch to go on from (None on the plain path, or with too little memory for all rows), and the pass over
-            each draft.
+        Return a batch to go on from; None on the plain path, or with too little memory for all rows.
         """
         if self.shared is None:
-            return None, []
-        begun = self.keep([(*draft.prompt, *draft.written) for draft in drafts])
-        return self.behind(begun), begun
+            return None
+        return self.behind(self.keep([(*draft.prompt, *draft.written) for draft in drafts]))
 
-    def keep(self, texts: Sequence[tuple[int, ...]]) -> list[Pass]:
+    def keep(self, texts: Sequence[tuple[int, ...]], begun: Sequence[Pass] = ()) -> list[Pass]:
         """Send texts through the network, and return the pass over each text; neighbours share a pass.
+
+        The texts go on from the passes `begun` over their beginnings, if any.
 
         Raises:
             ModelError: the network is on the plain path.
         """
         if self.shared is None:
             raise ModelError("passes on the plain path keep nothing.")
+        if begun:
+            new = [max(1, len(text) - len(forward.paths[0])) for forward, text in zip(begun, texts, strict=True)]
+            return _grouped(partial(self.shared.grow, keep=True), [[text] for text in texts], new, begun)
         distinct = list(dict.fromkeys(texts))
         found = _grouped(partial(self.shared.run, keep=True), [[text] for text in distinct], [*map(len, distinct)])
         place_of = dict(zip(distinct, found, strict=True))
         return [place_of[text] for text in texts]
-
-    def grown(self, begun: Sequence[Pass], texts: Sequence[TokenSequence]) -> list[Pass]:
-        """Return passes over texts that go on from the passes `begun` over their beginnings."""
-        if self.shared is None:
-            raise ModelError("passes on the plain path keep nothing.")
-        new = [max(1, len(text) - len(forward.paths[0])) for forward, text in zip(begun, texts, strict=True)]
-        return _grouped(partial(self.shared.grow, keep=True), [[text] for text in texts], new, begun)
 
     @torch.no_grad()
     def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:

@@ -56,7 +56,7 @@ class StructuredWriting:
         Raises:
             ParameterError, ModelError: the schema cannot constrain the model; or as for `write_objects`.
         """
-        self.objects.begun(schema.grammar)
+        self.objects.grammars.of_schema(schema.grammar)
 
     @cached_property
     def objects(self) -> ObjectWriter:

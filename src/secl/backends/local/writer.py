@@ -1,19 +1,23 @@
-"""Writing texts with a transformers model, many at a time: greedy, sampled, or by beam search."""
+"""Writing with a transformers model: many texts together (greedy, sampled, beam search), or free texts in pieces."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from transformers import LogitsProcessor, TemperatureLogitsWarper, TopPLogitsWarper
 
-from secl.backends.generation import Draft, TextRules
-from secl.backends.local.fast.batch import Batch, TextBatch, fast_single_row
+from secl.backends.generation import Draft, FreeText, TextRules
+from secl.backends.local.fast.batch import Batch, fast_single_row
 from secl.backends.local.loading.guard import enough_memory, in_halves
 from secl.backends.local.loading.loader import Remembered
+from secl.backends.local.passes import Passes
+from secl.writing import Piece, Token, Writing
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -23,6 +27,9 @@ FIRST_LOOK = 1024
 
 REMEMBERED = 1024
 """Maximum number of remembered batches. The first ones are kept, because later runs begin with the same questions."""
+
+GREEDY = 1e-4
+"""Minimum temperature of a draw. Lower ones take the most probable token, because divided logits may be infinite."""
 
 
 class Writer:
@@ -100,9 +107,8 @@ class Writer:
             for draft, token in zip(active, next_tokens, strict=True):
                 draft.written.append(token)
             rows = [row for row, draft in enumerate(active) if not self.rules.ended(draft)]
-            if isinstance(batch, TextBatch):
-                for row in {*range(len(active))} - {*rows}:
-                    active[row].begun = batch.passed(row)
+            for row in {*range(len(active))} - {*rows} if batch.network is not None else ():
+                active[row].begun = batch.passed(row)
             if not rows:
                 return
             active = [active[row] for row in rows]
@@ -165,3 +171,63 @@ def draw_many(p: Sequence[float], count: int, seed: int, top_p: float) -> list[i
     """Return `count` draws from the nucleus of one distribution."""
     chances = torch.rand(count, generator=torch.Generator().manual_seed(seed)).tolist()
     return draw(torch.tensor([p] * count).log(), chances, top_p)
+
+
+def write_texts(
+    passes: Passes, rules: TextRules, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()
+) -> Iterator[Piece]:
+    """Write texts after a prompt with the frozen model, one token of each text in turn; `max_tokens` is set.
+
+    Every text goes through the network alone, exactly as in transformers' `generate`, so that it does not depend on
+    other texts that are written or read at the same time. Rows of one batch share kernels, so the last digits of their
+    logits depend on each other.
+    """
+    begun = yield from passes.text(prompt)
+    # The prompt goes through the network once for all texts.
+    rows = [begun, *(begun.chosen([0]) for _ in range(writing.n - 1))]
+    texts = deque(
+        _pieces(FreeText(rules, prompt, writing, number, ends), row, writing) for number, row in enumerate(rows)
+    )
+    while texts:
+        piece = next(texts[0], None)
+        if piece is None:
+            texts.popleft()
+            continue
+        yield piece
+        texts.rotate(-1)
+
+
+@torch.no_grad()
+def _pieces(text: FreeText, row: Batch, writing: Writing) -> Iterator[Piece]:
+    """Write one text, the next token of which follows the row."""
+    generator = torch.Generator(row.logits.device).manual_seed(writing.seed + text.number)
+    warpers: list[LogitsProcessor] = []
+    if writing.temperature not in (0, 1):
+        warpers.append(TemperatureLogitsWarper(float(writing.temperature)))
+    if writing.top_p < 1:
+        warpers.append(TopPLogitsWarper(writing.top_p))
+    while not text.ended:
+        if text.draft.written:
+            row.step([0], text.draft.written[-1:])
+        if writing.temperature < GREEDY:
+            token = int(row.logits.argmax(-1))
+        else:
+            scores = row.logits
+            for warper in warpers:
+                scores = warper(None, scores)
+            token = int(torch.multinomial(scores.softmax(-1), 1, generator=generator))
+        piece = text.push(token, _reported(text, row, token, writing.top_logprobs))
+        if piece.finish is not None:
+            text.draft.begun = row.passed(0)
+        yield piece
+
+
+def _reported(text: FreeText, row: Batch, token: int, count: int | None) -> tuple[Token, ...]:
+    """Return the log-probabilities of a token and of the `count` most probable tokens; none without a count."""
+    if count is None:
+        return ()
+    log_p = row.logits[0].log_softmax(-1)
+    best = log_p.topk(count)
+    top = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    listed = tuple((text.word(each), min(0.0, p)) for each, p in top)
+    return (Token(text.word(token), min(0.0, float(log_p[token])), listed),)

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from secl.backends.base import Bundle, Position, TextStatistics, TokenSequence, Training
+from secl.backends.base import Bundle, Position, Statistics, TokenSequence, Training
 from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
 from secl.backends.endpoint.vllm.versions import Versions
 from secl.backends.entropy import entropy_of
-from secl.backends.generation import Draft, Step
+from secl.backends.generation import Draft, FreeText, Step
 from secl.backends.local.backend import LocalBackend, LocalReading
-from secl.backends.text_stream import FreeText
 from secl.backends.token_ids import common_length
 from secl.errors import NotFiniteError
 from secl.writing import Piece, Token, Writing
@@ -68,7 +67,7 @@ class VllmReading:
 
     def text_statistics(
         self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
-    ) -> TextStatistics:
+    ) -> Statistics:
         wanted = dict(zip(positions, [*([token] for token in tokens), next_ids], strict=True))
         self._read([position for position in positions if position not in self._best])
         for position, ids in wanted.items():
@@ -76,12 +75,9 @@ class VllmReading:
                 self._log_p[position] = {**dict.fromkeys(ids, least), **self._log_p[position]}
         self._ask(wanted)
         *before, last = positions
+        log_probability = sum(self._log_p[each][token] for each, token in zip(before, tokens, strict=True))
         entropies = (entropy_of(self._best[each], self.backend.vocabulary) for each in positions)
-        return TextStatistics(
-            log_probability=sum(self._log_p[each][token] for each, token in zip(before, tokens, strict=True)),
-            entropy=sum(entropies) / len(positions),
-            next_log_p=tuple(self._log_p[last][token] for token in next_ids),
-        )
+        return log_probability, sum(entropies) / len(positions), tuple(self._log_p[last][token] for token in next_ids)
 
     def _read(self, positions: Sequence[Position]) -> None:
         """Request the most probable tokens at each position."""

@@ -1,1 +1,1 @@
-"""Prompts and read-out of a model. Read `asker`, which all share, then `readout`, from logits to digits."""
+"""Prompts and read-out of a model. Read `asker` first, which all share."""

@@ -15,7 +15,7 @@ from functools import partial
 
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker, Verdicts
-from secl.backends.local.asking.candidates import among_options, compare_answers
+from secl.backends.local.asking.candidates import compare_answers, compare_options
 from secl.backends.local.asking.cases import Answer, Case, Turn, read_answers, read_evidence, read_reply
 from secl.backends.local.asking.thoughts import think, think_again
 from secl.backends.open_answers import distinct
@@ -84,7 +84,8 @@ class Answering:
         if known is not None:
             return dict(zip(window, [case.copy() for case in known], strict=True)), []
         cases = [*window.values()]
-        think(self.asker, cases)
+        if self.asker.prompting.thinks:
+            think(self.asker, cases)
         self._read_choices([case for case in cases if case.question.options])
         self._read_open([case for case in cases if not case.question.options])
         jobs: list[Job] = [partial(read_reply, self.asker, case, case.frozen, 0) for case in cases]
@@ -115,9 +116,10 @@ class Answering:
         for case in cases:
             case.judged = case.question.options if "p_true" in case.kinds else ()
             if "candidates" in case.kinds:
-                case.comparison = among_options(self.asker, case.question, behind_thought=case.thought is not None)
+                compare_options(self.asker, case)
         self._read(cases)
-        think_again(self.asker, cases)
+        if self.asker.prompting.thinks:
+            think_again(self.asker, cases)
 
     def _read_open(self, cases: Sequence[Case]) -> None:
         """Answer open questions: write missing answers as one batch, then read all answers and their comparisons."""
@@ -207,8 +209,10 @@ class Answering:
         """Return the case of a given answer, before its rivals are known."""
         question, text = rated.question, rated.answer
         if question.options:
-            comparison = among_options(self.asker, question) if "candidates" in kinds else None
-            return Case(question, text, kinds, question.option(text), comparison=comparison)
+            case = Case(question, text, kinds, question.option(text))
+            if "candidates" in kinds:
+                compare_options(self.asker, case)
+            return case
         answer = read_answer(text, question.form)
         given = self.asker.prompting.given(question, text)
         case = Case(question, given, kinds, answer, text=given)

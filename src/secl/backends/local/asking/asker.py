@@ -1,24 +1,38 @@
-"""Questions to one model: its prompts, read-out, meter and seed."""
+"""Questions to one model: prompts, meter, seed, and the read-out from log-probabilities to replies and P(True)."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
-from secl.backends.base import Bundle, TokenBackend
+import torch
+from torch import Tensor
+
+from secl.backends.base import Bundle, Position, Reading, Statistics, TokenBackend
 from secl.backends.generation import Draft, items_of, list_tokens, question_seed
-from secl.backends.local.asking.readout import Readout
 from secl.backends.local.backend import LocalBackend
 from secl.backends.open_answers import NOTHING, Distractors, choose_distractors
 from secl.backends.prompting import Prompting
+from secl.backends.token_ids import TokenIds
+from secl.data.quiz import quiz
+from secl.errors import ModelError
 from secl.evidence import PTrue, Thought
 from secl.ledger import Meter
-from secl.prompts.parsing import is_brief
+from secl.prompts.parsing import is_brief, read_answer
+from secl.prompts.templates import answer_prompt
 from secl.question import Form, Question
 from secl.records import Reply
 
 Verdicts = dict[Hashable, tuple[PTrue, float]]
+
+PROBED, FACTS = ("capitals", "science"), 12
+"""Domains of the built-in quiz, and questions of each, for `prefers_prefill`."""
+
+PREFILL_GAIN = 0.3
+"""Nats of ln P that a reply must gain without "Answer:". The prefix is kept in doubt: our constants were measured
+with the prefix."""
 
 
 @dataclass
@@ -115,3 +129,107 @@ class Asker:
 
         count = self.prompting.distractors
         return choose_distractors(answer, question.form, count, items(None, listing), items), tokens
+
+
+class Readout:
+    """Reads letters, confidence digits, entropies and P(True).
+
+    P(True) is the total full-vocabulary probability of all spellings of True; with `paper`, of the token True alone.
+    """
+
+    def __init__(self, token_ids: TokenIds, *, paper: bool = False) -> None:
+        self.token_ids = token_ids
+        self.paper = paper
+
+    def choice(self, question: Question, reading: Reading, version: int, named: str | None = None) -> Reply:
+        """Return the reply to a multiple-choice question: the most probable letter, or the letter `named`."""
+        letter, *digits = reading.bundle.positions
+        (logits,) = reading.logits([letter], self.token_ids.letters[: len(question.options)])
+        chosen = logits.index(max(logits)) if named is None else question.letters.index(named)
+        own = [self.token_ids.letters[chosen]]
+        statistics = reading.text_statistics([letter, digits[chosen]], own, self.token_ids.digits)
+        reply = _reply(question.letters[chosen], question.letters[chosen], statistics, version)
+        # All letters share one constant between logit and ln P, so the vocabulary is not read again.
+        constant = reply.log_probability - logits[chosen]
+        return replace(reply, option_log_p=tuple(min(0.0, logit + constant) for logit in logits))
+
+    def open(self, question: Question, text: str, reading: Reading, version: int) -> Reply:
+        """Return the reply to an open question; the reading contains the answer (see `Prompting.written`)."""
+        *inside, _after, digit = reading.bundle.positions
+        (sequence,) = reading.bundle.answers
+        own = [sequence[length] for _, length in inside]
+        statistics = reading.text_statistics([*inside, digit], own, self.token_ids.digits)
+        return _reply(text.strip(), read_answer(text, question.form), statistics, version)
+
+    def options(self, reading: Reading, positions: Sequence[Position], count: int) -> list[tuple[float, ...]]:
+        """Return the probabilities of the first `count` option letters at each position, normalised to sum to 1."""
+        return [shares(row) for row in reading.logits(positions, self.token_ids.letters[:count])]
+
+    def p_yes(self, reading: Reading, positions: Sequence[Position]) -> tuple[float, ...]:
+        """Return P(Yes) / (P(Yes) + P(No)) at each position."""
+        if not self.token_ids.yes_no:
+            raise ModelError(
+                "the model's tokenizer splits Yes or No, but DINCO needs single tokens; choose a method without DINCO."
+            )
+        return tuple(shares(row)[0] for row in reading.logits(positions, self.token_ids.yes_no))
+
+    def p_true(self, reading: Reading, candidates: Sequence[str], source: str) -> PTrue:
+        """Return P(True) and P(False) of each candidate; the bundle has a verdict sequence for each candidate."""
+        true, false = self.token_ids.true, self.token_ids.false
+        if self.paper:
+            true, false = true[:1], false[:1]
+        p = _double(reading.log_p(reading.bundle.ends("scoring"), (*true, *false))).exp()
+        p_true, p_false = p[:, : len(true)].sum(-1), p[:, len(true) :].sum(-1)
+        return PTrue(
+            candidates=tuple(candidates),
+            probabilities=tuple(min(1.0, value) for value in p_true.tolist()),
+            false_probabilities=tuple(min(1.0, value) for value in p_false.tolist()),
+            distractor_source=source,
+        )
+
+    def letters(self, reading: Reading, count: int) -> tuple[tuple[float, ...], ...]:
+        """Return ln P of the first `count` option letters at the end of each sequence in the bundle's `orders`."""
+        if not (positions := reading.bundle.ends("reordering")):
+            return ()
+        return tuple(tuple(row) for row in reading.log_p(positions, self.token_ids.letters[:count]))
+
+
+def _reply(text: str, answer: str | None, statistics: Statistics, version: int) -> Reply:
+    log_probability, entropy, next_log_p = statistics
+    digits = _double(next_log_p)
+    return Reply(
+        text=text,
+        answer=answer,
+        bins=tuple(digits.softmax(-1).tolist()),
+        digit_mass=min(1.0, digits.exp().sum().item()),
+        entropy=entropy,
+        log_probability=min(0.0, log_probability),
+        version=version,
+    )
+
+
+def shares(logits: Sequence[float]) -> tuple[float, ...]:
+    """Return logits, or log-probabilities, as probabilities that sum to 1."""
+    return tuple(_double(logits).softmax(-1).tolist())
+
+
+def prefers_prefill(backend: LocalBackend) -> bool:
+    """Return whether a model without a preset should begin short replies with "Answer:".
+
+    One pass over 24 facts compares the frozen model's mean ln P of its first token with and without the prefix. No
+    reference answer is used. SmolLM2 answers better without the prefix: -2.1 with, -.9 without. Qwen2.5-Coder-1.5B
+    answers better with the prefix: -.63 with, -.66 without (docs/lab/log.md).
+    """
+    facts = [Question(each.text) for domain in PROBED for each in quiz(domain, FACTS)]
+    ids = backend.token_ids
+    prompts = [answer_prompt(fact, prefilled=prefilled) for prefilled in (True, False) for fact in facts]
+    (reading,) = backend.read([Bundle(verdicts=[ids.encode(ids.render(prompt)) for prompt in prompts])])
+    positions = reading.bundle.ends("scoring")
+    rows = reading.log_p(positions, reading.most_likely(positions))
+    log_p = [row[i] for i, row in enumerate(rows)]
+    return fmean(log_p[len(facts) :]) - fmean(log_p[: len(facts)]) < PREFILL_GAIN
+
+
+def _double(values: Sequence[float] | list[list[float]]) -> Tensor:
+    # Always on the CPU, because some devices have no float64.
+    return torch.tensor(values, dtype=torch.float64)

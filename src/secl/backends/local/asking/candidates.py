@@ -8,7 +8,7 @@ from dataclasses import replace
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
-from secl.backends.local.asking.cases import Case, Comparison
+from secl.backends.local.asking.cases import Case, read_candidates
 from secl.backends.local.asking.thoughts import sampled_thoughts
 from secl.backends.open_answers import (
     FREE_TOKENS,
@@ -19,7 +19,7 @@ from secl.backends.open_answers import (
     rounds,
     settled,
 )
-from secl.evidence import CandidateEvidence, Sample, Thought
+from secl.evidence import CandidateEvidence, LetterOrder, Sample, Thought
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import MAX_ANSWER_TOKENS, as_choice, orders_of_answers, other_order
@@ -30,26 +30,32 @@ def compared(asker: Asker, question: Question, answer: str, thought: Thought | N
     """Return the evidence about the candidates from a separate pass; None for an answer that cannot be compared."""
     case = Case(question, answer=answer, thought=thought)
     if question.options:
-        case.comparison = among_options(asker, question)
+        compare_options(asker, case)
     else:
         compare_answers(asker, [case])
-    if case.comparison is None:
+    if case.comparison is None or case.candidates is None:
         return None
-    (reading,) = asker.backend.read([case.comparison.bundle])
-    evidence, spent = case.comparison.read(reading, asker.readout), reading.bundle.tokens
-    asker.meter.spend("sampling", case.comparison.sampling)
-    asker.meter.spend("reordering", spent["reordering"])
-    asker.meter.spend("likelihood", spent["likelihood"])
-    return evidence
+    (reading,) = asker.backend.read([case.comparison])
+    asker.meter.spend("sampling", case.sampling)
+    for purpose in ("reordering", "likelihood"):
+        asker.meter.spend(purpose, reading.bundle.tokens[purpose])
+    return read_candidates(asker, case.candidates, reading)
 
 
-def among_options(asker: Asker, question: Question, *, behind_thought: bool = False) -> Comparison:
-    """Return the comparison of options by letters in the other order, or in both orders after a thought."""
-    count = len(question.options)
-    orders = [tuple(range(count))] * behind_thought + [other_order(count)]
-    prompting = asker.prompting
-    bundle = Bundle(orders=prompting.orders(question, orders), spans=prompting.spans(question, question.options))
-    return Comparison(bundle, question.options, orders, "options")
+def compare_options(asker: Asker, case: Case) -> None:
+    """Compare options by letters in the other order, or in both orders after a thought, and by likelihoods."""
+    question, prompting, count = case.question, asker.prompting, len(case.question.options)
+    orders = [tuple(range(count))] * (case.thought is not None) + [other_order(count)]
+    case.comparison = Bundle(
+        orders=prompting.orders(question, orders), spans=prompting.spans(question, question.options)
+    )
+    case.candidates = CandidateEvidence(
+        candidates=question.options, letters=_unread(orders), likelihoods=(), source="options"
+    )
+
+
+def _unread(orders: Iterable[tuple[int, ...]]) -> tuple[LetterOrder, ...]:
+    return tuple(LetterOrder(order=order, log_p=()) for order in orders)
 
 
 def compare_answers(asker: Asker, cases: Iterable[Case]) -> None:
@@ -60,22 +66,23 @@ def compare_answers(asker: Asker, cases: Iterable[Case]) -> None:
     """
     brief = [case for case in cases if case.answer is not None and is_brief(case.answer, case.question.form)]
     for case, drafts in zip(brief, _draw(asker, brief), strict=True):
-        case.comparison = _among(asker, case, drafts)
+        _compare(asker, case, drafts)
 
 
-def _among(asker: Asker, case: Case, drafts: Sequence[Draft]) -> Comparison | None:
+def _compare(asker: Asker, case: Case, drafts: Sequence[Draft]) -> None:
     drawn = compare(
         case.question, case.answer or "", [_read(asker, case, draft) for draft in drafts], rivals=case.rivals
     )
     if len(drawn.candidates) >= len(asker.readout.token_ids.letters):
-        return None
+        return
     choice = as_choice(case.question, drawn.candidates)
     orders = orders_of_answers(len(drawn.candidates), asker.seed_for(case.question, "candidates"))
     bundle = Bundle(orders=asker.prompting.orders(choice, orders))
     if max(map(len, bundle.sequences)) > asker.backend.limit:
-        return None
-    sampling = writing_tokens(drafts, [] if case.draft is None else [case.draft.prompt])
-    return Comparison(bundle, choice.options, orders, drawn.source, drawn.samples, sampling)
+        return
+    case.comparison = bundle
+    case.candidates = replace(drawn, candidates=choice.options, letters=_unread(orders))
+    case.sampling = writing_tokens(drafts, [] if case.draft is None else [case.draft.prompt])
 
 
 def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) -> int:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from secl.backends.base import Bundle, Position, Reading
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
-from secl.backends.local.asking.readout import Readout
-from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Sample, Thought
+from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Thought
 from secl.ledger import Purpose
 from secl.question import Question
 from secl.records import Reply
@@ -17,48 +16,6 @@ from secl.records import Reply
 Turn = tuple[Question, str | None, Thought | None]
 """A question, and the answer and the thought that are there already, as they stand in the conversation; None for none.
 """
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Sequences that compare candidates.
-
-    Attributes:
-        bundle: a sequence for each order, and spans of the candidates, first after the question, then without a
-            question.
-        candidates: texts; the last ones may have no spans.
-        orders: for each order, the number of the candidate at each place.
-        source: source of the candidates.
-        samples: further answers to an open question.
-        sampling: number of tokens of the samples.
-    """
-
-    bundle: Bundle
-    candidates: Sequence[str]
-    orders: Sequence[tuple[int, ...]]
-    source: str
-    samples: tuple[Sample, ...] = ()
-    sampling: int = 0
-
-    def read(self, reading: Reading, readout: Readout) -> CandidateEvidence:
-        """Return the evidence about the candidates from a reading of the bundle, or of a larger bundle."""
-        count = len(self.candidates)
-        letters, likelihoods = readout.letters(reading, count), reading.likelihoods()
-        half = len(likelihoods) // 2
-        texts = [
-            Likelihood(given=given, alone=alone, tokens=len(span.tokens) - span.start)
-            for given, alone, span in zip(likelihoods[:half], likelihoods[half:], reading.bundle.spans, strict=False)
-        ]
-        return CandidateEvidence(
-            candidates=tuple(self.candidates),
-            letters=tuple(
-                LetterOrder(order=order, log_p=tuple(row[order.index(number)] for number in range(count)))
-                for order, row in zip(self.orders, letters, strict=True)
-            ),
-            likelihoods=(*texts, *[None] * (count - half)),
-            samples=self.samples,
-            source=self.source,
-        )
 
 
 @dataclass
@@ -95,11 +52,15 @@ class Case:
         text: the open answer as it stands in the conversation; None for multiple choice, and before the answer is
             written.
         listing: a written list of answers, for distractors; None if no list is needed.
-        comparison: comparison of all candidates; None if not requested, or without candidates to compare.
+        comparison: a sequence for each order of the candidates, and spans of the candidates, first after the question,
+            then without a question. None if not requested, or without candidates to compare.
+        sampling: number of tokens of the further answers among the candidates.
         judged, source: texts to judge by P(True) besides the answer, and the source of these texts.
         finding: number of tokens spent on finding the judged texts.
         frozen: the frozen model's answer.
-        p_true, candidates: evidence about `judged` and about the candidates; None if not requested.
+        p_true: evidence about `judged`; None if not requested.
+        candidates: evidence about the candidates, whose letters have no log-probabilities before `read_evidence`; None
+            without a comparison.
         version, adapted: the adapted model's version, and its latest answer. The version is 0 before an adapted answer.
     """
 
@@ -115,7 +76,8 @@ class Case:
     draft: Draft | None = None
     text: str | None = None
     listing: Draft | None = None
-    comparison: Comparison | None = None
+    comparison: Bundle | None = None
+    sampling: int = 0
     judged: Sequence[str] = ()
     source: str = "options"
     finding: int = 0
@@ -148,7 +110,7 @@ class Case:
             "answering": self.frozen.tokens - sum(parts.values()) + parts["answering"],
             "scoring": parts["scoring"] + listing + self.finding,
             "reordering": parts["reordering"] + sum(each.frozen.tokens for each in self.further),
-            "sampling": 0 if self.comparison is None else self.comparison.sampling,
+            "sampling": self.sampling,
         }
 
     def answer_of(self, version: int) -> Answer:
@@ -178,7 +140,7 @@ def read_answers(asker: Asker, cases: Sequence[Case]) -> None:
             bundle = prompting.written(question, case.text, case.draft, thought)
         bundle = replace(bundle, verdicts=prompting.verdicts(question, case.judged, case.thought))
         if case.comparison is not None:
-            bundle = replace(bundle, orders=case.comparison.bundle.orders, spans=case.comparison.bundle.spans)
+            bundle = replace(bundle, orders=case.comparison.orders, spans=case.comparison.spans)
         bundles.append(bundle)
     for case, reading in zip(cases, asker.backend.read(bundles), strict=True):
         case.frozen = Answer(reading, case.text, reading.tokens)
@@ -198,10 +160,26 @@ def read_evidence(asker: Asker, case: Case) -> None:
     """Set P(True) of the judged texts and the evidence about the candidates."""
     if case.judged:
         case.p_true = asker.readout.p_true(case.frozen.reading, case.judged, case.source)
-    if case.comparison is not None:
-        candidates = case.comparison.read(case.frozen.reading, asker.readout)
+    if case.candidates is not None:
+        candidates = read_candidates(asker, case.candidates, case.frozen.reading)
         further = tuple(_letters(asker, each) for each in case.further)
         case.candidates = replace(candidates, letters=(*candidates.letters, *further))
+
+
+def read_candidates(asker: Asker, candidates: CandidateEvidence, reading: Reading) -> CandidateEvidence:
+    """Return the evidence about candidates from a reading of their comparison, or of a larger bundle."""
+    count = len(candidates.candidates)
+    rows, likelihoods = asker.readout.letters(reading, count), reading.likelihoods()
+    half = len(likelihoods) // 2
+    texts = [
+        Likelihood(given=given, alone=alone, tokens=len(span.tokens) - span.start)
+        for given, alone, span in zip(likelihoods[:half], likelihoods[half:], reading.bundle.spans, strict=False)
+    ]
+    letters = (
+        replace(each, log_p=tuple(row[each.order.index(number)] for number in range(count)))
+        for each, row in zip(candidates.letters, rows, strict=True)
+    )
+    return replace(candidates, letters=tuple(letters), likelihoods=(*texts, *[None] * (count - half)))
 
 
 def _letters(asker: Asker, case: Case) -> LetterOrder:

@@ -27,7 +27,7 @@ def think(asker: Asker, cases: Sequence[Case]) -> None:
     If a question has options and their comparison is requested, also sample a second thought over the other order of
     the options.
     """
-    thinking = [case for case in cases if asker.prompting.thinks and case.thought is None]
+    thinking = [case for case in cases if case.thought is None]
     for case in thinking:
         if case.question.options and "candidates" in case.kinds:
             case.further = [_further(asker, case.question, 1)]

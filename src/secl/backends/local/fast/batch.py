@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -17,7 +17,7 @@ from transformers import DynamicCache, PreTrainedModel
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.replay import Captured, Pass
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.loading.placement import compute_device
+from secl.backends.local.loading.model_parts import compute_device
 
 ONEDNN: Any = torch.backends.mkldnn
 """PyTorch's switch for oneDNN, under the library's older name."""
@@ -33,12 +33,18 @@ class Batch:
     Attributes:
         mask: (rows, length), 0 at the padding.
         logits: (rows, vocabulary) logits of the next token, in float32.
+        network: captures the states of written tokens, so that a pass can go on from a row; None to capture nothing.
+        prompts: with a network, the pass over the prompt of each row.
+        written: for each row, its tokens that went through the network, with the inputs captured in a step and the row.
     """
 
     model: PreTrainedModel
     cache: DynamicCache
     mask: Tensor
     logits: Tensor
+    network: SharedNetwork | None = None
+    prompts: Sequence[Pass] = ()
+    written: list[list[tuple[int, Captured, int]]] = field(default_factory=list)
 
     @classmethod
     @torch.no_grad()
@@ -58,7 +64,13 @@ class Batch:
         """Return a new batch with these rows, which may repeat."""
         cache, keep = copy.deepcopy(self.cache), torch.tensor([*rows])
         cache.batch_select_indices(keep)
-        return Batch(self.model, cache, self.mask[keep], self.logits[keep])
+        batch = Batch(self.model, cache, self.mask[keep], self.logits[keep])
+        return batch if self.network is None else batch.capturing(self.network, [self.prompts[row] for row in rows])
+
+    def capturing(self, network: SharedNetwork, prompts: Sequence[Pass]) -> Batch:
+        """Return this batch, which from now on captures what a pass over prompts and texts would; no row repeats."""
+        self.network, self.prompts, self.written = network, prompts, [[] for _ in prompts]
+        return self
 
     def kept(self, row: int) -> KeptRow | None:
         """Return a row's keys and values; None if a sliding window dropped the first tokens."""
@@ -85,34 +97,20 @@ class Batch:
             self.mask = self.mask[rows]
         self.mask = torch.cat([self.mask, self.mask.new_ones(len(keep), 1)], dim=1)
         latest = torch.tensor(tokens, device=self.mask.device)[:, None]
-        self.logits = next_logits(self.model, self.cache, self.mask, latest, self.mask.sum(-1, keepdim=True) - 1)
+        with nullcontext() if self.network is None else self.network.capturing() as captured:
+            self.logits = next_logits(self.model, self.cache, self.mask, latest, self.mask.sum(-1, keepdim=True) - 1)
+        if captured is not None:
+            self.prompts, self.written = [self.prompts[row] for row in keep], [self.written[row] for row in keep]
+            for row, token in enumerate(tokens):
+                self.written[row].append((token, captured, row))
 
+    def passed(self, row: int) -> Pass | None:
+        """Return the pass over a prompt and its text; over the prompt alone if a sliding window dropped its keys.
 
-@dataclass
-class TextBatch(Batch):
-    """Texts after their prompts, with the states that a pass over both would capture; rows never repeat.
-
-    Attributes:
-        prompts: pass over each prompt.
-        written: for each row, its tokens that went through the network, with the inputs captured in a step and the row.
-    """
-
-    network: SharedNetwork
-    prompts: list[Pass]
-    written: list[list[tuple[int, Captured, int]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.written = [[] for _ in self.prompts]
-
-    def step(self, keep: list[int], tokens: list[int]) -> None:
-        with self.network.capturing() as captured:
-            super().step(keep, tokens)
-        self.prompts, self.written = [self.prompts[row] for row in keep], [self.written[row] for row in keep]
-        for row, token in enumerate(tokens):
-            self.written[row].append((token, captured, row))
-
-    def passed(self, row: int) -> Pass:
-        """Return the pass over a prompt and its text; over the prompt alone if a sliding window dropped its keys."""
+        Return None if the batch captures nothing.
+        """
+        if self.network is None:
+            return None
         prompt, written, kept = self.prompts[row], self.written[row], self.kept(row)
         if not written or kept is None:
             return prompt

@@ -7,6 +7,10 @@ ancestors, and positions count from the root. So the results equal those of sepa
 Each token has depth-first entry and exit times. A token sees another if its entry lies between the other's entry and
 exit. Two numbers per token thus replace a T x T mask. Layers with a sliding window (Gemma 3) see only the nearest
 ancestors. The window counts positions, which are depths in a tree.
+
+In a scoring pass about a quarter of all pairs of tokens see each other. Dense kernels compute every pair and mask the
+others. On the CPU, attention is block-sparse instead: each block of neighbouring tokens is multiplied with all tokens
+that at least one token of the block sees. Scores and softmax are computed in float32.
 """
 
 from __future__ import annotations
@@ -14,24 +18,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from transformers import AttentionInterface, PreTrainedConfig
 
 from secl.errors import ModelError
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
 
 Nodes = NDArray[np.int64]
 """Numbers of nodes of a prefix tree, which are the rows of its hidden states."""
 
 WHOLE, LOCAL = "full_attention", "sliding_attention"
 """transformers' names of layers that see all earlier tokens, and of layers with a sliding window."""
+
+NAME = "secl_tree"
+"""Name of the block-sparse attention in transformers."""
+
+BLOCK = 96
+"""Queries in a block: smaller blocks compute fewer hidden pairs, larger blocks multiply faster."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +47,15 @@ class Trie:
 
     Attributes:
         tokens: (T,) token id of each node, in order of first appearance; a parent precedes its children.
-        parents: (T,) index of the parent node, -1 for a root.
         depths: (T,) position of the node in its sequences.
+        enters, leaves: (T,) depth-first entry and exit times.
         paths: for each sequence, the nodes of its tokens, shape (length,).
     """
 
     tokens: NDArray[np.int64]
-    parents: NDArray[np.int64]
-    depths: NDArray[np.int64]
+    depths: Tensor
+    enters: Tensor
+    leaves: Tensor
     paths: tuple[Nodes, ...]
 
     @classmethod
@@ -73,60 +81,28 @@ class Trie:
                 path.append(node)
             paths.append(np.array(path, dtype=np.int64))
         tokens, parents, depths = np.array(nodes, dtype=np.int64).reshape(-1, 3).T
-        return cls(tokens, parents, depths, tuple(paths))
-
-    @cached_property
-    def sight(self) -> Sight:
-        """The tokens that each token sees."""
-        parents = self.parents.tolist()
-        sizes, enters = [1] * len(parents), [0] * len(parents)
-        # A parent precedes its children, so going backwards counts all descendants of a token before the token itself.
-        for node in range(len(parents) - 1, -1, -1):
-            if parents[node] >= 0:
-                sizes[parents[node]] += sizes[node]
-        free = [*enters, 0]  # entry time of each token's next child; the last entry is that of the roots
-        for node, parent in enumerate(parents):
-            enters[node] = free[parent]
-            free[parent] += sizes[node]
-            free[node] = enters[node] + 1
-        began = torch.tensor(enters)
-        return Sight(began, began + torch.tensor(sizes), torch.from_numpy(self.depths))
-
-
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """The positions that T tokens attend to in a layer.
-
-    Attributes:
-        enters, leaves: (T,) depth-first entry and exit times.
-        depths: (T,) position of each token in its sequences.
-        window: number of tokens that a layer sees, the token itself included; None for all.
-    """
-
-    enters: Tensor
-    leaves: Tensor
-    depths: Tensor
-    window: int | None = None
+        enters, leaves = _times(parents.tolist())
+        return cls(tokens, torch.from_numpy(depths), enters, leaves, tuple(paths))
 
     @property
     def is_chain(self) -> bool:
         """Whether the tokens are a single sequence without branches."""
         return bool((self.depths == torch.arange(len(self.depths))).all())
 
-    def in_layer(self, kind: str, config: PreTrainedConfig) -> Sight:
-        """Return the sight in layers of this kind; `self` if all ancestors lie within the window."""
+    def window(self, kind: str, config: PreTrainedConfig) -> int | None:
+        """Return the number of tokens that layers of a kind see, the token itself included; None for all ancestors."""
         # The first token of a sequence has depth 0, so the deepest token is the farthest from what it sees.
-        near = kind == WHOLE or int(self.depths.max()) < config.sliding_window
-        return self if near else replace(self, window=config.sliding_window)
+        size: int = config.sliding_window if kind == LOCAL else 0
+        return size if 0 < size <= int(self.depths.max()) else None
 
-    def at(self, nodes: Tensor) -> Sight:
-        """Return the sight of some of the tokens."""
-        return replace(self, enters=self.enters[nodes], leaves=self.leaves[nodes], depths=self.depths[nodes])
+    def at(self, nodes: Tensor) -> Trie:
+        """Return the tree of some of the nodes, which include all tokens that they see; it has no paths."""
+        return Trie(self.tokens[nodes.numpy()], self.depths[nodes], self.enters[nodes], self.leaves[nodes], ())
 
-    def to(self, device: torch.device) -> Sight:
-        """Return the sight with its tensors on a device."""
-        enters, leaves, depths = torch.stack([self.enters, self.leaves, self.depths]).to(device, non_blocking=True)
-        return replace(self, enters=enters, leaves=leaves, depths=depths)
+    def to(self, device: torch.device) -> Trie:
+        """Return the tree with its tensors on a device."""
+        depths, enters, leaves = torch.stack([self.depths, self.enters, self.leaves]).to(device, non_blocking=True)
+        return replace(self, depths=depths, enters=enters, leaves=leaves)
 
     def seen(self, nodes: Tensor) -> Tensor:
         """Return the numbers of all tokens that at least one of these tokens sees in a `WHOLE` layer, ascending."""
@@ -134,11 +110,27 @@ class Sight:
         during = torch.searchsorted(entered, self.leaves) > torch.searchsorted(entered, self.enters)
         return during.nonzero()[:, 0]
 
-    def pairs(self, queries: Tensor | slice, keys: Tensor | slice = slice(None)) -> Tensor:
-        """Return whether each of N tokens sees each of K others: (N, K)."""
+    def pairs(self, queries: Tensor | slice, keys: Tensor | slice = slice(None), window: int | None = None) -> Tensor:
+        """Return whether each of N tokens sees each of K others, within a window if any: (N, K)."""
         entered, depth = self.enters[queries][:, None], self.depths[queries][:, None]
         pairs = (self.enters[keys] <= entered) & (entered < self.leaves[keys])
-        return pairs if self.window is None else pairs & (depth - self.depths[keys] < self.window)
+        return pairs if window is None else pairs & (depth - self.depths[keys] < window)
+
+
+def _times(parents: list[int]) -> tuple[Tensor, Tensor]:
+    """Return depth-first entry and exit times of nodes, each of which follows its parent; -1 for a root."""
+    sizes, enters = [1] * len(parents), [0] * len(parents)
+    # A parent precedes its children, so going backwards counts all descendants of a token before the token itself.
+    for node in range(len(parents) - 1, -1, -1):
+        if parents[node] >= 0:
+            sizes[parents[node]] += sizes[node]
+    free = [*enters, 0]  # entry time of each token's next child; the last entry is that of the roots
+    for node, parent in enumerate(parents):
+        enters[node] = free[parent]
+        free[parent] += sizes[node]
+        free[node] = enters[node] + 1
+    began = torch.tensor(enters)
+    return began, began + torch.tensor(sizes)
 
 
 def layer_kinds(config: PreTrainedConfig) -> list[str]:
@@ -163,3 +155,128 @@ def short_windows(config: PreTrainedConfig, size: int) -> Iterator[None]:
     finally:
         if usual:
             config.sliding_window = usual
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of tokens (N,) and the tokens (K,) that at least one token of the block sees.
+
+    The bias (N, K), float32, is added to the scores: 0 for visible pairs, else a large negative number.
+    """
+
+    rows: Tensor | slice
+    keys: Tensor | slice
+    bias: Tensor
+
+    @classmethod
+    def all_of(
+        cls, trie: Trie, window: int | None = None, queries: Tensor | None = None, *, known: int = 0
+    ) -> list[Block]:
+        """Return the visible pairs of a pass in a layer, in blocks.
+
+        Args:
+            queries: tokens whose attention output is needed, ascending; None for all. The output of all others is zero.
+            known: number of first tokens, which have only keys and values.
+        """
+        blocks = []
+        rows = torch.arange(known, len(trie.depths)) if queries is None else queries
+        for block in torch.split(rows, BLOCK):
+            # Neighbours are mostly on one branch, so the union of the tokens that they see stays small.
+            keys = trie.seen(block)
+            pairs = trie.pairs(block, keys, window)
+            near = pairs.any(0)
+            keys, hidden = keys[near], ~pairs[:, near]
+            # Half of the smallest number, so that the sum with a score cannot overflow to -inf (and softmax to nan).
+            bias = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min / 2)
+            blocks.append(cls(_as_index(block - known), _as_index(keys), bias))
+        return blocks
+
+
+def _as_index(numbers: Tensor) -> Tensor | slice:
+    """Return ascending numbers as an index; numbers without gaps become a slice, which avoids a copy."""
+    first, last = int(numbers[0]), int(numbers[-1])
+    return slice(first, last + 1) if last - first == len(numbers) - 1 else numbers
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    blocks: Sequence[Block],
+    scaling: float,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+) -> Tensor:
+    """Compute attention within one row of tokens.
+
+    Args:
+        query: (1, H, T, d).
+        key, value: (1, G, T, d) with H a multiple of G.
+        softcap: soft bound of the scores (Gemma 2).
+        sinks: (H,) logit of each head's attention sink (gpt-oss).
+
+    Returns: (1, T, H, d).
+    """
+    heads, length, width = query.shape[1:]
+    groups, precise = key.shape[1], torch.promote_types(query.dtype, torch.float32)
+    # Heads that share keys (grouped-query attention) are stacked, so that a block needs one product per group.
+    queries = (query[0].to(precise) * scaling).reshape(groups, heads // groups, length, width)
+    keys, values = key[0].to(precise).transpose(1, 2), value[0]
+    outputs = []
+    for block in blocks:
+        rows = queries[:, :, block.rows]
+        count = rows.shape[2]
+        scores = rows.reshape(groups, -1, width) @ keys[:, :, block.keys]
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        scores = scores.view(heads, count, -1) + block.bias.to(scores.device)  # layers may lie on several devices
+        if sinks is None:
+            weights = scores.softmax(-1)
+        else:
+            sink = sinks.to(precise)[:, None, None].expand(heads, count, 1)
+            weights = torch.cat([scores, sink], dim=-1).softmax(-1)[..., :-1]
+        # The weighted sum of the values is computed in the precision of the body.
+        weights = weights.to(values.dtype).reshape(groups, -1, scores.shape[-1])
+        outputs.append((weights @ values[:, block.keys]).view(heads, count, -1).transpose(0, 1))
+    out = torch.cat(outputs)
+    if len(out) < length:
+        # Rows without a query are zero; no pass reads them.
+        rows = torch.cat([torch.arange(length)[block.rows] for block in blocks])
+        out = out.new_zeros(length, *out.shape[1:]).index_copy(0, rows.to(out.device), out)
+    return out[None]
+
+
+class _Layer(Protocol):
+    layer_idx: int
+
+
+def _interface(
+    module: _Layer,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    _mask: Tensor | None,
+    *,
+    scaling: float,
+    block_masks: Sequence[Sequence[Block]],
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **_unused: object,
+) -> tuple[Tensor, None]:
+    """Compute attention with transformers' signature; `block_masks` holds the blocks of each layer."""
+    return attend(query, key, value, block_masks[module.layer_idx], scaling, softcap, s_aux), None
+
+
+AttentionInterface.register(NAME, _interface)
+
+
+@contextmanager
+def tree_attention(config: PreTrainedConfig) -> Iterator[None]:
+    """Within the block, a model with this configuration uses the `block_masks` that its decoder gets."""
+    # transformers looks up the name at every call of a layer, so it can change between passes.
+    usual = config._attn_implementation
+    config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = usual

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import Cache
 
 from secl.backends.local.fast.prefix_tree import Nodes, Trie
-from secl.backends.local.loading.placement import sent
+from secl.backends.local.loading.model_parts import sent
 from secl.errors import ModelError
 
 PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
@@ -29,7 +29,7 @@ Arguments = dict[str, object]
 
 MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
 """Names of the layer arguments that hold masks: transformers' own, and the one of
-`secl.backends.local.fast.tree_attention`."""
+`secl.backends.local.fast.prefix_tree`."""
 
 PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
 """Usual names of a decoder layer's modules that work on each token alone and matter at the requested tokens alone.

@@ -19,8 +19,7 @@ from secl.backends.local.fast.prefix_tree import Nodes, Trie, short_windows
 from secl.backends.local.fast.replay import Captured, Pass, Replay
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.guard import out_of_memory
-from secl.backends.local.loading.model_parts import AsLogits, LinearHead, decoder_of
-from secl.backends.local.loading.placement import compute_device
+from secl.backends.local.loading.model_parts import AsLogits, LinearHead, compute_device, decoder_of
 from secl.errors import ModelError
 
 if TYPE_CHECKING:

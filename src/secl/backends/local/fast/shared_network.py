@@ -22,11 +22,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.prefix_tree import Nodes, Sight, Trie, layer_kinds
+from secl.backends.local.fast.prefix_tree import Block, Nodes, Trie, layer_kinds, tree_attention
 from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, Pass, Replay, numbered, only_rows
-from secl.backends.local.fast.tree_attention import BlockMask, tree_attention
-from secl.backends.local.loading.model_parts import Layout, LinearHead
-from secl.backends.local.loading.placement import compute_device, sent
+from secl.backends.local.loading.model_parts import Layout, LinearHead, compute_device, sent
 from secl.errors import ModelError
 from secl.writing import Piece
 
@@ -129,14 +127,14 @@ class SharedNetwork:
         # The tree is one row. The mask separates branches, and a token's position is its depth, so that rotary
         # embeddings follow the sequence and not the row.
         tokens = sent(trie.tokens[known:], self.device)[None]
-        masks = self.masks(trie.sight, known=known)
+        masks = self.masks(trie, known=known)
         one = masks[0][MASK]
         if any(each[MASK] is not one for each in masks):  # a model with several kinds of layers takes a mask for each
             one = {kind: each[MASK] for kind, each in zip(self.kinds, masks, strict=True)}
         with self.capturing() as captured, self._attention():
             out = self.layout.decoder(
                 input_ids=tokens,
-                position_ids=sent(trie.depths[known:], self.device)[None],
+                position_ids=sent(trie.depths[known:].numpy(), self.device)[None],
                 past_key_values=cache,
                 use_cache=False,
                 **{**masks[0], MASK: one},
@@ -152,29 +150,29 @@ class SharedNetwork:
         exact = torch.is_grad_enabled() and 0 < length <= EXACT_TOKENS
         return sdpa_kernel(SDPBackend.MATH) if exact else nullcontext()
 
-    def masks(self, sight: Sight, queries: Tensor | None = None, *, known: int = 0) -> list[Arguments]:
+    def masks(self, trie: Trie, queries: Tensor | None = None, *, known: int = 0) -> list[Arguments]:
         """Return the masks of each layer.
 
         Args:
             queries: tokens whose attention output is needed in the last layer; None for all.
             known: number of first tokens, whose keys and values are cached.
         """
-        seen = {kind: sight.in_layer(kind, self.config) for kind in dict.fromkeys(self.kinds)}
+        windows = {kind: trie.window(kind, self.config) for kind in dict.fromkeys(self.kinds)}
         if self.sparse:
-            blocks = {id(each): BlockMask(each, known=known) for each in seen.values()}
-            of_layers = [blocks[id(seen[kind])] for kind in self.kinds]
+            blocks = {window: Block.all_of(trie, window, known=known) for window in dict.fromkeys(windows.values())}
+            of_layers = [blocks[windows[kind]] for kind in self.kinds]
             if queries is not None:
-                of_layers[-1] = BlockMask(seen[self.kinds[-1]], queries)
+                of_layers[-1] = Block.all_of(trie, windows[self.kinds[-1]], queries)
             # transformers passes on a mask of four dimensions, and would replace None by a causal mask.
             return [{MASK: torch.zeros(1, 1, 1, 1), BLOCK_MASKS: of_layers}] * len(self.kinds)
-        dense = {id(each): self._dense(each, known) for each in seen.values()}
-        return [{MASK: dense[id(seen[kind])]} for kind in self.kinds]
+        dense = {window: self._dense(trie, window, known) for window in dict.fromkeys(windows.values())}
+        return [{MASK: dense[windows[kind]]} for kind in self.kinds]
 
-    def _dense(self, sight: Sight, known: int) -> Tensor | None:
+    def _dense(self, trie: Trie, window: int | None, known: int) -> Tensor | None:
         """Return a mask (1, 1, N, T) to add to scores; None for a single sequence, for which faster kernels exist."""
-        if sight.is_chain and sight.window is None and not known and self.config._attn_implementation == "sdpa":
+        if trie.is_chain and window is None and not known and self.config._attn_implementation == "sdpa":
             return None
-        hidden = ~sight.to(self.device).pairs(slice(known, None))
+        hidden = ~trie.to(self.device).pairs(slice(known, None), window=window)
         mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device)
         # The smallest number and not -inf, which would turn a row with all tokens hidden into nan.
         return mask.masked_fill_(hidden, torch.finfo(self.dtype).min)[None, None]
@@ -221,11 +219,11 @@ class SharedNetwork:
         The pass may come from another network of the same weights whose adapter begins at the same layer.
         """
         # A replay needs the requested nodes and all nodes that they see.
-        needed = forward.trie.sight.seen(torch.from_numpy(nodes))
+        needed = forward.trie.seen(torch.from_numpy(nodes))
         # From here on rows are numbers within `needed`. Repeated nodes are computed once.
         requested, order = np.unique(np.searchsorted(needed.numpy(), nodes), return_inverse=True)
         # The last layer has queries, and so blocks, at the requested rows alone.
-        masks = self.masks(forward.trie.sight.at(needed), torch.from_numpy(requested))[-len(self.top) :]
+        masks = self.masks(forward.trie.at(needed), torch.from_numpy(requested))[-len(self.top) :]
         hidden, arguments = forward.captured.cut(sent(needed.numpy(), self.device))
         given = [{**own, **mask} for own, mask in zip(arguments, masks, strict=True)]
         rows, back = sent(requested, self.device), sent(order, self.device)

@@ -11,8 +11,7 @@ from transformers import PreTrainedModel
 
 from secl.backends.local.loading.guard import as_model_error
 from secl.backends.local.loading.loader import Loaded, text_class, wrap
-from secl.backends.local.loading.model_parts import text_config
-from secl.backends.local.loading.placement import twin
+from secl.backends.local.loading.model_parts import text_config, twin
 from secl.errors import ModelError, ParameterError
 
 SAMPLED = 64

@@ -1,13 +1,16 @@
-"""Quiet calls into transformers, with failures reported in one sentence."""
+"""Quiet calls into transformers, failures in one sentence, and the memory that a device has left."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TypeVar
 
+import psutil  # type: ignore[import-untyped]
 import torch
 import transformers
 from huggingface_hub.errors import (
@@ -17,7 +20,9 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 from safetensors import SafetensorError
+from transformers import PreTrainedModel
 
+from secl.backends.local.loading.model_parts import compute_device, layers_of, text_config
 from secl.backends.local.loading.presets import PRESETS
 from secl.data.official import silent_retries
 from secl.errors import ModelError
@@ -26,6 +31,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, ImportError, AttributeError, SafetensorError)
+
+CGROUP = Path("/sys/fs/cgroup")
+"""Folder in which Linux publishes the limits of a container."""
 
 _LOG_IN = "run hf auth login or set HF_TOKEN"
 
@@ -83,6 +91,30 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
     torch.cuda.empty_cache()  # after the handler, which held the failed work's memory
     half = len(items) // 2
     return in_halves(work, items[:half]) + in_halves(work, items[half:])
+
+
+def room_for_texts(model: PreTrainedModel) -> int:
+    """Return the number of tokens whose keys and values fill half of the free memory.
+
+    Answers and lessons need the other half.
+    """
+    config = text_config(model.config)
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    free = sum(map(_free_memory, {compute_device(layer) for layer in layers_of(model)}))
+    return int(free // (2 * config.num_hidden_layers * 2 * heads * size * model.dtype.itemsize))
+
+
+def _free_memory(device: torch.device) -> int:
+    """Return the free bytes of a device; a container's limit counts."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    free: int = psutil.virtual_memory().available
+    with contextlib.suppress(OSError, ValueError):  # no limit
+        limit = int((CGROUP / "memory.max").read_text())
+        (used,) = re.findall(r"^anon (\d+)", (CGROUP / "memory.stat").read_text(), re.MULTILINE)
+        free = min(free, limit - int(used))
+    return max(0, free)
 
 
 def _reason(name: str, problem: BaseException) -> str:

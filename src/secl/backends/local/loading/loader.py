@@ -20,8 +20,7 @@ from transformers import (
 from secl.backends.chat_templates import Thinker, Tokenizer
 from secl.backends.local.loading.conversion import convert_gguf, sampled_digest
 from secl.backends.local.loading.guard import as_model_error, quiet
-from secl.backends.local.loading.model_parts import text_config
-from secl.backends.local.loading.placement import AUTO, check_map, choose_device, read_map, twin
+from secl.backends.local.loading.model_parts import AUTO, check_map, choose_device, read_map, text_config, twin
 from secl.backends.local.loading.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.loading.quantisation import check_quantisable, quantisation
 from secl.backends.local.loading.thinking import thinker_of

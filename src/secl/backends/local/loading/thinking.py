@@ -18,7 +18,7 @@ import torch
 
 from secl.backends.chat_templates import Thinker, Tokenizer, render, template_error
 from secl.backends.local.loading.guard import quiet
-from secl.backends.local.loading.placement import compute_device
+from secl.backends.local.loading.model_parts import compute_device
 from secl.errors import ModelError
 from secl.prompts.parsing import THOUGHTS, Marks
 from secl.prompts.templates import answer_prompt, request_for

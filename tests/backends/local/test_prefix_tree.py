@@ -1,18 +1,68 @@
-"""Attention over a tree: the numbers and the gradients of the dense kernels."""
+"""The prefix tree: every token once, every sequence intact; attention with the numbers of the dense kernels."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
-from secl.backends.local.fast import tree_attention as blocks
-from secl.backends.local.fast.prefix_tree import Trie
-from secl.backends.local.fast.tree_attention import BlockMask, attend, tree_attention
+from secl.backends.local.fast import prefix_tree
+from secl.backends.local.fast.prefix_tree import Block, Trie, attend, tree_attention
 from tests.backends.local.conftest import MakeModel
+
+TREES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=6)
+
+
+@given(TREES)
+def test_every_path_spells_its_sequence_and_there_are_as_many_nodes_as_distinct_prefixes(
+    sequences: list[list[int]],
+) -> None:
+    trie, apart = Trie.of(sequences), Trie.of(sequences, shared=False)
+    for each in (trie, apart):
+        assert [each.tokens[path].tolist() for path in each.paths] == sequences
+    assert len(trie.tokens) == len({tuple(each[:end]) for each in sequences for end in range(1, len(each) + 1)})
+    assert len(apart.tokens) == sum(map(len, sequences))
+
+
+@given(TREES)
+def test_a_node_sees_exactly_its_own_path(sequences: list[list[int]]) -> None:
+    trie = Trie.of(sequences)
+    pairs = trie.pairs(slice(None))
+    for path in trie.paths:
+        for length, node in enumerate(path, start=1):
+            assert pairs[node].nonzero()[:, 0].tolist() == sorted(path[:length].tolist())
+            assert trie.depths[node] == length - 1
+    assert trie.is_chain == all(pairs[node, : node + 1].all() for node in range(len(pairs)))
+
+
+@given(TREES, st.data())
+def test_what_some_nodes_see_together_is_what_each_sees_and_they_see_it_alone_too(
+    sequences: list[list[int]], data: st.DataObject
+) -> None:
+    trie = Trie.of(sequences)
+    chosen = data.draw(st.lists(st.integers(0, len(trie.tokens) - 1), min_size=1, unique=True).map(sorted))
+    nodes, pairs = torch.tensor(chosen), trie.pairs(slice(None))
+    seen = trie.seen(nodes)
+    assert seen.tolist() == pairs[nodes].any(0).nonzero()[:, 0].tolist()
+    assert torch.equal(trie.at(seen).pairs(slice(None)), pairs[seen][:, seen])
+    assert torch.equal(trie.pairs(nodes, seen), pairs[nodes][:, seen])
+
+
+def test_what_tokens_see_counts_positions_and_not_rows() -> None:
+    trie = Trie.of([[1, 2, 3, 4], [1, 5]])
+    window: Any = SimpleNamespace(sliding_window=2)
+    whole: Any = SimpleNamespace(sliding_window=4)
+    assert trie.window("full_attention", window) is None
+    assert trie.window("sliding_attention", whole) is None
+    pairs = trie.pairs(slice(None), window=trie.window("sliding_attention", window))
+    assert [row.nonzero()[:, 0].tolist() for row in pairs] == [[0], [0, 1], [1, 2], [2, 3], [0, 4]]
+
 
 SEQUENCES = [[5, 6, 7, 8, 9], [5, 6, 7, 10, 11, 12], [5, 6, 13], [14, 15, 16]]
 
@@ -41,11 +91,11 @@ def dense(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, softcap: f
 def test_numbers_and_gradients_are_those_of_the_dense_computation(
     monkeypatch: pytest.MonkeyPatch, block: int, heads: int, groups: int, softcap: float | None
 ) -> None:
-    monkeypatch.setattr(blocks, "BLOCK", block)
-    sight = Trie.of(SEQUENCES).sight
-    visible = sight.pairs(slice(None))
+    monkeypatch.setattr(prefix_tree, "BLOCK", block)
+    trie = Trie.of(SEQUENCES)
+    visible = trie.pairs(slice(None))
     parts = material(heads, groups, len(visible))
-    ours = attend(*parts, BlockMask(sight), 0.3, softcap)
+    ours = attend(*parts, Block.all_of(trie), 0.3, softcap)
     theirs = dense(*parts, visible, softcap)
     torch.testing.assert_close(ours.double(), theirs, atol=1e-6, rtol=1e-5)
     weights = torch.randn(ours.shape, generator=torch.Generator().manual_seed(2))
@@ -58,12 +108,12 @@ def test_numbers_and_gradients_are_those_of_the_dense_computation(
 
 
 def test_a_bf16_body_loses_no_more_than_the_dense_kernel_does() -> None:
-    sight = Trie.of([list(range(90)), [*range(60), *range(200, 260)]]).sight
-    mask = sight.pairs(slice(None))
+    trie = Trie.of([list(range(90)), [*range(60), *range(200, 260)]])
+    mask = trie.pairs(slice(None))
     query, key, value = (part.detach().bfloat16() for part in material(4, 4, len(mask)))
     truth = dense(query, key, value, mask)
     kernel = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=0.3).transpose(1, 2)
-    ours = attend(query, key, value, BlockMask(sight), 0.3)
+    ours = attend(query, key, value, Block.all_of(trie), 0.3)
     assert (ours - truth).abs().mean() < 1.5 * (kernel - truth).abs().mean()
 
 
@@ -72,7 +122,7 @@ def test_the_usual_attention_comes_back_also_after_an_error() -> None:
 
     def fail() -> None:
         with tree_attention(config):
-            assert config._attn_implementation == blocks.NAME
+            assert config._attn_implementation == prefix_tree.NAME
             raise KeyError
 
     with pytest.raises(KeyError):

@@ -191,7 +191,7 @@ def test_a_device_that_fails_in_the_trial_is_not_taken_for_an_unknown_layout(mon
 
     monkeypatch.setattr(SharedNetwork, "run", fail)
     with pytest.raises(
-        ModelError, match=r"the device failed .* \(CUDA error: device-side assert triggered\) and computes"
+        ModelError, match=r"the device failed .* \(CUDA error: device-side assert triggered\), so this process"
     ):
         connect(model, adapter, 2, trial)
 

@@ -61,7 +61,7 @@ def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject
     """Return an object with other values, each from a text that begins like the object; None if any is unfinished."""
     tokens = _tokens(greedy)
     own = [(end - start, log_p, entropy) for start, end, log_p, entropy in tokens]
-    text, parts, at, token = "", list[tuple[int, float, float]](), 0, 0  # of each token characters, ln P and entropy
+    text, parts, at, token = "", list[tuple[int, float, float]](), 0, 0  # of each token: characters, ln P, entropy
     for value, other in sorted(drawn.items(), key=lambda item: item[0].span):
         span = value.value_in(other.text)
         if span is None:

@@ -104,7 +104,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         except ParameterError as error:
             problem = str(error)
         rows, keep_text = listed(reader, page.positions), reader.keep_text
-        pruned = f"Those before record {reader.first} were pruned." if page.before is None and reader.first else ""
+        pruned = f"Records before number {reader.first} were pruned." if page.before is None and reader.first else ""
     narrowed = {name: value for name, value in wanted.items() if name != "before"}
     older = None if page.before is None else {**narrowed, "before": page.before}
     text = fill(

@@ -73,7 +73,7 @@ def read(folder: Path) -> tuple[list[Rated], list[float]]:
             if isinstance(found, SeclError):
                 raise found
             if line.get("redrawn", True):
-                passes.append((objects.ledger.answering + objects.ledger.sampling) / objects.plain_tokens)
+                passes.append(objects.ledger.total / objects.plain_tokens)
             own = OpenedObject.of(objects.greedy)
             whole = [None if text is None else json.loads(text) for text in line["whole"]]
             for leaf in schema.leaves:

@@ -75,7 +75,7 @@ class Likelihood:
 
     Attributes:
         given: ln probability as the answer to the question, which is asked without options.
-        alone: ln probability without a question.
+        alone: ln probability without a question; nan for values of fields.
         tokens: length of the candidate.
     """
 
@@ -116,7 +116,8 @@ class CandidateEvidence:
         candidates: the options in their order; for an open question the answer, different answers, and `NONE_OF_THESE`
             for all others.
         letters: letters under other orders than that of the question.
-        likelihoods: of each option; None for open questions, or if a server reports none.
+        likelihoods: of each option; None for open questions, or if a server reports none. For a field, that of the
+            model's own value in the reply to a request for this field alone.
         samples: further answers to an open question.
         source: of the candidates: "options", or like "given:2+sampled:1"; of a field "values:2", or "values of a fixed
             form:2" if it is a number, a boolean or an enumeration.

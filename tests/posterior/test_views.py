@@ -151,6 +151,18 @@ def test_a_value_has_the_odds_of_its_entropy_and_without_one_those_of_its_text(
     assert (own - other, math.exp(own) + math.exp(other)) == pytest.approx((log_odds, 1.0))
 
 
+@pytest.mark.parametrize(("given", "asked"), [(math.log(0.8), 0.8), (0.0, 0.99), (-50.0, 0.01)])
+def test_a_value_that_was_read_alone_has_the_mean_of_both_log_odds(given: float, asked: float) -> None:
+    samples = [Sample(text="7", candidate=0, log_p=-0.2)]
+    found = compared(("7", NONE_OF_THESE), samples=samples, source=f"{VALUES}:1").candidates
+    assert found is not None
+    read = replace(found, likelihoods=(Likelihood(given=given, alone=math.nan, tokens=1), None))
+    reply = replace(REPLY, entropy=0.4, log_probability=-0.2)
+    own, other = (math.nan if each is None else each for each in value(read, reply, Evidence(candidates=read)) or ())
+    first, alone = 0.6 - 1.4 * math.log(0.42), 0.8 * math.log(asked / (1 - asked))
+    assert own - other == pytest.approx((first + alone) / 2)
+
+
 def test_a_field_has_its_views_whichever_are_chosen_for_answers() -> None:
     evidence = compared(
         ("7", NONE_OF_THESE), samples=[Sample(text="7", candidate=0, log_p=-0.1)], source=f"{FIXED_VALUES}:1"

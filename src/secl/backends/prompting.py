@@ -162,6 +162,15 @@ class Prompting:
                 spans.append(Span(sequence, common_length(before, sequence)))
         return spans
 
+    def span(self, question: Question, before: str, text: str, behind: str) -> Span:
+        """Return the span of a text that stands between two others in a reply; a last token may reach behind it."""
+        prompt = self._answer(question)
+        start, end, whole = (
+            self._encode(prompt.begun(part)) for part in (before, before + text, before + text + behind)
+        )
+        last = common_length(end, whole)
+        return Span(whole[: last + (last < len(end))], common_length(start, whole))
+
     def written(self, question: Question, text: str, draft: Draft | None = None, thought: str | None = None) -> Bundle:
         """Return the sequence of an open answer, written or given, and the prompt for its confidence.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from secl.evaluation.series import Rating
@@ -79,12 +80,12 @@ def tokens_of_posterior(record: Record) -> float:
 
 
 def paper_passes(record: Record) -> float:
-    """Return passes as the paper counts: 1 for the answer, each order and each sample, 2 for each likelihood."""
+    """Return passes as the paper counts: 1 for the answer, each order, each sample and each likelihood read."""
     candidates = record.evidence.candidates
     if candidates is None:
         return 1.0
-    likelihoods = sum(each is not None for each in candidates.likelihoods)
-    return 1.0 + len(candidates.letters) + len(candidates.samples) + 2 * likelihoods
+    likelihoods = sum(1 + (not math.isnan(each.alone)) for each in candidates.likelihoods if each is not None)
+    return 1.0 + len(candidates.letters) + len(candidates.samples) + likelihoods
 
 
 def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior | None]:

@@ -15,7 +15,7 @@ from secl.errors import QuestionError, SeclError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import OpenedObject, Span, WrittenObject
-from secl.fields.weighing import CERTAIN, SAMPLES, Cost, Weigh, weigh_fields, whole_accepted, whole_confidence
+from secl.fields.weighing import CERTAIN, REDRAWN, SAMPLES, Cost, Weigh, weigh_fields, whole_accepted, whole_confidence
 from secl.ledger import Ledger
 from secl.question import Question
 from secl.records import Record
@@ -25,6 +25,8 @@ LEAST_TOKENS = 512
 
 FIELD_TOKENS = 64
 """Tokens that an object may have for each of its fields."""
+
+ONE_FIELD = "Reply with one JSON object that has only this key"
 
 WINDOW = 8
 """Requests whose objects are written together."""
@@ -38,11 +40,17 @@ class ObjectRequest:
         question: any question of the form "text", possibly with system text and history. The question's id should be
             unique.
         max_tokens: maximum number of tokens of the object; None for as many as the fields may need.
+        one: beginning of the request for a single field, which the field's line follows.
     """
 
     question: Question
     schema: Schema
     max_tokens: int | None = None
+    one: str = ""
+
+    def about(self, leaf: Leaf) -> Question:
+        """Return the request for an object with a single field."""
+        return replace(self.question, text=f"{self.one}{self.schema.listing([leaf])}")
 
     @property
     def most_tokens(self) -> int:
@@ -66,7 +74,8 @@ class ObjectRequest:
                 f"\n\nReply with one JSON object that has exactly these keys, in this order:\n{schema.listing()}\n"
                 "Write null where a field may be null and has no value."
             )
-        return cls(replace(question, text=asked, id=id_of(said)), schema, max_tokens)
+        one = f"{question.text}\n\n{ONE_FIELD}:\n"
+        return cls(replace(question, text=asked, id=id_of(said)), schema, max_tokens, one)
 
 
 def token_limit(fields: int, wanted: int | None) -> int:
@@ -106,8 +115,13 @@ class Objects(Generic[W]):
 
     def shared(self, count: int) -> Cost:
         """Return the cost of one field, for an object with so many fields."""
-        answering, sampling = self.ledger.answering / count, self.ledger.sampling / count
-        return Ledger(answering=answering, sampling=sampling), self.plain_tokens / count
+        whole = self.ledger
+        shares = {
+            "answering": whole.answering / count,
+            "likelihood": whole.likelihood / count,
+            "sampling": whole.sampling / count,
+        }
+        return Ledger(**shares), self.plain_tokens / count
 
 
 @runtime_checkable
@@ -189,7 +203,8 @@ def request_of(document: object, schema: Schema, *, context: str = "", instructi
         "value and the field may be null."
     )
     passage = f"{context}\n\n{document}" if context else document
-    return ObjectRequest(Question(text, id=id_of(document), form="text", context=passage), schema)
+    question = Question(text, id=id_of(document), form="text", context=passage)
+    return ObjectRequest(question, schema, one=f"{rules}Extract one field from the text above. {ONE_FIELD}:\n")
 
 
 def weigh_objects(
@@ -286,13 +301,21 @@ def field_question(leaf: Leaf, request: ObjectRequest) -> Question:
 
 def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
     """Return the number of samples to draw in addition to an object: 0 if every value is certain."""
-    return SAMPLES if uncertain_places(request, greedy) else 0
+    count = SAMPLES if any(map(math.isnan, greedy.log_p)) else REDRAWN
+    return count if uncertain_places(request, greedy) else 0
 
 
 def uncertain_places(request: ObjectRequest, greedy: WrittenObject) -> list[Span]:
-    """Return the spans of the values of an object that have a token below the probability `CERTAIN`."""
-    opened = OpenedObject.of(greedy)
-    places = map(opened.place_of, request.schema.leaves_in(opened.value))
-    least = math.log(CERTAIN)
-    # An unknown probability (nan) is not certain.
-    return [span for span in places if not min(greedy.log_p[token] for token in greedy.tokens(span)) >= least]
+    """Return the spans of the values of an object that have a token below the probability `CERTAIN`.
+
+    A field with two values, such as a boolean, is left out if its probability is known: no sample has to name the other
+    value. An unknown probability (nan) is not certain.
+    """
+    opened, known = OpenedObject.of(greedy), not any(map(math.isnan, greedy.log_p))
+    leaves = [leaf for leaf in request.schema.leaves_in(opened.value) if not (known and len(leaf.values) == 2)]
+    return [span for span in map(opened.place_of, leaves) if not is_certain(greedy, span)]
+
+
+def is_certain(greedy: WrittenObject, span: Span) -> bool:
+    """Return whether each token of a span has at least the probability `CERTAIN`."""
+    return min(greedy.log_p[token] for token in greedy.tokens(span)) >= math.log(CERTAIN)

@@ -154,15 +154,15 @@ class Schema:
             for name, value in kept.items()
         }
 
-    def listing(self) -> str:
-        """Return the fields as lines of a prompt; fields of a nested object stand under its name.
+    def listing(self, leaves: Sequence[Leaf] | None = None) -> str:
+        """Return some fields, by default all, as lines of a prompt; fields of a nested object stand under its name.
 
         >>> print(Schema.of({"total": "Amount to be paid"}).listing())
         - "total" (text or null): Amount to be paid
         """
         lines: list[str] = []
         before: tuple[str, ...] = ()
-        for leaf in self.leaves:
+        for leaf in self.leaves if leaves is None else leaves:
             *above, name = leaf.path
             for depth, key in enumerate(above):
                 if tuple(above[: depth + 1]) != before[: depth + 1]:

@@ -6,12 +6,12 @@ import json
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from secl.evidence import Thought
+from secl.evidence import Likelihood, Thought
 from secl.fields.schema import Leaf
 from secl.grading.same import same_answer
 from secl.grading.texts import normalise_text, only_number
@@ -36,6 +36,7 @@ class WrittenObject:
         log_p: ln probability of each token among the tokens that the schema allows. Servers may count all tokens.
         entropy: for each token, the entropy of its distribution under the schema, in nats; nan if unknown.
         thought: the model's thought before the object; None if the model wrote the object without a thought.
+        alone: by the name of a field, ln probability of its value in the reply to a request for this field alone.
     """
 
     text: str
@@ -43,6 +44,7 @@ class WrittenObject:
     log_p: tuple[float, ...]
     entropy: tuple[float, ...]
     thought: Thought | None = None
+    alone: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def value(self) -> dict[str, Any]:
@@ -78,12 +80,14 @@ class Reading(NamedTuple):
         log_p: ln probability of the value's text.
         entropy: sum of the entropies of the value's tokens, in nats; nan if unknown.
         thought: as of `WrittenObject`.
+        alone: the value's likelihood in the reply to a request for this field alone; None if unknown.
     """
 
     value: Any
     log_p: float
     entropy: float
     thought: Thought | None = None
+    alone: Likelihood | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +109,34 @@ class OpenedObject:
 
     def place_of(self, leaf: Leaf) -> Span:
         """Return the span of a field's value; for a field of an object that is null, return the span of the null."""
+        return self.places[self._path(leaf)]
+
+    def _path(self, leaf: Leaf) -> tuple[str, ...]:
+        """Return the path of a field, or of the object above the field that is null or lacks it."""
         depths = range(len(leaf.path), -1, -1)
-        return next(self.places[leaf.path[:depth]] for depth in depths if leaf.path[:depth] in self.places)
+        return next(leaf.path[:depth] for depth in depths if leaf.path[:depth] in self.places)
 
     def read(self, leaf: Leaf) -> Reading:
         """Return the value of a field."""
-        return self.reading(value_of(leaf, self.value), self.place_of(leaf))
+        place = self.place_of(leaf)
+        read, given = self.reading(value_of(leaf, self.value), place), self.written.alone.get(leaf.name)
+        if given is None:
+            return read
+        return read._replace(alone=Likelihood(given=given, alone=math.nan, tokens=len(self.written.tokens(place))))
+
+    def alone(self, leaf: Leaf) -> tuple[str, str, str] | None:
+        """Return the object with a single field: the text before the value, the value, and the text behind it.
+
+        Return None for a missing field.
+        """
+        path = self._path(leaf)
+        if not path:
+            return None
+        start, end = self.places[path]
+        value = self.written.text[start:end]
+        # The lines of a list are indented as in the whole object.
+        value = json.dumps(json.loads(value), ensure_ascii=_has_half(value)) if "\n" in value else value
+        return "".join(f"{{{json.dumps(key, ensure_ascii=_has_half(key))}: " for key in path), value, "}" * len(path)
 
     def reading(self, value: object, span: Span) -> Reading:
         """Return the value in a span."""

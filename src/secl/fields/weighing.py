@@ -21,9 +21,13 @@ from secl.question import Question
 from secl.records import Record, Reply
 
 SAMPLES = 5
-"""Samples of an object, or of its uncertain values, if some value is uncertain."""
+"""Samples of a reply with calls if some choice or value is uncertain, and of an object whose tokens have unknown
+probabilities: there the samples are the evidence."""
 
-CERTAIN = 0.9
+REDRAWN = 3
+"""Samples of an object, or of its uncertain values, if some value is uncertain: the samples name other values."""
+
+CERTAIN = 0.7
 """A value is certain if each of its tokens has at least this probability."""
 
 OTHER_VALUES = 3
@@ -97,7 +101,7 @@ def _rating(
     evidence = CandidateEvidence(
         candidates=(*(shown(different[number]) for number in kept), NONE_OF_THESE),
         letters=(),
-        likelihoods=(None,) * (len(kept) + 1),
+        likelihoods=(own.alone, *[None] * len(kept)),
         samples=samples,
         source=f"{FIXED_VALUES if leaf.kind in FIXED_KINDS else VALUES}:{len(kept) - 1}",
     )

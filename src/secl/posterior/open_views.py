@@ -36,8 +36,11 @@ VALUE_COEFFICIENTS = (0.6, -1.4, 0.02, -0.7)
 VALUE_SLOPE = 0.6
 """Ratio of a value's log-odds to those of its text, if the entropy is unknown."""
 
+ALONE_SLOPE = 0.8
+"""Ratio of a value's log-odds to those of its text in the reply to a request for this field alone."""
+
 LEAST_WRONG = 0.01
-"""Minimum probability that the value of a field is wrong, before the slope."""
+"""Minimum probability that the value of a field is wrong, before the slopes."""
 
 
 def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:
@@ -81,8 +84,10 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
 
     The model's own value has the probability sigmoid(L). L = a + b ln(H + c), plus d for a fixed form. H is the entropy
     of the value's tokens under the schema; `VALUE_COEFFICIENTS` holds a to d. Servers do not report H. Then L =
-    `VALUE_SLOPE` logit P, where P is the probability of the value's text, at most 1 - `LEAST_WRONG`. The other values
-    share the remaining probability in proportion to the probabilities of their texts.
+    `VALUE_SLOPE` logit P, where P is the probability of the value's text, at most 1 - `LEAST_WRONG`. If the model also
+    read the value in the reply to a request for this field alone, where it has the probability P', L becomes the mean
+    of L and `ALONE_SLOPE` logit P'. The other values share the remaining probability in proportion to the probabilities
+    of their texts.
 
     After thoughts, the probability of a value is its mean over the thoughts, mixed with the uniform distribution
     (`DOUBT`).
@@ -101,6 +106,10 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     else:
         a, b, c, d = VALUE_COEFFICIENTS
         log_odds = a + b * math.log(reply.entropy + c) + d * candidates.source.startswith(FIXED_VALUES)
+    alone = candidates.likelihoods[0]
+    if alone is not None:
+        asked = min(max(math.exp(alone.given), LEAST_WRONG), 1 - LEAST_WRONG)
+        log_odds = (log_odds + ALONE_SLOPE * math.log(asked / (1 - asked))) / 2
     right, wrong = -log_sum((0.0, -log_odds)), -log_sum((0.0, log_odds))
     return (right, *(wrong + math.log(other / math.fsum(others)) for other in others))
 

@@ -180,10 +180,10 @@ def own_candidate(question: Question, reply: Reply) -> int | None:
 
 
 def pmi_of(record: Record) -> float | None:
-    """Return the pointwise mutual information of question and answer in nats; None without likelihoods."""
+    """Return the pointwise mutual information of question and answer in nats; None without both likelihoods."""
     number, compared = own_candidate(record.question, record.reply), record.evidence.candidates
     likelihood = None if compared is None or number is None else compared.likelihoods[number]
-    return None if likelihood is None else likelihood.pmi
+    return None if likelihood is None or math.isnan(likelihood.alone) else likelihood.pmi
 
 
 def _letter_orders(frozen: Reply, candidates: CandidateEvidence) -> tuple[LetterOrder, ...]:

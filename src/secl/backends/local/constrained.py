@@ -15,6 +15,7 @@ from torch import Tensor
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.fast.batch import Batch, KeptRow, fast_single_row
+from secl.backends.local.fast.replay import Pass
 from secl.backends.local.grammars import Grammars, allowed_tokens
 from secl.backends.local.passes import in_groups
 from secl.backends.local.writer import draw
@@ -172,7 +173,8 @@ class GrammarWriter(ABC, Generic[R, W]):
     @torch.no_grad()
     def _together(self, tasks: Sequence[Task[R]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
-        after = self._after(tasks)
+        begun = self._begun(tasks)
+        after = self._after(tasks, begun)
         best = [Row(task.begun.deep_copy(), task.limit) for task in tasks]
         for row, task in zip(best, tasks, strict=True):
             row.thought = None if task.thought is None else task.thought.thought
@@ -180,15 +182,21 @@ class GrammarWriter(ABC, Generic[R, W]):
         greedy = [self.read(task, row) for task, row in zip(tasks, best, strict=True)]
         counts = [0 if text is None else samples(task.request, text) for task, text in zip(tasks, greedy, strict=True)]
         drawn = self.drawn(after, tasks, best, greedy, counts)
-        return [self._outcome(*each) for each in zip(tasks, best, greedy, drawn, strict=True)]
+        again = self.again(tasks, begun, greedy)
+        return [self._outcome(*each) for each in zip(tasks, best, again, drawn, strict=True)]
 
-    def _after(self, tasks: Sequence[Task[R]]) -> After:
-        """Send prompts through the network, and return the batches that go on from them."""
-        passes, prompts = self.backend.passes, [task.prompt for task in tasks]
-        if passes.shared is None:
-            return Batch.of(self.backend.model, [*map(list, prompts)]).chosen
+    def _begun(self, tasks: Sequence[Task[R]]) -> list[Pass] | None:
+        """Send prompts through the network, and return the pass over each; None on the plain path."""
+        if self.backend.passes.shared is None:
+            return None
         begun = [task.thought.begun for task in tasks if task.thought is not None and task.thought.begun is not None]
-        kept = passes.keep(prompts, begun)
+        return self.backend.passes.keep([task.prompt for task in tasks], begun)
+
+    def _after(self, tasks: Sequence[Task[R]], begun: Sequence[Pass] | None) -> After:
+        """Return the batches that go on from prompts."""
+        if begun is None:
+            return Batch.of(self.backend.model, [[*task.prompt] for task in tasks]).chosen
+        passes, kept = self.backend.passes, begun
 
         def after(numbers: Sequence[int]) -> Batch:
             batch = passes.behind([kept[number] for number in numbers])
@@ -220,13 +228,25 @@ class GrammarWriter(ABC, Generic[R, W]):
             for task, mine in zip(tasks, own, strict=True)
         ]
 
+    def again(
+        self,
+        tasks: Sequence[Task[R]],  # noqa: ARG002
+        begun: Sequence[Pass] | None,  # noqa: ARG002
+        greedy: Sequence[W | None],
+    ) -> list[tuple[W | None, int]]:
+        """Return the texts, with further readings of their parts, and the tokens that these readings took."""
+        return [(text, 0) for text in greedy]
+
     def sample(self, task: Task[R], purpose: str) -> Row:
         """Return a row that draws its tokens."""
         seed = self.asker.seed_for(task.request.question, purpose)
         return Row(task.begun.deep_copy(), task.limit, torch.Generator().manual_seed(seed))
 
-    def _outcome(self, task: Task[R], best: Row, greedy: W | None, drawn: Drawn[W]) -> Objects[W] | SeclError:
+    def _outcome(
+        self, task: Task[R], best: Row, again: tuple[W | None, int], drawn: Drawn[W]
+    ) -> Objects[W] | SeclError:
         """Return a task's texts with the cost of the task alone."""
+        greedy, reading = again
         if greedy is None:
             return self.unfinished(task)
         (samples, sampling), whole = drawn, [*task.prompt, *best.tokens[:-1]]
@@ -235,7 +255,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         return Objects(
             greedy=greedy,
             samples=(*samples,),
-            ledger=Ledger(answering=answering, sampling=float(sampling)),
+            ledger=Ledger(answering=answering, sampling=float(sampling), likelihood=float(reading)),
             plain_tokens=float(len(whole)),
             tokens=(len(task.prompt), len(best.tokens)),
         )

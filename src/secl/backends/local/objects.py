@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
+from secl.backends.base import Bundle, Span
 from secl.backends.generation import Draft
 from secl.backends.local.constrained import After, Drawn, GrammarWriter, Row, Task
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on
+from secl.backends.local.fast.replay import Pass
+from secl.backends.token_ids import distinct_tokens
 from secl.errors import TooLongError, UnfinishedError
 from secl.evidence import Thought
-from secl.fields.extraction import ObjectRequest, uncertain_places
+from secl.fields.extraction import ObjectRequest, is_certain, uncertain_places
 from secl.fields.redrawn import UncertainValue, composed, uncertain_values
-from secl.fields.values import WrittenObject
+from secl.fields.values import OpenedObject, WrittenObject
+from secl.fields.weighing import FIXED_KINDS
+
+FIELDS_TOGETHER = 8
+"""Number of fields whose values are read again in one bundle."""
 
 SHORTEST = 8
 """Tokens of the shortest field with its name; secl refuses a document that leaves less room for each field."""
@@ -99,6 +106,55 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                 tokens = sum(len(row.tokens) - value.first for (of, value, _), row in drawn.items() if of == number)
                 found[number] = samples, tokens
         return found
+
+    def again(
+        self,
+        tasks: Sequence[Task[ObjectRequest]],
+        begun: Sequence[Pass] | None,
+        greedy: Sequence[WrittenObject | None],
+    ) -> list[tuple[WrittenObject | None, int]]:
+        """Read values as the reply to a request for one field alone, which shares the document's keys and values.
+
+        A certain text is not read again. Values after a thought are not read again, because the thought decides them.
+        """
+        spans = [
+            {} if text is None or task.thought is not None else self._alone(task.request, text)
+            for task, text in zip(tasks, greedy, strict=True)
+        ]
+        wanted = [
+            (number, [*own][first : first + FIELDS_TOGETHER])
+            for number, own in enumerate(spans)
+            for first in range(0, len(own), FIELDS_TOGETHER)
+        ]
+        bundles = []
+        for number, names in wanted:
+            prompt = tasks[number].prompt
+            draft = None if begun is None else Draft([*prompt], "text", 0, begun=begun[number])
+            some = [spans[number][name] for name in names]
+            bundles.append(Bundle(() if draft is None else [prompt], spans=some, draft=draft))
+        alone: list[dict[str, float]] = [{} for _ in tasks]
+        for (number, names), reading in zip(wanted, self.backend.read(bundles), strict=True):
+            alone[number] |= zip(names, reading.likelihoods(), strict=True)
+        return [
+            (None if text is None else replace(text, alone=read), self._tokens(task.prompt, own.values()))
+            for task, text, read, own in zip(tasks, greedy, alone, spans, strict=True)
+        ]
+
+    def _alone(self, request: ObjectRequest, text: WrittenObject) -> dict[str, Span]:
+        """Return by the names of fields the spans of their values in objects with one field."""
+        own, spans = OpenedObject.of(text), dict[str, Span]()
+        for leaf in request.schema.leaves_in(own.value):
+            parts = own.alone(leaf)
+            if parts is not None and (leaf.kind in FIXED_KINDS or not is_certain(text, own.place_of(leaf))):
+                span = self.asker.prompting.span(request.about(leaf), *parts)
+                if len(span.tokens) <= self.backend.limit:
+                    spans[leaf.name] = span
+        return spans
+
+    @staticmethod
+    def _tokens(prompt: Sequence[int], spans: Iterable[Span]) -> int:
+        """Return the number of distinct tokens that spans add to a prompt."""
+        return distinct_tokens([prompt], [span.tokens[:-1] for span in spans])[1]
 
     def _before(self, task: Task[ObjectRequest], row: Row, value: UncertainValue) -> tuple[KeptRow, int, int]:
         """Return the kept row, the number of tokens before the token that precedes a value, and this token."""

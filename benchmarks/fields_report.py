@@ -55,8 +55,9 @@ class Recorded:
         return [self.objects[request.question.id] for request in requests]
 
 
-BUILT, BY_P = "as built", "P under the mask, odds to the power .6"
-"""The confidence of a local model, and that of a server, which shows no entropies under the mask."""
+BUILT, ONCE, BY_P = "as built", "the same, each value read once", "P under the mask, odds to the power .6"
+"""The confidence of a local model, with and without reading values again, and that of a server, which shows no
+entropies under the mask."""
 
 
 def read(folder: Path) -> tuple[list[Rated], list[float]]:
@@ -69,9 +70,14 @@ def read(folder: Path) -> tuple[list[Rated], list[float]]:
             case = case_of(line["kind"], line["number"])
             schema, objects = SCHEMA[case.kind], OBJECTS.validate_python(line["objects"])
             request = request_of(case.text, schema)
-            (found,) = weigh_objects(Recorded({request.question.id: objects}), [request], weigh)
+            once = replace(objects, greedy=replace(objects.greedy, alone={}))
+            found, first = (
+                next(weigh_objects(Recorded({request.question.id: each}), [request], weigh)) for each in (objects, once)
+            )
             if isinstance(found, SeclError):
                 raise found
+            if isinstance(first, SeclError):
+                raise first
             if line.get("redrawn", True):
                 passes.append(objects.ledger.total / objects.plain_tokens)
             own = OpenedObject.of(objects.greedy)
@@ -85,7 +91,10 @@ def read(folder: Path) -> tuple[list[Rated], list[float]]:
                 agreed = [each is not None and same(value_of(leaf, each)) for each in whole]
                 p = min(0.99, math.exp(sum(masked[0])))
                 odds = (p / (1 - p)) ** VALUE_SLOPE
-                confidences = {BUILT: found.fields[leaf.name].confidence, BY_P: odds / (1 + odds)}
+                confidences = {BUILT: found.fields[leaf.name].confidence, ONCE: first.fields[leaf.name].confidence}
+                confidences[BY_P] = odds / (1 + odds)
+                if leaf.name in objects.greedy.alone:
+                    confidences["P as the only field"] = math.exp(objects.greedy.alone[leaf.name])
                 for (log_p, entropy), mask in ((masked, "with the mask"), (free, "without")):
                     confidences[f"exp(ln P), {mask}"] = min(1.0, math.exp(sum(log_p)))
                     confidences[f"lowest token, {mask}"] = min(1.0, math.exp(min(log_p)))

@@ -123,10 +123,10 @@ def test_values_are_read_again_as_the_reply_to_a_request_for_one_field(
             context="A letter of ACME, three pages.",
         )
         prompt = model.prompting.answer(question)
-        tokens = [*prompt, *tokens_of(f"{above}{value}" + "}" * len(leaf.path))]
-        first = len(prompt) + len(tokens_of(f"{above}|")) - 1
+        before, tokens = tokens_of(above), [*prompt, *tokens_of(f"{above}{value}" + "}" * len(leaf.path))]
+        same = [one == other for one, other in zip(before, tokens[len(prompt) :], strict=False)]  # " null" is one token
+        first, log_p = len(prompt) + [*same, False].index(False), reply.log_p(tokens)
         last = len(prompt) + len(tokens_of(f"{above}{value}"))
-        log_p = reply.log_p(tokens)
         read = sum(log_p[n - 1, tokens[n]].item() for n in range(first, last))
         assert written.greedy.alone[leaf.name] == pytest.approx(read, abs=1e-3)
     monkeypatch.setattr(extraction, "CERTAIN", 1e-300)

@@ -129,7 +129,7 @@ def test_in_a_browser_a_review_takes_keys_and_mouse(make_service: Make, host: Ho
     tab.goto(f"{host(service)}/review")
 
     def current() -> int:
-        return service.state.position_of(tab.locator(".rating").get_attribute("data-record"))
+        return service.state.find(tab.locator(".rating").get_attribute("data-record")).record.position
 
     def at(position: int) -> None:
         tab.locator(f'.rating[data-record="{service.state.served(position).id}"]').wait_for()

@@ -110,7 +110,7 @@ def test_a_text_in_place_of_calls_is_rated_as_any_other_and_the_choice_beside_it
     secl = answer["secl"]
     assert (secl["calls"], secl["ended"]["text"]) == ([], "no tool")
     assert 0 < secl["confidence"] < 1
-    assert ask.service.state.position_of(secl["record_id"]) == 1
+    assert ask.service.state.find(secl["record_id"]).record.position == 1
     assert ask.service.state.served(1).record.reply.text == "Which total?"
 
 

@@ -221,7 +221,7 @@ def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
         assert health.status_code == 200
         assert health.json()["problems"] == ["the server does not store answers: writing to disk fails"]
         assert str(service.state.folder) not in health.text
-    assert service.state.position_of(ask(client).json()["record_id"]) == 0
+    assert service.state.find(ask(client).json()["record_id"]).record.position == 0
     assert client.get("/healthz").json()["status"] == "ok"
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert messages == [

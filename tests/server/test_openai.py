@@ -76,7 +76,7 @@ def test_a_stream_says_the_same_in_pieces_as_they_are_written(sdk: openai.OpenAI
     assert len({piece.id for piece in pieces}) == 1
     assert pieces[-1].secl | {"record_id": 0} == whole.secl | {"record_id": 0}
     assert pieces[-1].secl == pieces[-1].choices[0].secl
-    assert service.state.position_of(pieces[-1].secl["record_id"]) == 1
+    assert service.state.find(pieces[-1].secl["record_id"]).record.position == 1
     assert pieces[-1].warnings == []
 
 

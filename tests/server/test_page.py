@@ -86,8 +86,7 @@ def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: M
             assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", file.text) == []
             assert "@import" not in file.text
             assert "innerHTML" not in file.text
-    for name in ("..%2fpage.py", "nothing"):
-        assert client.get(f"/static/{name}").status_code == 404
+    assert client.get("/static/nothing").status_code == 404
 
 
 def test_an_empty_server_has_pages_that_say_so(make_service: Make) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +30,7 @@ from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.process import answer_until_stopped, bind, is_local, listening, notify, url
 from secl.server.online.service import Service
+from secl.server.settings import KERNEL_CACHES
 from secl.server.store import ServerStore
 from tests import processes
 from tests.server.conftest import Log, Make, Patch
@@ -127,18 +130,45 @@ def check(folder: Path, clients: list[Client]) -> None:
         replies = [item for client in clients for item in client.replies.items()]
         assert len(replies) == len(dict(replies)), "one record for two replies"
         for name, secl in replies:
-            reply = records[state.position_of(name)].reply
+            reply = state.find(name).record.reply
             assert (secl["detail"]["reply"]["bins"], secl["detail"]["reply"]["version"]) == (
                 list(reply.bins),
                 reply.version,
             )
-        said = {state.position_of(name): label for client in clients for name, label in client.labels.items()}
+        said = {state.find(name).record.position: label for client in clients for name, label in client.labels.items()}
         labels = {label.position: label.correct for label in state.labels()}
         assert {position: labels.get(position) for position in said} == said
         gate = Manifest.of(state).settings.build_gate()
         assert [r.decision for r in records] == replay(gate, [r.reply.entropy for r in records])
         updates = [record.update.version for record in records if record.update is not None]
         assert sorted(updates) == list(range(1, len(updates) + 1))
+
+
+LOOKS = """
+import os, sys
+
+class Looks:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            print(*map(os.environ.get, names), flush=True)
+            os._exit(0)
+
+sys.argv, names = sys.argv[:-2], sys.argv[-2:]
+sys.meta_path.insert(0, Looks())
+from secl.cli import main
+main()
+"""
+"""Serves, and prints two environment variables in place of the first import of PyTorch."""
+
+
+@pytest.mark.parametrize("own", [{}, {"LRU_CACHE_CAPACITY": "7"}, dict.fromkeys(KERNEL_CACHES, "64")], ids=str)
+def test_kernels_are_limited_before_pytorch_starts_unless_the_user_limits_them(
+    tmp_path: Path, own: dict[str, str]
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in KERNEL_CACHES} | own
+    command = [sys.executable, "-c", LOOKS, "serve", str(tmp_path / "state"), "--port", "0", *KERNEL_CACHES]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.stdout.split() == [own.get(name, "512") for name in KERNEL_CACHES], ran.stderr
 
 
 def test_a_signal_while_the_state_is_restored_ends_the_server(make_service: Make, monkeypatch: Patch) -> None:

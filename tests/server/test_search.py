@@ -61,8 +61,8 @@ def all_pages(state: ServerStore, wanted: Search, count: int) -> list[int]:
     found, before = list[int](), None
     while True:
         page = search(state, wanted.model_copy(update={"count": count, "before": before}))
-        assert len(page.positions) <= count
-        found += page.positions
+        assert len(page.records) <= count
+        found += [each.position for each in page.records]
         if page.before is None:
             return found
         before = page.before
@@ -88,7 +88,7 @@ def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a
         service.ask(Question(text, options=("Zürich", "Île de Ré")), 20)
 
     def found(query: str) -> list[int]:
-        return sorted(search(service.state, Search(query=query)).positions)
+        return sorted(each.position for each in search(service.state, Search(query=query)).records)
 
     assert found("malmo") == [0]
     assert found("near") == [1, 2]
@@ -107,7 +107,7 @@ def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a
 def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: Make) -> None:
     service = make_service(keep_text="none")
     service.ask(Question("A secret phrase?", options=("hidden thing", "other")), 20)
-    assert search(service.state, Search()).positions == (0,)
+    assert len(search(service.state, Search()).records) == 1
     with pytest.raises(ParameterError, match=r"keeps no texts \(--keep-text none\)"):
         search(service.state, Search(query="secret"))
 

@@ -9,9 +9,11 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 
-from secl.errors import NoObjectError, ParameterError, SeclError, UnfinishedError
+from secl.errors import NoObjectError, ParameterError, SeclError, StorageError, UnfinishedError
 from secl.fields.extraction import ObjectRequest, Objects
+from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
+from secl.question import Question
 from secl.server.http.pages.rendering import overview
 from secl.server.http.pages.view import view
 from secl.server.online.service import Service
@@ -203,11 +205,6 @@ def test_a_schema_that_cannot_be_used_is_refused_in_one_sentence(
     assert (service.position, service.failures) == (0, 0)
 
 
-def test_a_model_that_writes_no_objects_refuses_them(make_service: Make) -> None:
-    reply = post(make_service())
-    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "response_format")
-
-
 def test_an_object_that_fails_is_explained_to_its_client_and_others_do_not_notice(
     sdk: openai.OpenAI, service: Service
 ) -> None:
@@ -240,7 +237,8 @@ def test_a_request_without_confidence_gets_the_object_and_leaves_no_record(servi
 def test_requests_of_objects_share_passes_and_fail_alone(make_service: Make) -> None:
     clerk = Clerk()
     service = make_service(model=clerk, settings={"method": "posterior"}, start=False)
-    requests = [ObjectRequest(*each) for each in _questions(["a", "odd", "b", "c"])]
+    asked = [Question(text, id=text, form="text") for text in ("a", "odd", "b", "c")]
+    requests = [ObjectRequest(question, Schema.of(Invoice)) for question in asked]
     waiting = [service.submit(request, rate=number != 3) for number, request in enumerate(requests)]
     service.start()
     with pytest.raises(ParameterError):
@@ -248,13 +246,6 @@ def test_requests_of_objects_share_passes_and_fail_alone(make_service: Make) -> 
     assert [len(waiting[number].result(30).answers) for number in (0, 2, 3)] == [3, 3, 0]
     assert clerk.windows == [3, 1]
     assert service.position == 6
-
-
-def _questions(texts: list[str]) -> list[tuple[Any, Any]]:
-    from secl.fields.schema import Schema
-    from secl.question import Question
-
-    return [(Question(text, id=text, form="text"), Schema.of(Invoice)) for text in texts]
 
 
 @pytest.mark.parametrize("keep", ["full", "none"])
@@ -276,8 +267,6 @@ def test_what_fields_leave_behind_is_consistent_and_no_gate_has_looked_at_it(mak
 
 
 def test_fields_that_cannot_be_stored_say_so(service: Service, monkeypatch: Patch) -> None:
-    from secl.errors import StorageError
-
     def refuse(*_: object, **__: object) -> None:
         raise StorageError("disk full.")
 

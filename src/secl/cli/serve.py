@@ -15,6 +15,7 @@ from typing import Annotated, NoReturn
 from cyclopts import Parameter
 
 from secl.cli.app import Set, app, console, echo
+from secl.cli.machine import OURS
 from secl.cli.run import model_line
 from secl.errors import ParameterError, needs
 from secl.runs.settings import Recipe
@@ -75,7 +76,7 @@ def serve(
         model = settings.model.model_copy(update={"engine": None, "endpoint": None})
         settings = settings.model_copy(update={"model": model})
     api_keys = Keys(state)
-    os.environ |= {name: most for name, most in KERNEL_CACHES.items() if name not in os.environ}
+    os.environ |= {name: most for name, most in KERNEL_CACHES.items() if name in OURS}
     os.umask(0o077)  # the state holds people's questions, so files are readable by this user alone
     with ending_in_order() as noted, listening(host, port) as listener:
         any_keys = bool(api_keys.all())  # raises errors before the model is loaded

@@ -43,7 +43,7 @@ def show(state: StateFolder, record: str, /, *, as_json: AsJson = False) -> None
     from secl.server.store import ServerStore
 
     with ServerStore(state) as store:
-        served = store.served(store.position_of(record))
+        served = store.find(record)
         explained = explain(store, served)
     _print(explained if as_json else explanation_page(served, explained))
 
@@ -73,7 +73,7 @@ def verify(
     count = 20 if last is None else last
     check_whole("number of answers (--last)", count, 0)
     with ServerStore(state) as store:
-        records = recompute.choose(store, count, None if record is None else store.position_of(record))
+        records = recompute.choose(store, count, record)
         model = recompute.load_recorded_model(store) if records and store.keep_text == "full" else None
         outcome = recompute.verify(store, records, model)
     _print(outcome.to_json() if as_json else verification_page(outcome))

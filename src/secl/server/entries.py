@@ -109,6 +109,12 @@ INDEXED = 10_000
 """Characters of a question, and of an answer, whose words are indexed."""
 
 
+def indexed_texts(record: Record) -> tuple[str, str]:
+    """Return the beginnings of question and answer, whose words the search finds."""
+    question = "\n".join((record.question.text, *record.question.options))
+    return question[:INDEXED], answer_text(record)[:INDEXED]
+
+
 def reported_numbers(record: Record) -> tuple[float | None, float | None, bool | None]:
     """Return the confidence, the frozen model's stated confidence, and whether the threshold accepts the answer."""
     return defined(record.confidence), defined(record.frozen.stated), record.accepted

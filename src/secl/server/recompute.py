@@ -29,6 +29,8 @@ OF_AN_OBJECT = "secl does not write the object of a field again"
 ROUNDING = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.05}
 """Largest difference of a probability that rounding in a network's body may make, by its precision.
 
+Passes of another shape, and other processors, round differently. An unknown precision counts as 16 bits.
+
 A logit of ten or so goes through dozens of layers, each of which rounds by 2^-24 in float32 (2^-11 in float16, 2^-8 in
 bfloat16). Added up, the error is 10 * 100 * 2^-24 = 6e-5 at worst. In 16 bits this bound would be useless. There,
 independent errors add up to 10 * sqrt(100) * 2^-9 = 0.2 of a logit, and a probability moves by at most a quarter of it.
@@ -36,14 +38,6 @@ independent errors add up to 10 * sqrt(100) * 2^-9 = 0.2 of a logit, and a proba
 
 NATS = 20.0
 """Tolerance of entropies and of log-probabilities per token, as a multiple of that of probabilities, which saturate."""
-
-
-def rounding(dtype: str | None) -> float:
-    """Return how much a pass of another shape, or another processor, may change a probability.
-
-    An unknown precision counts as 16 bits.
-    """
-    return ROUNDING.get(dtype or "", ROUNDING["bfloat16"])
 
 
 def load_recorded_model(state: ServerStore) -> Model:
@@ -76,10 +70,7 @@ def rederive(
         return reply(None, None, OF_AN_OBJECT)
     rounds = served.batch > 1 or not exact or record.question.free
     try:
-        if version:
-            model.load_version(state.weights(version), version)
-        else:
-            model.reset()
+        state.load_version(model, version)
         now = computed(state, model, record)
         # Every version can rate a text of the untouched weights as stored.
         written = record.question.free or model.answer_weights == "frozen"
@@ -131,13 +122,13 @@ def computed(state: ServerStore, model: Model, record: Record, *, stored: bool =
     return replace(record, reply=reply, frozen=frozen, evidence=replace(record.evidence, candidates=candidates))
 
 
-def choose(state: ServerStore, count: int, position: int | None = None) -> list[Served]:
-    """Return the latest records, or the record at a position, to compute again; empty if reading them fails.
+def choose(state: ServerStore, count: int, record: str | None = None) -> list[Served]:
+    """Return the latest records, or one by id or number, to compute again; empty if reading them fails.
 
-    Raises ParameterError: no record has this position.
+    Raises ParameterError: no such record.
     """
     try:
-        return state.latest(count) if position is None else [state.served(position)]
+        return state.latest(count) if record is None else [state.find(record)]
     except RunError:
         return []  # the examination reports the damage
 
@@ -145,7 +136,7 @@ def choose(state: ServerStore, count: int, position: int | None = None) -> list[
 def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | None = None) -> Verification:
     """Examine a state folder, and compute chosen replies again; `model` is None if the server keeps no texts."""
     result = examine(state)
-    result.tolerance = rounding(state.manifest["environment"].get("dtype"))
+    result.tolerance = ROUNDING.get(state.manifest["environment"].get("dtype"), ROUNDING["bfloat16"])
     result.environment = [] if model is None else environment_changes(state, model)
     exact = not result.environment
     result.rederived = [rederive(state, model, each, result.tolerance, exact=exact) for each in chosen]

@@ -49,15 +49,7 @@ class Search(BaseModel):
     count: Annotated[int, Field(ge=1, le=100)] = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One page of records, the newest first. `before`: position for the next page; None on the last page."""
-
-    positions: tuple[int, ...]
-    before: int | None
-
-
-def search(state: ServerStore, wanted: Search) -> Found:
+def search(state: ServerStore, wanted: Search) -> RecordList:
     """Return the newest records that match. Raises ParameterError: contradictory bounds, or a query without a word."""
     if wanted.min_confidence > wanted.max_confidence:
         bounds = f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}"
@@ -76,7 +68,9 @@ def search(state: ServerStore, wanted: Search) -> Found:
     query = f"SELECT position FROM answers WHERE {' AND '.join(conditions) or 1} ORDER BY position DESC LIMIT ?"
     positions = [position for (position,) in state.rows(query, *conditions.values(), wanted.count + 1)]
     more = len(positions) > wanted.count
-    return Found(tuple(positions[: wanted.count]), positions[wanted.count - 1] if more else None)
+    return RecordList(
+        records=_listed(state, positions[: wanted.count]), before=positions[wanted.count - 1] if more else None
+    )
 
 
 def _match(state: ServerStore, query: str) -> str:
@@ -120,6 +114,13 @@ class Listed(Point):
     answer: str
 
 
+class RecordList(BaseModel):
+    """A page of records, the newest first. before: position to request the next page; null on the last page."""
+
+    records: list[Listed]
+    before: int | None
+
+
 _POINTS = """
     SELECT id, position, time, domain, reported, frozen, nullif(json_extract(body, '$.reply.entropy'), 'nan'), version,
            outcome, json_extract(body, '$.decision.alarm'), json_extract(body, '$.decision.in_burst'), correct, accepted
@@ -130,7 +131,7 @@ def _point(row: Sequence[object]) -> Point:
     return Point.model_validate(dict(zip(Point.model_fields, row, strict=True)))
 
 
-def listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
+def _listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
     """Return the records at these positions, in their order."""
     marks = ", ".join("?" * len(positions))
     with state.moment():

@@ -24,22 +24,13 @@ from secl.errors import ParameterError, RunError
 from secl.gates import Gate
 from secl.labels.label import Label, LabelSource, label_of
 from secl.machine import synchronise
+from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record
 from secl.runs.encoding import to_body
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store, Version
-from secl.server.entries import (
-    INDEXED,
-    TABLES,
-    Event,
-    EventKind,
-    Served,
-    Values,
-    answer_text,
-    new_record_id,
-    reported_numbers,
-)
+from secl.server.entries import TABLES, Event, EventKind, Served, Values, indexed_texts, new_record_id, reported_numbers
 from secl.server.folder import make_private
 from secl.server.redaction import Keep, redacted
 
@@ -143,8 +134,7 @@ class ServerStore(Store):
                 row = (record.position, identifier, moment, count, *reported_numbers(record))
                 self.db.execute("INSERT INTO served VALUES (?, ?, ?, ?, ?, ?, ?)", row)
                 if self.keep_text == "full":
-                    question = "\n".join((record.question.text, *record.question.options))
-                    texts = (record.position, question[:INDEXED], answer_text(record)[:INDEXED])
+                    texts = (record.position, *indexed_texts(record))
                     self.db.execute("INSERT INTO words (rowid, question, answer) VALUES (?, ?, ?)", texts)
             if version is not None:
                 self.write_version(version, first)
@@ -210,12 +200,12 @@ class ServerStore(Store):
         query = "SELECT chance FROM labels WHERE position = ? ORDER BY number DESC LIMIT 1"
         return any(chance is not None for (chance,) in self.rows(query, position))
 
-    def position_of(self, name: str) -> int:
-        """Return the position of a record by id or number. Raises ParameterError: no record has this id."""
+    def find(self, name: str) -> Served:
+        """Return a record by id or number. Raises ParameterError: the record does not exist, or is pruned."""
         if name.isascii() and name.isdigit() and len(name) <= 18:
-            return int(name)
+            return self.served(int(name))
         for (position,) in self.rows("SELECT position FROM served WHERE id = ?", name):
-            return int(position)
+            return self.served(position)
         pruned = f"; those before record {self.first} were pruned" if self.first else ""
         raise ParameterError(f"there is no record {name[:40]!r}{pruned}.")
 
@@ -259,6 +249,13 @@ class ServerStore(Store):
         """Return the newest kept versions; `position` and `time` of their first answers, `drift` of their weights."""
         names = ("version", "position", "time", "drift")
         return [dict(zip(names, row, strict=True)) for row in self.rows(_VERSIONS, count)]
+
+    def load_version(self, model: Model, version: int) -> None:
+        """Load a version into a model; 0 is the untouched model. Raises RunError: the version is not stored."""
+        if version:
+            model.load_version(self.weights(version), version)
+        else:
+            model.reset()
 
     def learned_version(self) -> int:
         """Return the version of the learned weights: of the latest update, or of a later rollback."""

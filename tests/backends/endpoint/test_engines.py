@@ -90,7 +90,7 @@ def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(
     assert all((switch in body) is bool(switch) for body in server.asked)
 
 
-# What a server does wrong, and the sentence that refuses it.
+# What a server does wrong, and the sentence that refuses it; a model that does not think is asked to.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "LM Studio": ({"most": 0, "thought": ()}, "answers without the log-probabilities of the most probable tokens"),
     "ignores the switch": (
@@ -105,6 +105,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"form": Form(hides=True, mixes="only"), "thought": ("A", " B")},
         r"answers '.*' but gives log-probabilities of the tokens of '<think>A B</think>",
     ),
+    "does not think": ({"thought": ()}, r"tiny does not think before it answers, even if .* leave thinking out"),
 }
 
 
@@ -115,7 +116,7 @@ def test_a_server_whose_confidence_would_be_wrong_is_refused_at_the_start(
     changes, sentence = REFUSED[row]
     server.change({"thought": MUSING, **changes})
     with pytest.raises(ModelError, match=sentence):
-        connect()
+        connect(thinking="auto" if row == "does not think" else "off")
 
 
 def test_a_thought_that_comes_now_and_then_is_no_part_of_an_answer(model: EndpointModel, server: FakeServer) -> None:
@@ -142,6 +143,8 @@ def test_answers_stand_behind_thoughts_and_words_are_asked_for_without(
     changes, _ = ENGINES[engine]
     server.change({"thought": MUSING, **changes})
     model = connect(thinking=thinking)
+    budgets = {server.asked[-1].get(name) for name in ("thinking_token_budget", "thinking_budget_tokens")}
+    assert budgets == {None if thinking == "auto" else 30}
     server.asked.clear()
     reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
     compared = model.compare_candidates(CHOICE, reply)
@@ -223,17 +226,6 @@ def test_a_model_that_always_thinks_does_so_before_every_word(connect: Connect, 
     assert reply.digit_mass == pytest.approx(0.9)
     assert p_true.probabilities[0] == pytest.approx(0.8)
     assert [each.thought is None for each in compared.letters] == [False]
-
-
-def test_a_budget_goes_to_servers_that_know_it(connect: Connect, server: FakeServer) -> None:
-    server.thought, server.form = MUSING, Form("reasoning", switched=by_template)
-    connect(thinking=64)
-    assert server.asked[-1]["thinking_token_budget"] == server.asked[-1]["thinking_budget_tokens"] == 64
-
-
-def test_a_model_that_does_not_think_is_not_let_think(connect: Connect, server: FakeServer) -> None:
-    with pytest.raises(ModelError, match=r"tiny does not think before it answers, even if .* leave thinking out"):
-        connect(thinking="auto")
 
 
 def test_a_request_may_let_the_model_think(connect: Connect, server: FakeServer) -> None:

@@ -263,6 +263,15 @@ def test_a_chat_before_a_bad_server_ends_in_an_error_whether_it_is_rated_or_pass
         assert client.post("/v1/chat/completions", json=body).status_code == 200
 
 
+def test_an_answer_without_a_choice_is_not_passed_on(opened: Open, server: FakeServer) -> None:
+    service = opened()
+    server.broken = lambda body: b"%-*s" % (len(body), b"{}")
+    with client_of(service) as client:
+        body = {"model": "tiny", "messages": [USER], "tools": [TOOL]}
+        reply = client.post("/v1/chat/completions", json=body)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (500, "model_failed")
+
+
 def test_a_server_that_goes_away_fails_questions_and_nothing_else(opened: Open, server: FakeServer) -> None:
     service = opened()
     server.statuses = [500] * 99

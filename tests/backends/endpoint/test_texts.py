@@ -52,16 +52,12 @@ def test_the_conversation_and_all_parameters_pass_unchanged(model: EndpointModel
     }
 
 
-def test_several_texts_are_several_requests_with_seeds_of_their_own(model: EndpointModel, wordy: FakeServer) -> None:
-    texts = Written.of(model.write(FREE, Writing(n=3, temperature=1, seed=5)))
-    assert [text.text for text in texts] == ["Lima, of course."] * 3
+def test_several_texts_are_requests_with_seeds_and_log_probabilities(model: EndpointModel, wordy: FakeServer) -> None:
+    texts = Written.of(model.write(FREE, Writing(n=3, temperature=1, seed=5, top_logprobs=2)))
     assert sorted(body["seed"] for body in wordy.asked) == [5, 6, 7]
-
-
-def test_log_probabilities_are_given_as_far_as_they_are_asked_for(model: EndpointModel, wordy: FakeServer) -> None:
-    (text,) = Written.of(model.write(FREE, Writing(top_logprobs=2)))
-    assert [token.text for token in text.tokens] == ["Li", "ma", ", of", " course", "."]
-    assert text.tokens[0].top == (("Li", math.log(0.5)), ("x", math.log(0.25)))
+    for text in texts:
+        assert text.text == "".join(token.text for token in text.tokens) == "Lima, of course."
+        assert text.tokens[0].top == (("Li", math.log(0.5)), ("x", math.log(0.25)))
 
 
 def test_a_written_text_is_answered_for_in_the_same_conversation(model: EndpointModel, wordy: FakeServer) -> None:

@@ -9,7 +9,7 @@ from itertools import product
 
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.reading import DIGITS, bins_of, read_names
-from secl.backends.endpoint.said import OTHERWISE, Said, said_in, split_thought
+from secl.backends.endpoint.said import Said, first_said, split_thought
 from secl.conversation import Turn
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.prompts.templates import Prompt, digit_prompt
@@ -186,18 +186,12 @@ def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
 
     An end mark reveals a thought that has no mark at its beginning.
     """
-    said = _say(endpoint, abilities.chat(TRIAL))
+    said, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL)))
     if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
-        thought, _ = split_thought(_say(endpoint, abilities.chat(TRIAL, MUSING_TOKENS)).text, unopened=True)
+        longer, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL, MUSING_TOKENS)))
+        thought, _ = split_thought(longer.text, unopened=True)
         return replace(said, thought=thought)
     return said
-
-
-def _say(endpoint: Endpoint, body: Mapping[str, object]) -> Said:
-    texts, _ = said_in(endpoint.post(ROUTE, body))
-    if not texts:
-        raise ModelError(OTHERWISE)
-    return texts[0]
 
 
 def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> Abilities:
@@ -211,7 +205,7 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
         on = {**switch, **most}
         trial = replace(abilities, on=on, budget=budget or MUSING_TOKENS)
         with suppress(QuestionError):
-            said = _say(endpoint, trial.chat(TRIAL, think=True))
+            said, _ = first_said(endpoint.post(ROUTE, trial.chat(TRIAL, think=True)))
             if said.alone(thinking=True).thought is not None:
                 unopened = said.thought is None and split_thought(said.text)[0] is None
                 return replace(_checked(endpoint, trial, said), budget=budget, unopened=unopened)

@@ -89,8 +89,8 @@ class Endpoint:
         """
         with self._sentences(route):
             answer: Any = self._client.post(route, cast_to=object, body=body, options=self._options)
-        if not isinstance(answer, dict):
-            raise ModelError(f"{self.url}{route} does not answer in JSON; is {self.url} the right address?")
+            if not isinstance(answer, dict):
+                raise ValueError("the answer is not a JSON object")
         return answer
 
     def stream(self, route: str, body: Body) -> Generator[Any, None, None]:
@@ -167,7 +167,10 @@ class Upstream:
         """
         request, ended = {**body, "model": self.model}, False
         if not body.get("stream"):
-            yield self.endpoint.post("/chat/completions", request)
+            answer = self.endpoint.post("/chat/completions", request)
+            if not answer.get("choices"):
+                raise ModelError(f"{self.endpoint.url} answers a chat without a choice.")
+            yield answer
             return
         for chunk in self.endpoint.stream("/chat/completions", request):
             ended |= any(choice.get("finish_reason") for choice in chunk.get("choices") or ())

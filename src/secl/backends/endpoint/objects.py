@@ -14,7 +14,7 @@ from typing import Any
 
 from secl.backends.endpoint.abilities import ROUTE, Abilities
 from secl.backends.endpoint.client import Body, Endpoint
-from secl.backends.endpoint.said import OTHERWISE, Said, Usage, said_in
+from secl.backends.endpoint.said import Said, Usage, first_said, said_in
 from secl.backends.generation import question_seed
 from secl.display import excerpt
 from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, TooLongError, needs
@@ -76,8 +76,9 @@ class ObjectAsker:
                 continue
             texts, used = said_in(answer)
             sampling += sum(used.values())
-            read = [said.alone(thinking=thinks) for said in texts]
-            drawn += [_with_thought(_read(said, grammar)[0], _thought(said, used)) for said in read]
+            for said in (text.alone(thinking=thinks) for text in texts):
+                written, _ = _read(said, grammar)
+                drawn.append(written and replace(written, thought=_thought(said, used)))
             if thinks and wanted == 1 and (drawn[0] is None or drawn[0].value != greedy.value):
                 wanted = 2
         return Objects(
@@ -93,11 +94,8 @@ class ObjectAsker:
         spent, grammar, thinks = 0, request.schema.grammar, self.abilities.thinks(True)
         reason, finish, thought = "", "", None
         for _ in range(2):
-            answer = self._post(body, grammar)
-            texts, used = said_in(answer)
-            if not texts:
-                raise ModelError(OTHERWISE)
-            answered, finish = texts[0].alone(thinking=thinks), texts[0].finish
+            first, used = first_said(self._post(body, grammar))
+            answered, finish = first.alone(thinking=thinks), first.finish
             spent, thought = spent + sum(used.values()), thought or _thought(answered, used)
             written, reason = _read(answered, grammar)
             if written is not None:
@@ -136,10 +134,6 @@ def _thought(said: Said, used: Usage) -> Thought | None:
     return (
         Thought(text=said.thought or None, tokens=known["thought_tokens"], cut=known["thought_cut"]) if known else None
     )
-
-
-def _with_thought(written: WrittenObject | None, thought: Thought | None) -> WrittenObject | None:
-    return None if written is None else replace(written, thought=thought)
 
 
 def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None, str]:

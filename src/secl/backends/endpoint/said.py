@@ -136,10 +136,8 @@ def _begin(whole: str, text: str) -> int | None:
 
 def read_chat(answer: Any, *, thinking: bool = False) -> Written:
     """Return the first text in the answer to a chat request. Raises the errors of `said_in`."""
-    texts, usage = said_in(answer)
-    if not texts:
-        raise ModelError(OTHERWISE)
-    said = texts[0].alone(thinking=thinking)
+    first, usage = first_said(answer)
+    said = first.alone(thinking=thinking)
     length = usage.get("completion_tokens", 0)
     return Written(
         text=said.text,
@@ -149,6 +147,14 @@ def read_chat(answer: Any, *, thinking: bool = False) -> Written:
         tokens=said.tokens,
         **said.of_thought(length),
     )
+
+
+def first_said(answer: Any) -> tuple[Said, Usage]:
+    """Return the first text and the usage in an answer. Raises ModelError: no text, or not OpenAI's API."""
+    texts, usage = said_in(answer)
+    if not texts:
+        raise ModelError(OTHERWISE)
+    return texts[0], usage
 
 
 def thought_of(written: Written) -> Thought | None:

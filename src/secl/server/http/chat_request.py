@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
 
-from secl.errors import RequestError
 from secl.server.entries import Text, Values
-from secl.server.http.errors import unknown_field
+from secl.server.http.errors import unknown_field, unsupported
 from secl.server.http.messages import Amount, Domain, Message
 from secl.server.settings import MAX_CHOICES, Limits
 from secl.writing import MAX_TOP, Writing
@@ -25,9 +24,6 @@ WITHOUT_EFFECT = (
 
 PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")
 """Fields that only other servers support; here they must be 0 or empty."""
-
-LIMITS = ("max_tokens", "max_completion_tokens")
-"""Names of the limit on tokens."""
 
 OBJECTS = ("json_object", "json_schema")
 """Types of `response_format` that ask for an object."""
@@ -153,38 +149,39 @@ class ChatRequest(BaseModel):
         """Maximum number of tokens of a text; None without a limit in the request."""
         return self.max_completion_tokens or self.max_tokens
 
+    def most_tokens(self, limits: Limits) -> int:
+        """Maximum number of tokens that the server writes."""
+        return min(self.token_limit or limits.max_tokens, limits.max_tokens)
+
     @property
     def extra(self) -> dict[str, object]:
         """Fields that have an effect only on another server."""
         penalties = {name: value for name in PENALTIES if (value := getattr(self, name))}
         return penalties | {name: value for name, value in (self.model_extra or {}).items() if value is not None}
 
-    def _refuse_unsupported(self) -> None:
+    def _check_supported(self) -> None:
         """Raise a `RequestError` (400) for a field with an unsupported value."""
-
-        def refuse(field: str, message: str) -> NoReturn:
-            raise RequestError(400, message, "unsupported_value", field)
-
         tokens, other, stops = self.max_tokens, self.max_completion_tokens, self.stop or []
         wanted = self.response_format
         if not self.tools and self.tool_choice not in (None, "none", "auto"):
-            refuse("tool_choice", "a tool_choice needs tools.")
+            raise unsupported("tool_choice", "a tool_choice needs tools.")
         for number, tool in enumerate(self.tools or ()):
             if tool.type != "function" or tool.function is None:
-                refuse(
-                    f"tools.{number}", f"tools.{number} is of the type {tool.type[:40]!r}; only functions are called."
-                )
+                message = f"tools.{number} is of the type {tool.type[:40]!r}; only functions are called."
+                raise unsupported(f"tools.{number}", message)
         if wanted is not None and wanted.type not in ("text", *OBJECTS):
-            refuse("response_format", f"the type {wanted.type[:40]!r} of response_format is not supported here.")
+            raise unsupported(
+                "response_format", f"the type {wanted.type[:40]!r} of response_format is not supported here."
+            )
         if None not in (tokens, other) and tokens != other:
             message = f"max_tokens is {tokens} and max_completion_tokens is {other}; they mean the same, so give one."
-            refuse("max_tokens", message)
+            raise unsupported("max_tokens", message)
         if self.top_logprobs is not None and not self.logprobs:
-            refuse("top_logprobs", "top_logprobs needs logprobs: true.")
+            raise unsupported("top_logprobs", "top_logprobs needs logprobs: true.")
         if len(stops) > MAX_STOPS or not all(stops):
-            refuse("stop", f"stop has {len(stops)} texts; give at most {MAX_STOPS}, none of them empty.")
+            raise unsupported("stop", f"stop has {len(stops)} texts; give at most {MAX_STOPS}, none of them empty.")
         if (self.n or 1) > MAX_CHOICES:
-            refuse("n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request.")
+            raise unsupported("n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request.")
 
     def check(self, limits: Limits, *, takes_all: bool = False) -> list[str]:
         """Return a warning for each field that secl ignores or changes.
@@ -192,11 +189,11 @@ class ChatRequest(BaseModel):
         `takes_all`: another server writes the texts and supports every field. Raises RequestError: 400; an unsupported
         field.
         """
-        self._refuse_unsupported()
+        self._check_supported()
         idle = [] if takes_all else [*self.extra]
         for name in idle:
             if name in PENALTIES:
-                raise RequestError(400, f"{name} is not supported; leave it out.", "unsupported_value", name)
+                raise unsupported(name, f"{name} is not supported; leave it out.")
             if name not in WITHOUT_EFFECT:
                 raise unknown_field(name)
         if self.stream_options is not None and not self.stream:
@@ -217,13 +214,14 @@ class ChatRequest(BaseModel):
     def passed(self, body: Values, limits: Limits) -> tuple[Values, list[str]]:
         """Return the body of this request for another server, with warnings."""
         body = {name: value for name, value in body.items() if name != "secl"}
-        lowered = {name: limits.max_tokens for name in LIMITS if (getattr(self, name) or 0) > limits.max_tokens}
+        names = ("max_tokens", "max_completion_tokens")
+        lowered = {name: limits.max_tokens for name in names if (getattr(self, name) or 0) > limits.max_tokens}
         return body | lowered, self._cut(limits)
 
     def writing(self, limits: Limits) -> Writing:
         """Return the parameters of the texts; without a seed, sampled texts differ each time."""
         return Writing(
-            max_tokens=min(self.token_limit or limits.max_tokens, limits.max_tokens),
+            max_tokens=self.most_tokens(limits),
             or_fewer=self.token_limit is None,
             temperature=self.temperature or 0.0,
             top_p=self.top_p or 1.0,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads that of typing from Python 3.12 on only
 
 from secl.evaluation.json_values import defined
+from secl.fields.calls import Call
 from secl.runs.encoding import to_export
 from secl.server.online.queue import Answer
 
@@ -67,6 +68,16 @@ class AnswerReply(Named, Secl):
     """An answer with its confidence: the model's answer, an answer from elsewhere, or a field's value as text."""
 
 
+def call_secl(call: Call, parts: Iterator[AnswerReply]) -> CallSecl:
+    """Return the confidences of a call; the first entries of `parts` belong to its records."""
+    return {
+        "name": call.name,
+        "confidence": defined(call.confidence),
+        "tool": None if call.tool is None else next(parts),
+        "fields": {name: next(parts) for name in call.fields},
+    }
+
+
 def unrated(reason: str, record_id: str | None = None) -> Secl:
     """Return the object without a confidence, with the reason."""
     return {
@@ -82,10 +93,8 @@ def unrated(reason: str, record_id: str | None = None) -> Secl:
 
 UNWANTED = unrated("the request turned confidences off, so the server records nothing.")
 
-
-def later(record_id: str) -> Secl:
-    """Return the object of a stream that ends before its confidence is known."""
-    return unrated(f"the confidence takes longer than the text; GET /v1/records/{record_id} will have it.", record_id)
+LATER = "the confidence takes longer than the text; GET /v1/records/{} will have it."
+"""Reason in a stream that ends before its confidence is known."""
 
 
 def secl_of(answer: Answer, *, full: bool) -> Secl:

@@ -99,6 +99,11 @@ def to_request_error(error: SeclError) -> RequestError:
     return RequestError(500, "the model failed on this request.", "model_failed")
 
 
+def unsupported(field: str, message: str) -> RequestError:
+    """Return the error for a field with an unsupported value."""
+    return RequestError(400, message, "unsupported_value", field)
+
+
 def unknown_field(name: str) -> RequestError:
     """Return the error for a field that a request does not have."""
     message = f"this server does not know the field {name[:100]!r}; leave it out."

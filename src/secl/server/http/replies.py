@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Literal, NotRequired
 
@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from secl.conversation import ToolCall
 from secl.errors import SeclError
 from secl.server.entries import Values
-from secl.server.http.confidence import UNWANTED, Secl, later, secl_of
+from secl.server.http.confidence import LATER, UNWANTED, Secl, secl_of, unrated
 from secl.server.http.errors import ascii_json, describe_failure, error_json, to_request_error
 from secl.server.http.waiting import TextEvents, of_service
 from secl.server.online.texts import Ended
@@ -227,24 +227,21 @@ class ChatReply:
                 yield self._chunk(event.choice, {"content": event.text}, logprobs=log_probs(event.tokens))
             event = await texts.next()
         rated = await texts.next_within(GRACE)
-        confidences = [later(identifier) for identifier in texts.record_ids]
+        confidences = [unrated(LATER.format(name), name) for name in texts.record_ids]
         if isinstance(rated, Ended):
             confidences = [secl_of(answer, full=self.full) for answer in rated.answers or ()]
-        for choice in _choices(event.texts, confidences):
-            yield self._last_chunk(choice)
-        if self.with_usage:
-            yield self._headed({"choices": [], "usage": text_usage(event.texts)})
+        for chunk in self._last_chunks(_choices(event.texts, confidences), text_usage(event.texts)):
+            yield chunk
 
     async def chunks_at_once(self, reply: Completion) -> AsyncIterator[Values]:
         """Yield the chunks of a reply that is already complete."""
-        for choice in reply["choices"]:
-            delta: Values = {**choice["message"]}
-            if "tool_calls" in delta:
-                delta["tool_calls"] = [{**call, "index": number} for number, call in enumerate(delta["tool_calls"])]
-            yield self._chunk(choice["index"], delta)
-            yield self._last_chunk(choice)
-        if self.with_usage:
-            yield self._headed({"choices": [], "usage": reply["usage"]})
+        (choice,) = reply["choices"]
+        delta: Values = {**choice["message"]}
+        if "tool_calls" in delta:
+            delta["tool_calls"] = [{**call, "index": number} for number, call in enumerate(delta["tool_calls"])]
+        yield self._chunk(0, delta)
+        for chunk in self._last_chunks([choice], reply["usage"]):
+            yield chunk
 
     async def passed(self, upstream: Upstream, body: Values, secl: Secl) -> AsyncGenerator[Values]:
         """Yield the chunks of another server's answer, with `secl` at the end of each choice.
@@ -276,10 +273,13 @@ class ChatReply:
         choice = {"index": index, "delta": delta, "finish_reason": None, "logprobs": None, **more}
         return self._headed({"choices": [choice]})
 
-    def _last_chunk(self, choice: Choice) -> Values:
-        secl = choice["secl"]
-        chunk = self._chunk(choice["index"], {}, finish_reason=choice["finish_reason"], secl=secl)
-        return chunk | {"secl": secl, "warnings": self.warnings}
+    def _last_chunks(self, choices: Sequence[Choice], usage: Usage) -> Iterator[Values]:
+        for choice in choices:
+            secl = choice["secl"]
+            chunk = self._chunk(choice["index"], {}, finish_reason=choice["finish_reason"], secl=secl)
+            yield chunk | {"secl": secl, "warnings": self.warnings}
+        if self.with_usage:
+            yield self._headed({"choices": [], "usage": usage})
 
 
 def _choices(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Choice]:

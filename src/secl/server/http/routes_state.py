@@ -16,7 +16,7 @@ from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, json_response
 from secl.server.http.middleware import require
 from secl.server.http.pages.view import State, view
 from secl.server.online.service import Service
-from secl.server.records import Listed, Search, label_count, listed, search
+from secl.server.records import RecordList, Search, label_count, search
 from secl.server.store import at_one_moment
 
 
@@ -49,13 +49,6 @@ class PauseRequest(BaseModel):
     reason: Annotated[Text, Field(min_length=1, max_length=500)] = "by hand"
 
 
-class RecordList(BaseModel):
-    """A page of records, the newest first. before: position to request the next page; null on the last page."""
-
-    records: list[Listed]
-    before: int | None
-
-
 class LabelReply(TypedDict):
     """A stored label. labels: number of labelled answers now."""
 
@@ -80,9 +73,7 @@ def records_router(service: Service) -> APIRouter:
     def records(wanted: Annotated[Search, Query()]) -> Response:
         """Return records that match, the newest first. Pass the `before` of a page to get the next page."""
         with at_one_moment(state.folder) as reader:
-            page = search(reader, wanted)
-            found = RecordList(records=listed(reader, page.positions), before=page.before)
-        return json_response(found.model_dump())
+            return json_response(search(reader, wanted).model_dump())
 
     @router.get("/v1/records/{record_id}", response_model=Explained)
     def record(record_id: str, request: Request) -> Response:
@@ -165,8 +156,7 @@ def known_position(service: Service, name: str, request: Request) -> int:
         raise RequestError(404, message, "record_not_stored", "record_id")
     if not name.startswith("rec_"):
         require("read")(request)
-    state = service.state
     try:
-        return state.served(state.position_of(name)).record.position
+        return service.state.find(name).record.position
     except ParameterError as problem:
         raise RequestError(404, str(problem), "record_not_found", "record_id") from None

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 from fastapi import Request
 
 from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError, RequestError, UnfinishedError
 from secl.evaluation.json_values import defined
-from secl.fields.calls import Call, Calls, WritesCalls
+from secl.fields.calls import Calls, WritesCalls
 from secl.fields.extraction import Extraction, ObjectRequest, WritesObjects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.server.http.chat_request import WITHOUT_EFFECT, ChatRequest, ResponseFormat
-from secl.server.http.confidence import (
-    UNWANTED,
-    AnswerReply,
-    CallSecl,
-    Secl,
-    answer_reply,
-    candidates_of,
-    secl_of,
-    unrated,
-)
+from secl.server.http.confidence import UNWANTED, Secl, answer_reply, call_secl, candidates_of, secl_of, unrated
+from secl.server.http.errors import unsupported
 from secl.server.http.messages import check_length, question_in, turns_of
 from secl.server.http.replies import ChatReply, Completion, choice_of, usage_of
 from secl.server.http.waiting import wait_for
@@ -49,20 +40,16 @@ def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | C
         return None
     field = "tools" if calls else "response_format"
     if not service.writes(WritesCalls if calls else WritesObjects):
-        message = f"this model supports no {field}; for a fixed set of answers ask /v1/ask."
-        raise RequestError(400, message, "unsupported_value", field)
+        raise unsupported(field, f"this model supports no {field}; for a fixed set of answers ask /v1/ask.")
     beyond = [name for name in body.extra if name not in WITHOUT_EFFECT]
     if beyond:  # in front of another server, which knows these fields
-        message = f"{', '.join(beyond)} cannot be combined with {field}; leave out one of them."
-        raise RequestError(400, message, "unsupported_value", field)
+        raise unsupported(field, f"{', '.join(beyond)} cannot be combined with {field}; leave out one of them.")
     if (body.n or 1) > 1:
-        raise RequestError(
-            400, f"n is {body.n}; with {field} the server writes one answer, so leave n out.", "unsupported_value", "n"
-        )
+        raise unsupported("n", f"n is {body.n}; with {field} the server writes one answer, so leave n out.")
     if wanted is not None and calls:
         message = "response_format asks for an object, and tools for calls; send one of the two."
-        raise RequestError(400, message, "unsupported_value", "response_format")
-    most = min(body.token_limit or service.limits.max_tokens, service.limits.max_tokens)
+        raise unsupported("response_format", message)
+    most = body.most_tokens(service.limits)
     try:
         if wanted is not None:
             question = question_in(body.messages, body.secl.domain, tools=service.upstream is None)
@@ -120,7 +107,7 @@ async def structured_reply(
             secl = secl_of(rated, full=reply.full)
         secl["calls"] = []
     elif answer.answers:
-        secl["calls"] = [_call(call, parts) for call in found.calls]
+        secl["calls"] = [call_secl(call, parts) for call in found.calls]
     for last in parts:
         secl["ended"] = last
     thought = None if found.thought is None else found.thought.text
@@ -135,13 +122,3 @@ def _whole(answer: StructuredAnswer) -> Secl:
     secl = unrated(IN_PARTS if all(each.stored for each in answer.answers) else NOT_STORED)
     secl["confidence"], secl["accepted"] = defined(answer.found.confidence), answer.found.accepted
     return secl
-
-
-def _call(call: Call, parts: Iterator[AnswerReply]) -> CallSecl:
-    """Return the confidences of a call; the first entries of `parts` belong to its records."""
-    return {
-        "name": call.name,
-        "confidence": defined(call.confidence),
-        "tool": None if call.tool is None else next(parts),
-        "fields": {name: next(parts) for name in call.fields},
-    }

@@ -107,13 +107,9 @@ class Learner:
 
         Raises RunError: the version is not stored; StorageError: writing fails, and the learner changes nothing.
         """
-        weights = self.state.weights(version) if version else b""
         with self._no_lesson():
             before = self.model.snapshot()
-            if version:
-                self.model.load_version(weights, version)
-            else:
-                self.model.reset()
+            self.state.load_version(self.model, version)
             snapshot = self.model.snapshot()
             try:
                 self.state.add_event("rollback", version, f"back to version {version}", snapshot=snapshot)

@@ -22,7 +22,7 @@ from secl.server.http.api_keys import Role, permits
 from secl.server.http.pages.rendering import ASSETS, fill, overview
 from secl.server.http.pages.view import view
 from secl.server.online.service import Service
-from secl.server.records import RECENT, Found, Search, listed, review_queue, search
+from secl.server.records import RECENT, RecordList, Search, review_queue, search
 from secl.server.store import at_one_moment
 
 FILES = (".css", ".js", ".svg")
@@ -93,7 +93,7 @@ def page_router(service: Service) -> APIRouter:
 
 def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> Page:
     """Return the list of records that match the query `wanted`, with a filter if the server has a threshold."""
-    problem, query, page = "", Search(), Found((), None)
+    problem, query, page = "", Search(), RecordList(records=[], before=None)
     with at_one_moment(folder) as reader:
         try:
             query = Search.model_validate(wanted)
@@ -103,7 +103,7 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
             problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}."
         except ParameterError as error:
             problem = str(error)
-        rows, keep_text = listed(reader, page.positions), reader.keep_text
+        keep_text = reader.keep_text
         pruned = f"Records before number {reader.first} were pruned." if page.before is None and reader.first else ""
     narrowed = {name: value for name, value in wanted.items() if name != "before"}
     older = None if page.before is None else {**narrowed, "before": page.before}
@@ -112,8 +112,8 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         "Records",
         query=dict.fromkeys(Search.model_fields, "") | wanted,
         choices=[choice for choice in CHOICES if thresholds or choice[0] != "accepted"],
-        rows=rows,
-        summary=problem or f"{found_in_words(page, query)} {pruned}",
+        rows=page.records,
+        summary=problem or f"{found_in_words(len(page.records), query, older=page.before is not None)} {pruned}",
         problem=problem,
         narrowed=bool(narrowed),
         filtered=bool(narrowed.keys() - {"query", "count"}),
@@ -124,32 +124,28 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
     return text, 400 if problem else 200
 
 
-def found_in_words(page: Found, query: Search) -> str:
+def found_in_words(count: int, query: Search, *, older: bool) -> str:
     """Return the number of records on a page of the list, in words.
 
-    >>> found_in_words(Found((7,), None), Search(label="right"))
-    '1 record fits.'
-    >>> found_in_words(Found((7, 5), 5), Search(label="right"))
-    '2 records fit; there are older ones.'
+    >>> found_in_words(1, Search(label="right"), older=False), found_in_words(2, Search(label="right"), older=True)
+    ('1 record fits.', '2 records fit; there are older ones.')
     """
-    count = len(page.positions)
     if not count and query == Search(count=query.count):
         return "No question yet."
-    older = "" if page.before is None else "; there are older ones"
     noun = "record" if query.before is None else "older record"
-    return f"{counted(count, noun) if count else f'No {noun}'} {'fits' if count < 2 else 'fit'}{older}."
+    more = "; there are older ones" if older else ""
+    return f"{counted(count, noun) if count else f'No {noun}'} {'fits' if count < 2 else 'fit'}{more}."
 
 
 def record_page(folder: Path, name: str) -> Page:
     with at_one_moment(folder) as reader:
         try:
-            position = reader.position_of(name)
-            served = reader.served(position)
+            served = reader.find(name)
             explanation = explain(reader, served)
         except ParameterError as problem:
             return fill("record.html", "Records", root="../", id=None, problem=sentence(str(problem))), 404
-        older, newer = (p if reader.first <= p < len(reader) else None for p in (position - 1, position + 1))
-    record = served.record
+        record, kept = served.record, range(reader.first, len(reader))
+    older, newer = (p if p in kept else None for p in (record.position - 1, record.position + 1))
     text = fill(
         "record.html",
         "Records",
@@ -168,18 +164,18 @@ def review_page(folder: Path, after: int | None, name: str) -> Page:
     with at_one_moment(folder) as reader:
         try:
             queue = review_queue(reader, after)
-            position = reader.position_of(name) if name else next(iter(queue.positions), None)
-            shown = {"id": None} if position is None else card(reader.served(position))
+            name = name or str(next(iter(queue.positions), ""))
+            served = reader.find(name) if name else None
         except ParameterError as error:
             return fill("record.html", "Review", id=None, problem=sentence(str(error))), 404
         keep_text = reader.keep_text
-    behind = "review" if position is None else f"review?after={position}"
+    behind = "review" if served is None else f"review?after={served.record.position}"
     rated = f"{queue.rated:,} of the latest {counted(queue.answers, 'answer')} are rated." if queue.answers else ""
     text = fill(
         "review.html",
         "Review",
-        **shown,
-        after=None if position is None and after is None else behind,
+        **({"id": None} if served is None else card(served)),
+        after=None if served is None and after is None else behind,
         answers=queue.answers,
         recent=RECENT,
         keep_text=keep_text,

@@ -42,7 +42,8 @@ class Thought:
     """The reasoning that a model wrote before an answer; no grader reads it.
 
     Attributes:
-        text: without the marks around it; None if texts are not kept, or if a server hides it.
+        text: without the marks around it; None if texts are not kept, or if a server hides it; "" if the model answered
+            again without the thought, because the answer after it was empty.
         tokens: its length.
         cut: whether the token budget ended the thought.
     """

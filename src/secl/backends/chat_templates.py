@@ -15,7 +15,7 @@ import jinja2
 
 from secl.conversation import Turn
 from secl.errors import ModelError
-from secl.prompts.templates import Prompt, request_for
+from secl.prompts.templates import REQUESTED_TOKENS, THOUGHT_END, Prompt, request_for
 
 NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
 """Names of templates' switches for thoughts; other templates ignore them."""
@@ -83,9 +83,9 @@ class Thinker:
     tokenizer: Tokenizer
     opening: str = ""
     closing: str = "\n\n"
-    mark: str = "Answer:"
+    mark: str = THOUGHT_END
     request: str = request_for("auto")
-    budget: int = 256
+    budget: int = REQUESTED_TOKENS
     least: int = 1
     always: bool = False
     switches: Mapping[str, object] = field(default_factory=NO_THOUGHTS.copy)

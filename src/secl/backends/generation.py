@@ -10,7 +10,7 @@ from typing import Any
 
 from secl.backends.chat_templates import Decoder
 from secl.evidence import Thought
-from secl.prompts.parsing import THOUGHTS, Marks, is_complete, read_list, trim_answer
+from secl.prompts.parsing import THOUGHTS, Marks, bare_thought, is_complete, read_list, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form, Question
 from secl.writing import Finish, Piece, Token, Writing
@@ -142,7 +142,7 @@ class TextRules:
         closed = bool(written) and (written[-1] in draft.ends or written[-1] in self.end_ids)
         text = decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], written[:-1] if closed else written)
         text, stop, _ = text.partition(draft.stop) if draft.stop else (text, "", "")
-        return Thought(text=text.strip().rstrip(" \n*#\ufffd"), tokens=len(written), cut=not (closed or stop))
+        return Thought(text=bare_thought(text), tokens=len(written), cut=not (closed or stop))
 
     def ended(self, draft: Draft) -> bool:
         """Return whether a draft is finished."""

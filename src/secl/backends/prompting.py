@@ -105,7 +105,7 @@ class Prompting:
     def thought(self, question: Question, limit: int) -> Draft:
         """Return an unwritten draft of the thought before an answer; the model can read `limit` tokens."""
         behind = BEHIND_A_THOUGHT + question.free * MAX_ANSWER_TOKENS["text"]
-        return self.thought_before(thinking_prompt(question, self._thinking().request, ""), limit - behind)
+        return self.thought_before(thinking_prompt(question, self._thinking().request), limit - behind)
 
     def thought_before(self, prompt: Prompt, limit: int) -> Draft:
         """Return an unwritten draft of the thought before a reply to any prompt.
@@ -248,7 +248,8 @@ class Prompting:
             TooLongError: prompt, thought and answer are longer than the model can read.
         """
         thinker, draft = self._thinking(), self.thought(question, limit)
-        room = self.with_room(question, replace(writing, max_tokens=None), limit, "").max_tokens or 0
+        any_thought = "." if thinker.request else ""
+        room = self.with_room(question, replace(writing, max_tokens=None), limit, any_thought).max_tokens or 0
         wanted = writing.max_tokens or room
         if writing.or_fewer or writing.max_tokens is None:
             # A thought without a budget may take half of the room.

@@ -75,6 +75,11 @@ def without_thought(text: str) -> str:
     return "" if any(text.lstrip().startswith(thought.opening) for thought in THOUGHTS) else text
 
 
+def bare_thought(text: str) -> str:
+    """Return a thought without an incomplete character, and without formatting that begins the answer."""
+    return text.strip().rstrip(" \n*#\ufffd")
+
+
 def is_complete(text: str, form: Form) -> bool:
     """Return whether further tokens cannot change a generated answer."""
     if form == "text":

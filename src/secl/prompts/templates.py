@@ -66,9 +66,14 @@ _BEHIND_A_THOUGHT: dict[Form, tuple[str, str]] = {
     "short": ("answer with a few words", "<a few words>"),
     "sentence": ("answer truthfully in one short sentence", "<one short sentence>"),
     "number": ("write the final number", "<number>"),
-    "text": ("write your reply", "<your reply>"),
 }
-"""The request for the answer after a thought, and its format."""
+"""The request for the answer after a thought, and its format; a free answer is requested in a turn of its own."""
+
+THOUGHT_END = "Answer:"
+"""Text with which a thought on request ends."""
+
+REQUESTED_TOKENS = 256
+"""Most tokens of a thought on request without a given budget."""
 
 _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*", re.IGNORECASE)
 _LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)
@@ -153,23 +158,39 @@ def request_for(thinking: Thinking) -> str:
     return f"Think step by step in {length}."
 
 
-def thinking_prompt(question: Question, request: str, thought: str) -> Prompt:
+def thinking_prompt(question: Question, request: str, thought: str | None = None) -> Prompt:
     """Ask for an answer after a thought; with options, for an answer and then a confidence digit.
 
     Args:
-        question: a free answer without a request gets the bare conversation.
+        question: a free answer without a request gets the bare conversation. After a requested thought, a turn of its
+            own asks for a free answer, because small models end a reply after its thought.
         request: sentence that asks for the thought; "" for a model that thinks without a request.
-        thought: "" until written.
+        thought: None until written; "" for an answer without the thought.
     """
-    if question.free and not request:
-        return replace(answer_prompt(question), thought=thought)
-    asked = f"{answer_prompt(question).turns[0]}\n" if question.free else f"{_asked(question)}{_listed(question)}"
+    if question.free and (not request or thought == ""):
+        return replace(answer_prompt(question), thought=None if request else thought or "")
+    if question.free:
+        asked = answer_prompt(question).turns[0]
+        prompt = _prompt(question, f"{asked}\n\n{request} Do not reply yet.")
+        if thought is None:
+            return replace(prompt, thought="")
+        return replace(prompt, turns=(*prompt.turns, thought, "Now write your reply."))
     wanted, shape = _BEHIND_A_THOUGHT[question.form]
     wanted = f"{request} Then {wanted}. " if request else f"{wanted[:1].upper()}{wanted[1:]}. "
     before = _WITH_CONFIDENCE if question.options else _FORMAT
     lines = ["<your steps>"] * bool(request) + [f"Answer: {shape}"] + ["Confidence: <digit>"] * bool(question.options)
-    user = f"{asked}\n{wanted}{before}" + "\n".join(lines)
-    return replace(_prompt(question, user, "Answer:"), thought=thought)
+    user = f"{_asked(question)}{_listed(question)}\n{wanted}{before}" + "\n".join(lines)
+    return replace(_prompt(question, user, "Answer:"), thought=thought or "")
+
+
+def behind_thought_prompt(question: Question, request: str, thought: str) -> Prompt:
+    """Ask for the answer in a turn after a requested thought, for models that do not support prefilled replies."""
+    asked = thinking_prompt(question, request, thought)
+    if question.free:
+        return asked
+    wanted, _ = _BEHIND_A_THOUGHT[question.form]
+    turns = (*asked.turns, thought, f"{wanted[:1].upper()}{wanted[1:]}.")
+    return replace(asked, turns=turns, prefill="", thought=None)
 
 
 def _listed(question: Question) -> str:
@@ -213,6 +234,11 @@ def orders_of_answers(answers: int, seed: int) -> list[tuple[int, ...]]:
     """
     first = (*random.Random(seed).sample(range(answers), answers), answers)
     return [first, tuple(first[i] for i in other_order(len(first)))]
+
+
+def in_order(question: Question, order: Sequence[int]) -> Question:
+    """Return a question with its options in another order and without a reference."""
+    return replace(question, options=tuple(question.options[i] for i in order), reference=None, grader="")
 
 
 def order_prompt(question: Question, order: Sequence[int]) -> Prompt:

@@ -90,7 +90,7 @@ def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(
     assert all((switch in body) is bool(switch) for body in server.asked)
 
 
-# What a server does wrong, and the sentence that refuses it; a model that does not think is asked to.
+# What a server does wrong, and the sentence that refuses it.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "LM Studio": ({"most": 0, "thought": ()}, "answers without the log-probabilities of the most probable tokens"),
     "ignores the switch": (
@@ -105,7 +105,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"form": Form(hides=True, mixes="only"), "thought": ("A", " B")},
         r"answers '.*' but gives log-probabilities of the tokens of '<think>A B</think>",
     ),
-    "does not think": ({"thought": ()}, r"tiny does not think before it answers, even if .* leave thinking out"),
+    "thoughts without log-probabilities": (
+        ENGINES["OpenAI"][0],
+        r"tiny cannot think with log-probabilities, .*: .* not supported .* leave thinking out",
+    ),
 }
 
 
@@ -116,7 +119,7 @@ def test_a_server_whose_confidence_would_be_wrong_is_refused_at_the_start(
     changes, sentence = REFUSED[row]
     server.change({"thought": MUSING, **changes})
     with pytest.raises(ModelError, match=sentence):
-        connect(thinking="auto" if row == "does not think" else "off")
+        connect(thinking="auto" if row.startswith("thoughts") else "off")
 
 
 def test_a_thought_that_comes_now_and_then_is_no_part_of_an_answer(model: EndpointModel, server: FakeServer) -> None:
@@ -226,6 +229,97 @@ def test_a_model_that_always_thinks_does_so_before_every_word(connect: Connect, 
     assert reply.digit_mass == pytest.approx(0.9)
     assert p_true.probabilities[0] == pytest.approx(0.8)
     assert [each.thought is None for each in compared.letters] == [False]
+
+
+REQUEST = "Think step by step in "
+
+
+def on_request(*thought: str) -> Callable[[Body], list[Any]]:
+    """A model without thoughts of its own, which writes one on request; "" to a reply after the thought "Mute"."""
+
+    def rule(body: Body) -> list[Any]:
+        messages = body["messages"]
+        asked = messages[-1]["content"]
+        if REQUEST in asked and "logprobs" not in body:
+            return [{word: 0.9} for word in thought]
+        if len(messages) > 2 and messages[1]["content"] == "Mute" and "one digit" not in asked:
+            return [{" ": 0.9}]
+        if asked == "Answer with the letter of the correct option.":
+            return knowing({"messages": [{"content": f"{messages[0]['content']}\n{asked}"}]})
+        return knowing(body)
+
+    return rule
+
+
+@pytest.mark.parametrize("thinking", ["auto", 60])
+@pytest.mark.parametrize("end", [("**", "Answer:", " B"), ()])
+def test_a_model_without_a_switch_thinks_on_request(
+    connect: Connect, server: FakeServer, thinking: Any, end: tuple[str, ...]
+) -> None:
+    server.rule = on_request(*MUSING, *end)
+    model = connect(thinking=thinking)
+    assert model.environment["thoughts"] == "requested"
+    server.asked.clear()
+    reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
+    compared = model.compare_candidates(CHOICE, reply)
+    text = "".join(MUSING).strip()
+    assert (reply.answer, reply.thought.text, reply.thought.cut) == ("C", text, False)
+    assert reply.thought.tokens == len(MUSING) + len(end)
+    assert reply.option_log_p[2] == pytest.approx(math.log(0.7))
+    assert reply.digit_mass == pytest.approx(0.9)
+    assert [(each.order, each.thought is None) for each in compared.letters] == [
+        ((3, 2, 1, 0), False),
+        ((0, 1, 2, 3), True),
+        ((3, 2, 1, 0), True),
+    ]
+    first, second = (body for body in server.asked if "logprobs" not in body)
+    assert (first["max_tokens"], first["stop"]) == (256 if thinking == "auto" else 60, ["Answer:"])
+    assert {first["temperature"], second["temperature"]} == {0, 1}
+    for body in (first, second):
+        (asked,) = body["messages"]
+        assert REQUEST in asked["content"]
+        assert asked["content"].endswith("Answer: <letter>\nConfidence: <digit>")
+        assert [asked, {"role": "assistant", "content": text}] in [each["messages"][:2] for each in server.asked]
+    opened = model.answer(OPEN, evidence=["candidates"]).reply
+    drawn = model.compare_candidates(OPEN, opened)
+    assert opened.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
+    assert all(each.thought is not None and each.text == "Lima" for each in drawn.samples)
+    assert model.cost([CHOICE]).requests == 2 * 2 + 1 + 2
+
+
+def test_a_free_text_stands_behind_a_requested_thought(connect: Connect, server: FakeServer) -> None:
+    server.rule = on_request(*MUSING)
+    model, free = connect(thinking=5), Question("Which city?", form="text", system="Be brief.")
+    server.asked.clear()
+    pieces = list(model.write(free, Writing(top_logprobs=1, max_tokens=9, n=2)))
+    for text in Written.of(pieces):
+        assert (text.text, text.thought, text.thought_tokens, text.thought_cut) == ("Lima", "Let me see: A or", 5, True)
+        assert (text.prompt_tokens, text.completion_tokens) == (20, 6)
+        reply = model.answer(free, written=text).reply
+        assert (reply.thought.text, reply.log_probability) == (text.thought, pytest.approx(math.log(PLAIN["Lima"])))
+    assert pieces[0].thought is not None
+    assert [turn["content"] for turn in server.asked[2]["messages"]] == [
+        "Be brief.",
+        f"Which city?\n\n{REQUEST}at most 10 words. Do not reply yet.",
+        "Let me see: A or",
+        "Now write your reply.",
+    ]
+
+
+@pytest.mark.parametrize("thought", ["Mute", "Answer:"])
+def test_an_empty_answer_after_a_thought_is_followed_by_an_answer_without_one(
+    connect: Connect, server: FakeServer, thought: str
+) -> None:
+    server.rule = on_request(thought)
+    model, free = connect(thinking=20), Question("Which city?", form="text")
+    for question in (CHOICE, OPEN, free):
+        reply = model.answer(question).reply
+        assert (reply.answer, reply.thought.text) == (
+            "C" if question is CHOICE else "Lima",
+            "Mute" if thought == "Mute" else None,
+        )
+    (text,) = Written.of(model.write(free, Writing()))
+    assert (text.text.strip(), text.thought) == ("Lima", "Mute" if thought == "Mute" else "")
 
 
 def test_a_request_may_let_the_model_think(connect: Connect, server: FakeServer) -> None:

@@ -74,13 +74,24 @@ def test_an_object_is_written_under_the_servers_constraint_and_samples_come_in_o
     assert written.ledger.sampling > 3 * len(tokens)
 
 
-@pytest.mark.parametrize("field", ["reasoning", None])
+@pytest.mark.parametrize("field", ["reasoning", None, "requested"])
 @pytest.mark.parametrize("differs", [False, True])
 def test_an_object_stands_behind_a_thought_and_its_samples_behind_others(
     server: FakeServer, field: str | None, differs: bool
 ) -> None:
-    server.thought, server.form = ("Let", " me", " see"), Form(field, switched=by_template)
-    server.rule = writing(OTHER if differs else GREEDY, *[GREEDY] * 9)
+    words = ["Let", " me", " see"]
+    write = writing(OTHER if differs else GREEDY, *[GREEDY] * 9)
+    if field == "requested":
+
+        def rule(body: Body) -> list[Distribution]:
+            if "logprobs" not in body:
+                return [{word: 0.9} for word in words]
+            document = body["messages"][:1] if "JSON object" in body["messages"][0]["content"] else body["messages"]
+            return write({**body, "messages": document})
+
+        server.rule = rule
+    else:
+        server.thought, server.form, server.rule = (*words,), Form(field, switched=by_template), write
     with closing(EndpointModel(server.url, thinking=20)) as model:
         (written,) = objects_of(model)
         assert isinstance(written, Objects)
@@ -90,7 +101,8 @@ def test_an_object_stands_behind_a_thought_and_its_samples_behind_others(
             assert each.thought is not None
             assert (each.thought.text, each.thought.cut) == ("Let me see", False)
             assert each.log_p[8] == pytest.approx(math.log(0.6 if "2291" in each.text else 0.99))
-        server.thought = ("Let", " me") * 300
+        words *= 200
+        server.thought = (*words,) if server.thought else ()
         (cut,) = objects_of(model)
         assert isinstance(cut, Objects)
         assert cut.greedy.thought is not None

@@ -44,6 +44,9 @@ BORDERS = {
 }
 """What stands before and behind a thought, by the shape of the chat template; the last has no marks for thoughts."""
 
+NOW_REPLY = "<|end|>\n<|start|>user\nNow write your reply.<|end|>\n<|start|>assistant\n"
+"""What stands between a thought on request and a free answer."""
+
 MARKED = ("Qwen 3", "GLM", "DeepSeek-R1")
 CHOICE, OPTIONS, NUMBER, SHORT, SENTENCE = QUESTIONS
 FREE = Question("Why is the sky blue?", form="text", system="Be brief.")
@@ -237,7 +240,7 @@ def test_a_free_text_stands_behind_a_thought_and_is_read_behind_it_again(templat
     begun = said(model, model.prompting.thought(FREE, 2048).prompt)
     assert begun.endswith(before)
     assert ("Question:" in begun) is False
-    assert ("Then write your reply." in begun) is (template == "ChatML")
+    assert ("Do not reply yet." in begun) is (template == "ChatML")
     pieces = list(model.write(FREE, Writing(max_tokens=6, n=2, temperature=1, seed=3)))
     texts = Written.of(pieces)
     for text in texts:
@@ -282,6 +285,27 @@ def test_a_text_ends_its_own_thought_and_stops_end_the_answer_alone(template: st
     model = thinking(template, 20, {before: "I see.\n</think>", closed: "Well, I see."})
     (text,) = Written.of(model.write(FREE, Writing(stop=(" see",))))
     assert (text.thought, text.thought_cut, str(text), text.finish) == ("I see.", False, "Well, I", "stop")
+
+
+@pytest.mark.parametrize("template", ["Qwen 3", "ChatML"])
+def test_an_empty_answer_after_a_thought_is_followed_by_an_answer_without_it(template: str, brief: None) -> None:
+    before, behind = BORDERS[template]
+    says = {"<think>\n\n</think>\n\nAnswer:": " Dust<|end|>", "<think>\n\n</think>\n\n": "Because.<|end|>"}
+    says |= {before: "I see.\n</think>", behind.removesuffix("Answer:"): "<|end|>", behind: "<|end|>"}
+    if template == "ChatML":
+        says = {NOW_REPLY: "<|end|>", "not reply yet.<|end|>\n<|start|>assistant\n": "I see. Answer:"}
+        says |= {"assistant\n": "Because.<|end|>"}
+    model = thinking(template, 20, says)
+    (text,) = Written.of(model.write(FREE, Writing()))
+    streamed, read = model.answer(FREE, written=text).reply, model.answer(FREE).reply
+    assert (str(text), text.thought) == ("Because.", "I see.")
+    for reply in (streamed, read, model.answer(FREE, written=streamed.written).reply):
+        assert reply.thought is not None
+        assert (reply.text, reply.thought.text, reply.thought.cut) == ("Because.", "", False)
+        assert reply.bins == pytest.approx(streamed.bins, abs=1e-4)
+    if template == "Qwen 3":
+        short = model.answer(SHORT).reply
+        assert (short.answer, short.thought and short.thought.text) == ("Dust", "")
 
 
 def test_a_thought_and_a_text_share_the_context(brief: None) -> None:
@@ -426,7 +450,7 @@ def test_an_object_stands_behind_a_thought_and_its_samples_behind_thoughts_of_th
     for each in every:
         assert each.thought is not None
         task = model.objects.task(request(), each.thought)
-        closing = behind if template == "ChatML" else behind.removesuffix("Answer:")
+        closing = NOW_REPLY if template == "ChatML" else behind.removesuffix("Answer:")
         assert said(model, task.prompt).endswith(f"{before}{each.thought.text}{closing}")
         (again,) = model.objects.write([request()], lambda *_: 0, [Draft([], "text", 0, thought=each.thought)])
         assert isinstance(again, Objects)

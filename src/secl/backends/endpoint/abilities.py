@@ -12,7 +12,7 @@ from secl.backends.endpoint.reading import DIGITS, bins_of, read_names
 from secl.backends.endpoint.said import Said, first_said, split_thought
 from secl.conversation import Turn
 from secl.errors import ModelError, ParameterError, QuestionError
-from secl.prompts.templates import Prompt, digit_prompt
+from secl.prompts.templates import REQUESTED_TOKENS, Prompt, digit_prompt, request_for
 from secl.settings.groups import Thinking
 
 TOPS = (20, 10, 5)
@@ -67,6 +67,7 @@ class Abilities:
         limit: name of the request field that limits tokens, one of `LIMITS`.
         off: fields that switch thoughts off; None if the model always thinks.
         on: fields that switch thoughts on; None if thoughts are not requested.
+        request: sentence that asks a model without a switch for a thought; "" for other models.
         budget: maximum number of tokens of a thought; None for the server's own limit.
         unopened: whether the content begins with a thought that has an end mark but no opening mark.
         digit_mass: probability of all digits together in the trial reply, which should be a digit.
@@ -77,13 +78,19 @@ class Abilities:
     limit: str
     off: Switch | None = field(default_factory=dict)
     on: Switch | None = None
+    request: str = ""
     budget: int | None = None
     unopened: bool = False
     digit_mass: float = 0.0
 
     def thinks(self, think: bool) -> bool:
-        """Return whether the model thinks before a reply; `think` allows a thought."""
+        """Return whether a reply has a thought of its own before it; `think` allows a thought."""
         return self.on is not None and (think or self.off is None)
+
+    @property
+    def thinks_first(self) -> bool:
+        """Whether the model thinks before its answers, in the same reply or on request."""
+        return self.thinks(True) or bool(self.request)
 
     def chat(self, prompt: Prompt, tokens: int | None = WORD_TOKENS, *, think: bool = False) -> dict[str, object]:
         """Return the body of a greedy request with log-probabilities; without `tokens`, the server's limit applies."""
@@ -195,23 +202,28 @@ def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
 
 
 def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> Abilities:
-    """Return the abilities with the fields that switch thoughts on.
+    """Return the abilities with the fields that switch thoughts on, or with a request for a model without thoughts.
 
-    Raises ModelError: the model does not think, or the log-probabilities after a thought belong to other tokens.
+    Raises ModelError: the server gives no log-probabilities after a thought, or those of other tokens.
     """
+    refusal = ""
     budget = thinking if isinstance(thinking, int) else None
     budgets: Sequence[Switch] = ({},) if budget is None else (dict.fromkeys(BUDGETS, budget), {})
     for switch, most in product([on for on in ON if on != abilities.off], budgets):
         on = {**switch, **most}
         trial = replace(abilities, on=on, budget=budget or MUSING_TOKENS)
-        with suppress(QuestionError):
+        try:
             said, _ = first_said(endpoint.post(ROUTE, trial.chat(TRIAL, think=True)))
-            if said.alone(thinking=True).thought is not None:
-                unopened = said.thought is None and split_thought(said.text)[0] is None
-                return replace(_checked(endpoint, trial, said), budget=budget, unopened=unopened)
+        except QuestionError as problem:
+            refusal = f": {problem}"
+            continue
+        if said.alone(thinking=True).thought is not None:
+            unopened = said.thought is None and split_thought(said.text)[0] is None
+            return replace(_checked(endpoint, trial, said), budget=budget, unopened=unopened)
+    if abilities.off == {}:
+        return replace(abilities, request=request_for(thinking), budget=budget or REQUESTED_TOKENS)
     raise ModelError(
-        f"{abilities.model} does not think before it answers, even if a request to {endpoint.url} asks for a thought "
-        "(chat_template_kwargs, reasoning_effort); leave thinking out."
+        f"{abilities.model} cannot think with log-probabilities, which confidences need{refusal}; leave thinking out."
     )
 
 

@@ -6,13 +6,15 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
+from typing import TypeVar
 
-from secl.backends.endpoint.abilities import OFF, ON, ROUTE, WORD_TOKENS, Abilities
+from secl.backends.endpoint.abilities import OFF, ON, ROUTE, WORD_TOKENS, Abilities, messages_of
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.said import Said, Usage, read_chat, said_in
 from secl.backends.generation import thoughts_apart
 from secl.errors import ModelError, QuestionError, UnavailableError
-from secl.prompts.templates import Prompt, answer_prompt
+from secl.prompts.parsing import bare_thought
+from secl.prompts.templates import THOUGHT_END, Prompt, answer_prompt, behind_thought_prompt, thinking_prompt
 from secl.question import Question
 from secl.writing import Finish, Piece, Token, Writing, Written
 
@@ -22,6 +24,8 @@ CONCURRENT_CHATS = 16
 FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
 Pending = Future[Written]
+
+P = TypeVar("P", bound=Piece)
 
 
 class Requests:
@@ -39,31 +43,28 @@ class Requests:
         *,
         seed: int | None = None,
         top_p: float = 1,
-        think: bool = False,
+        think: Question | None = None,
     ) -> Pending:
         """Request the greedy answer; with a seed, request a draw at temperature 1 with `top_p`.
 
-        `think`: whether a model that may think does so before this answer.
+        `think`: the question about which a model that may think does so before this answer; None for no thought. If the
+        answer after a thought is empty, for example because the thought has no end, the model answers without one.
         """
         drawn = {} if seed is None else {"temperature": 1, "top_p": top_p, "seed": seed % 2**31}
 
-        def ask(think: bool) -> Written:
+        def ask(prompt: Prompt, *, think: bool = False) -> Written:
             body = self.abilities.chat(prompt, tokens, think=think) | drawn
             return read_chat(self.endpoint.post(ROUTE, body), thinking=self.abilities.thinks(think))
 
         def answer() -> Written:
-            written = ask(think)
-            if not written.thought_cut or not think or self.abilities.off is None:
+            if think is not None and self.abilities.request:
+                behind, written = reasoned(self.endpoint, self.abilities, think, drawn)
+                written = written if behind is None else _after(written, ask(behind))
+            else:
+                written = ask(prompt, think=think is not None)
+            if think is None or written.thought is None or written.text.strip() or self.abilities.off is None:
                 return written
-            again = ask(False)  # no answer follows a thought without an end
-            return replace(
-                again,
-                prompt_tokens=written.prompt_tokens + again.prompt_tokens,
-                completion_tokens=written.completion_tokens + again.completion_tokens,
-                thought=written.thought,
-                thought_tokens=written.thought_tokens,
-                thought_cut=True,
-            )
+            return _after(written, ask(prompt))
 
         pending = self._pool.submit(answer)
         self._waiting.add(pending)
@@ -96,7 +97,27 @@ class Requests:
                 text.close()
 
     def _write(self, question: Question, writing: Writing, number: int) -> Generator[Piece, None, None]:
-        body = self._body(question, writing, number)
+        """Yield the pieces of a text. If the text after a thought is empty, the text without a thought follows."""
+        able, begun = self.abilities.thinks_first and self.abilities.off is not None, False
+        with closing(self._stream(question, writing, number)) as pieces:
+            for piece in pieces:
+                begun = begun or bool(piece.text.strip())
+                if piece.finish is None or begun or not able or not piece.thought_tokens:
+                    yield piece
+                    continue
+                with closing(self._stream(question, writing, number, think=False)) as further:
+                    yield from (each if each.finish is None else _after(piece, each) for each in further)
+
+    def _stream(
+        self, question: Question, writing: Writing, number: int, *, think: bool = True
+    ) -> Generator[Piece, None, None]:
+        body, thinks = self._body(question, writing, number, think=think), self.abilities.thinks(think)
+        thought: Written | None = None
+        if think and self.abilities.request:
+            drawn = {name: body[name] for name in ("temperature", "top_p", "seed")}
+            behind, thought = reasoned(self.endpoint, self.abilities, question, drawn)
+            yield Piece(choice=number, thought=thought.thought)
+            body |= {} if behind is None else {"messages": messages_of(behind)}
         parts: list[Said] = []
         held = ""
         usage: Usage = {}
@@ -110,10 +131,10 @@ class Requests:
                         held += piece.thought or ""
                         tokens = () if piece.thought else _shown(piece.tokens, writing.top_logprobs)
                         # A thought that is not expected may turn out to be the answer (`Said.alone`).
-                        thought = held if piece.text.strip() or self.abilities.thinks(True) else ""
-                        if piece.text or tokens or thought:
-                            held = held.removeprefix(thought)
-                            yield Piece(choice=number, text=piece.text, tokens=tokens, thought=thought or None)
+                        shown = held if piece.text.strip() or thinks else ""
+                        if piece.text or tokens or shown:
+                            held = held.removeprefix(shown)
+                            yield Piece(choice=number, text=piece.text, tokens=tokens, thought=shown or None)
             said = Said.joined(parts)
             if not said.finish:
                 raise self.endpoint.broke_off()
@@ -124,9 +145,9 @@ class Requests:
             raise
         if said.finish not in FINISHES:
             raise QuestionError(f"the endpoint ended the answer with the reason {said.finish!r}.")
-        alone = said.alone(thinking=self.abilities.thinks(True), stop=writing.stop)
+        alone = said.alone(thinking=thinks, stop=writing.stop)
         length = usage.get("completion_tokens") or len(said.tokens)
-        yield Piece(
+        last = Piece(
             choice=number,
             text="" if said.text.strip() else alone.text,
             tokens=() if said.text.strip() else _shown(alone.tokens, writing.top_logprobs),
@@ -136,11 +157,12 @@ class Requests:
             draft=alone.tokens,
             **alone.of_thought(length) | ({} if alone.thought is None else {"thought": held}),
         )
+        yield last if thought is None else replace(_after(thought, last), thought=None)
 
-    def _body(self, question: Question, writing: Writing, number: int) -> dict[str, object]:
+    def _body(self, question: Question, writing: Writing, number: int, *, think: bool) -> dict[str, object]:
         """Return the body of a request, without a limit in `writing` that is optional (`or_fewer`)."""
         most = None if writing.or_fewer else writing.max_tokens
-        body = self.abilities.chat(answer_prompt(question), most, think=True)
+        body = self.abilities.chat(answer_prompt(question), most, think=think)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed + number}
         stop = {"stop": list(writing.stop)} if writing.stop else {}
         switches = {name for each in (*OFF, *ON) for name in each}
@@ -162,6 +184,34 @@ class Requests:
     def close(self) -> None:
         """Cancel the waiting requests, and let the running requests end."""
         self._pool.shutdown(cancel_futures=True)
+
+
+def reasoned(
+    endpoint: Endpoint, abilities: Abilities, question: Question, drawn: Mapping[str, object]
+) -> tuple[Prompt | None, Written]:
+    """Request a thought about a question; `drawn` are the sampling parameters.
+
+    Return the conversation that asks for the answer after the thought, or None after an empty thought, and the thought.
+    """
+    body = abilities.chat(thinking_prompt(question, abilities.request), abilities.budget)
+    del body["logprobs"], body["top_logprobs"]
+    written = read_chat(endpoint.post(ROUTE, {**body, "stop": [THOUGHT_END], **drawn}))
+    text, end, _ = written.text.partition(THOUGHT_END)
+    text, cut = bare_thought(text), written.finish == "length" and not end
+    behind = behind_thought_prompt(question, abilities.request, text) if text else None
+    return behind, replace(written, text="", thought=text, thought_tokens=written.completion_tokens, thought_cut=cut)
+
+
+def _after(thought: Piece, reply: P) -> P:
+    """Return a reply with the thought and the tokens of an earlier request."""
+    return replace(
+        reply,
+        prompt_tokens=thought.prompt_tokens + reply.prompt_tokens,
+        completion_tokens=thought.completion_tokens + reply.completion_tokens,
+        thought=thought.thought,
+        thought_tokens=thought.thought_tokens,
+        thought_cut=thought.thought_cut,
+    )
 
 
 def _shown(tokens: Sequence[Token], top: int | None) -> tuple[Token, ...]:

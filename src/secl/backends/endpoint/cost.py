@@ -72,13 +72,16 @@ class _CountedRequests(Requests):
         *,
         seed: int | None = None,
         top_p: float = 1,  # noqa: ARG002
-        think: bool = False,
+        think: Question | None = None,
     ) -> Pending:
+        before = self.prompt_tokens
         texts = [message["content"] for message in messages_of(prompt)]
         self.count += 1
         self.prompt_tokens += sum(len(text) // CHARACTERS + MESSAGE_TOKENS for text in texts)
         self.written_tokens += WORD_LENGTH if tokens == WORD_TOKENS else FULL * tokens
-        if self.abilities.thinks(think):
+        if think is not None and self.abilities.request:
+            self.count, self.prompt_tokens = self.count + 1, 2 * self.prompt_tokens - before
+        if self.abilities.thinks_first if think is not None else self.abilities.thinks(False):
             self.written_tokens += self.abilities.budget or MUSING_TOKENS
         # Every reply is a number, a few words, and a list. One of four draws differs.
         text = "\n".join([f"Answer: {8 if seed is not None and seed % 4 == 0 else 7}", "9", "10", "11", "12"])
@@ -90,7 +93,7 @@ class _CountedRequests(Requests):
         return pending
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        written = self.send(answer_prompt(question), writing.max_tokens or MUSING_TOKENS, think=True).result()
+        written = self.send(answer_prompt(question), writing.max_tokens or MUSING_TOKENS, think=question).result()
         yield Piece(text=written.text, finish="stop", draft=written.tokens)
 
 

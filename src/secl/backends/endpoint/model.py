@@ -96,9 +96,10 @@ class EndpointModel(Shown):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Engine, number of log-probabilities, and request fields that switch thoughts."""
+        """Engine, number of log-probabilities, and request fields that switch thoughts, or "requested" thoughts."""
         switches = {*(self.abilities.off or ()), *(self.abilities.on or ())}
-        named = {"thoughts": ", ".join(sorted(switches))} if switches else {}
+        thoughts = "requested" if self.abilities.request else ", ".join(sorted(switches))
+        named = {"thoughts": thoughts} if thoughts else {}
         return {"engine": "openai", "log_probabilities": self.abilities.top, **named}
 
     @property

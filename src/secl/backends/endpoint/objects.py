@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from secl.backends.endpoint.abilities import ROUTE, Abilities
+from secl.backends.endpoint.chat import reasoned
 from secl.backends.endpoint.client import Body, Endpoint
-from secl.backends.endpoint.said import Said, Usage, first_said, said_in
+from secl.backends.endpoint.said import Said, Usage, first_said, said_in, thought_of
 from secl.backends.generation import question_seed
 from secl.display import excerpt
 from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, TooLongError, needs
@@ -25,6 +26,7 @@ from secl.fields.values import WrittenObject, token_ends
 from secl.ledger import Ledger
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import NUCLEUS
+from secl.writing import Written
 
 try:
     from jsonschema import Draft202012Validator
@@ -56,19 +58,20 @@ class ObjectAsker:
     ) -> Objects[WrittenObject] | ModelError:
         """Write the most probable object and samples; return an error if the model writes no object of the schema."""
         grammar, thinks = request.schema.grammar, self.abilities.thinks(True)
-        body = self.abilities.chat(answer_prompt(request.question), request.most_tokens, think=True)
-        greedy, answering = self._greedy(body, request)
+        greedy, answering = self._greedy(request)
         if not isinstance(greedy, WrittenObject):
             return greedy
         drawn: list[WrittenObject | None] = []
         sampling = 0
-        wanted = 1 if thinks else samples(request, greedy)  # a thought settles the answer; see `write_reasoned`
+        thinks_first = self.abilities.thinks_first
+        wanted = 1 if thinks_first else samples(request, greedy)  # a thought settles the answer; see `write_reasoned`
         while len(drawn) < wanted:
             seed = question_seed(self.seed, request.question, f"object {len(drawn)}") % 2**31
             count = wanted - len(drawn) if self._several else 1
-            drawing = {**body, "temperature": 1, "top_p": NUCLEUS, "seed": seed}
+            body, requested = self._body(request, {"temperature": 1, "top_p": NUCLEUS, "seed": seed})
+            sampling += 0 if requested is None else requested.length
             try:
-                answer = self._post({**drawing, "n": count} if count > 1 else drawing, grammar)
+                answer = self._post({**body, "n": count} if count > 1 else body, grammar)
             except QuestionError:
                 if count == 1:
                     raise
@@ -78,8 +81,8 @@ class ObjectAsker:
             sampling += sum(used.values())
             for said in (text.alone(thinking=thinks) for text in texts):
                 written, _ = _read(said, grammar)
-                drawn.append(written and replace(written, thought=_thought(said, used)))
-            if thinks and wanted == 1 and (drawn[0] is None or drawn[0].value != greedy.value):
+                drawn.append(written and replace(written, thought=_thought(said, used, requested)))
+            if thinks_first and wanted == 1 and (drawn[0] is None or drawn[0].value != greedy.value):
                 wanted = 2
         return Objects(
             greedy=greedy,
@@ -89,10 +92,20 @@ class ObjectAsker:
             tokens=(answering - len(greedy.ends), len(greedy.ends)),
         )
 
-    def _greedy(self, body: dict[str, Any], request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:
+    def _body(self, request: ObjectRequest, drawn: Body) -> tuple[dict[str, Any], Written | None]:
+        """Return the body of a request for an object, and the thought that the model wrote on request before it."""
+        thought, behind = None, None
+        if self.abilities.request:
+            behind, thought = reasoned(self.endpoint, self.abilities, request.question, drawn)
+        asked = behind or answer_prompt(request.question)
+        return {**self.abilities.chat(asked, request.most_tokens, think=True), **drawn}, thought
+
+    def _greedy(self, request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:
         """Return the most probable object with the number of tokens; try a second time if the first try fails."""
-        spent, grammar, thinks = 0, request.schema.grammar, self.abilities.thinks(True)
-        reason, finish, thought = "", "", None
+        grammar, thinks = request.schema.grammar, self.abilities.thinks(True)
+        body, requested = self._body(request, {})
+        spent, thought = (0, None) if requested is None else (requested.length, thought_of(requested))
+        reason, finish = "", ""
         for _ in range(2):
             first, used = first_said(self._post(body, grammar))
             answered, finish = first.alone(thinking=thinks), first.finish
@@ -100,7 +113,7 @@ class ObjectAsker:
             written, reason = _read(answered, grammar)
             if written is not None:
                 return replace(written, thought=thought), spent
-            if thought is not None and thought.cut and self.abilities.off is not None:
+            if requested is None and thought is not None and thought.cut and self.abilities.off is not None:
                 body = self.abilities.chat(answer_prompt(request.question), request.most_tokens)
                 continue
             said = [("assistant", answered.text), ("user", AGAIN.format(reason))]
@@ -128,8 +141,10 @@ class ObjectAsker:
         return self.endpoint.post(ROUTE, body)
 
 
-def _thought(said: Said, used: Usage) -> Thought | None:
-    """Return the thought before an object."""
+def _thought(said: Said, used: Usage, requested: Written | None = None) -> Thought | None:
+    """Return the thought before an object, which may be `requested`."""
+    if requested is not None:
+        return thought_of(requested)
     known = said.of_thought(used.get("completion_tokens", 0))
     return (
         Thought(text=said.thought or None, tokens=known["thought_tokens"], cut=known["thought_cut"]) if known else None

@@ -37,6 +37,7 @@ from secl.prompts.templates import (
     as_choice,
     digit_prompt,
     distractor_prompt,
+    in_order,
     order_prompt,
     orders_of_answers,
     other_order,
@@ -69,7 +70,7 @@ class EndpointAsker:
         if written is None and question.free:
             (written,) = Written.of(self.requests.write(question, Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])))
         if written is None:
-            pending = self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form], think=True)
+            pending = self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form], think=question)
             drawn = findings.take("answering", pending)
             text, tokens, thought = trim_answer(drawn.text, question.form), drawn.tokens, thought_of(drawn)
         elif isinstance(written, str):
@@ -124,7 +125,7 @@ class EndpointAsker:
         """Draw further answers to an open question at temperature 1, one for each number."""
         seeds = [question_seed(self.seed, question, f"sample {number}") for number in numbers]
         limit = limit or MAX_ANSWER_TOKENS[question.form]
-        drawn = [self._ask(answer_prompt(question), limit, seed=seed, think=True) for seed in seeds]
+        drawn = [self._ask(answer_prompt(question), limit, seed=seed, think=question) for seed in seeds]
         return [pending.result() for pending in drawn]
 
     def _draw(self, findings: Findings, answer: str) -> CandidateEvidence | None:
@@ -134,7 +135,7 @@ class EndpointAsker:
             return None
         limit = FREE_TOKENS if question.free else None
         drawn: list[Sample] = []
-        for ways in rounds(question, thinks=self.requests.abilities.thinks(True)):
+        for ways in rounds(question, thinks=self.requests.abilities.thinks_first):
             if drawn and settled(question, answer, drawn, rivals):
                 break
             if None in ways:
@@ -151,7 +152,7 @@ class EndpointAsker:
         findings.requested |= evidence & COMPARING
         prompt = order_prompt(question, range(len(question.options)))
         pending, read_probe = (
-            self._ask(prompt, think=named is None),
+            self._ask(prompt, think=question if named is None else None),
             self._probe(findings, question.options, evidence, "options", behind=named is None),
         )
         answered = findings.take("answering", pending)
@@ -215,9 +216,10 @@ class EndpointAsker:
         if "candidates" in evidence and question.options:
             other = other_order(len(texts))
             orders = [other]
-            if behind and abilities.thinks(True):
+            if behind and abilities.thinks_first:
                 seed = question_seed(self.seed, question, "thought")
-                letters = [(other, self._ask(order_prompt(choice, other), seed=seed, think=True))]
+                asked = self._ask(order_prompt(choice, other), seed=seed, think=in_order(choice, other))
+                letters = [(other, asked)]
                 orders = [tuple(range(len(texts))), other] if abilities.off is not None else []
         elif "candidates" in evidence and len(texts) < len(LETTERS):
             choice = as_choice(question, texts)
@@ -242,7 +244,7 @@ class EndpointAsker:
         """Return the letters after a third thought, with the options in their own order."""
         question, given = findings.question, tuple(range(len(findings.question.options)))
         seed = question_seed(self.seed, question, "thought 2")
-        pending = self._ask(order_prompt(question, given), seed=seed, think=True)
+        pending = self._ask(order_prompt(question, given), seed=seed, think=question)
         return findings.read_letters(question.options, [(given, pending)], source).letters
 
 

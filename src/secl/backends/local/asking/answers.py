@@ -17,7 +17,7 @@ from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker, Verdicts
 from secl.backends.local.asking.candidates import compare_answers, compare_options
 from secl.backends.local.asking.cases import Answer, Case, Turn, read_answers, read_evidence, read_reply
-from secl.backends.local.asking.thoughts import think, think_again
+from secl.backends.local.asking.thoughts import think, think_again, write_unanswered
 from secl.backends.open_answers import distinct
 from secl.evidence import Evidence, EvidenceKind
 from secl.ledger import Meter
@@ -139,6 +139,7 @@ class Answering:
         # Lists are longer than answers, so they form a batch of their own.
         drafts = [case.draft for case in cases if case.draft is not None and case.written]
         asker.backend.write([drafts, [case.listing for case in cases if case.listing is not None]])
+        write_unanswered(asker, [case for case in cases if case.written])
         for case in cases:
             if case.draft is not None and case.written:
                 case.text = asker.answer_in(case.draft)

@@ -13,7 +13,7 @@ from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.cases import Case, read_answers
 from secl.evidence import Thought
-from secl.prompts.templates import other_order
+from secl.prompts.templates import in_order, other_order
 from secl.question import Question
 from secl.writing import Piece, Writing
 
@@ -46,6 +46,19 @@ def think_again(asker: Asker, cases: Sequence[Case]) -> None:
     read_answers(asker, third)
 
 
+def write_unanswered(asker: Asker, cases: Sequence[Case]) -> None:
+    """Write the answers that are empty after a thought again, without the thought."""
+    drafts = []
+    for case in cases:
+        draft, thought = case.draft, case.thought
+        if draft is not None and thought is not None and thought.text and not asker.answer_in(draft).strip():
+            case.thought = replace(thought, text="")
+            case.draft = asker.answer_draft(case.question, replace(draft, thought=case.thought, begun=None))
+            drafts.append(case.draft)
+    if drafts:
+        asker.backend.write([drafts])
+
+
 def sampled_thoughts(asker: Asker, wanted: Iterable[tuple[Question, int]]) -> list[Draft]:
     """Sample a thought for each question and sample number."""
     cases = [Case(question, seed=asker.seed_for(question, f"thought {number}")) for question, number in wanted]
@@ -64,7 +77,8 @@ def sampled_letters(asker: Asker, question: Question, count: int) -> tuple[str |
 def texts_behind_thoughts(asker: Asker, question: Question, writing: Writing) -> Iterator[Piece]:
     """Write free answers, each after a thought of its own.
 
-    Thoughts have the temperature, top_p and seeds of the answers. The model writes all thoughts first.
+    Thoughts have the temperature, top_p and seeds of the answers. The model writes all thoughts first. If a thought
+    leads to an empty answer, the model answers without the thought.
     """
     prompting, write = asker.prompting, asker.backend.write_texts
     draft, answering = prompting.with_thought(question, writing, asker.backend.limit)
@@ -78,29 +92,34 @@ def texts_behind_thoughts(asker: Asker, question: Question, writing: Writing) ->
             thoughts[piece.choice] = asker.learner.rules.thought(finished)
         yield Piece(choice=piece.choice, thought=piece.text or None)
     for number, thought in sorted(thoughts.items()):
-        room = prompting.with_room(question, answering, asker.backend.limit, thought.text)
-        begun = False
-        for piece in write(prompting.answer(question, thought.text), replace(room, n=1, seed=writing.seed + number)):
-            text = piece.text if begun else piece.text.lstrip()  # "Answer:" may stand before it
-            begun = begun or bool(text)
-            last = piece
-            if isinstance(piece.draft, Draft):
-                last = replace(
-                    piece,
-                    draft=replace(piece.draft, thought=thought),
-                    prompt_tokens=len(draft.prompt),
-                    completion_tokens=piece.completion_tokens + thought.tokens,
-                    thought_tokens=thought.tokens,
-                    thought_cut=thought.cut,
-                )
-            yield replace(last, choice=number, text=text)
+        tokens, begun = thought.tokens, False
+        for tried in (thought, replace(thought, text="")) if thought.text else (thought,):
+            room = prompting.with_room(question, answering, asker.backend.limit, tried.text)
+            for piece in write(prompting.answer(question, tried.text), replace(room, n=1, seed=writing.seed + number)):
+                text = piece.text if begun else piece.text.lstrip()
+                begun = begun or bool(text)
+                last = piece
+                if isinstance(piece.draft, Draft):
+                    tokens += piece.completion_tokens
+                    if not begun and tried.text:
+                        break
+                    last = replace(
+                        piece,
+                        draft=replace(piece.draft, thought=tried),
+                        prompt_tokens=len(draft.prompt),
+                        completion_tokens=tokens,
+                        thought_tokens=tried.tokens,
+                        thought_cut=tried.cut,
+                    )
+                yield replace(last, choice=number, text=text)
+            if begun:
+                break
 
 
 def _further(asker: Asker, question: Question, number: int) -> Case:
     count = len(question.options)
     order = other_order(count) if number % 2 else tuple(range(count))
-    shown = replace(question, options=tuple(question.options[i] for i in order), reference=None, grader="")
-    return Case(shown, order=order, seed=asker.seed_for(question, f"thought {number}"))
+    return Case(in_order(question, order), order=order, seed=asker.seed_for(question, f"thought {number}"))
 
 
 def _draft(asker: Asker, question: Question, seed: int | None) -> Draft:

@@ -214,3 +214,7 @@ def test_answers_after_thoughts_are_compared_with_the_letters_without_them(bette
     assert (accuracy.a, accuracy.b) == ((0.25, 0.75) if better else (0.75, 0.25))
     (sentence,) = (each for each in check_sentences(found) if each.startswith("Thinking"))
     assert ("it pays: 75" in sentence, "it does not pay: 25" in sentence) == (better, not better)
+    unlabelled = [replace(record, correct=None, frozen_correct=None) for record in records]
+    few = [replace(each, question=replace(each.question, reference=None)) for each in unlabelled]
+    (sentence,) = (each for each in check_sentences(check(few)) if each.startswith("Thinking"))
+    assert sentence.endswith("cannot tell: the comparison needs 20 questions with options and a reference.")

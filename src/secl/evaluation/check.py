@@ -54,6 +54,7 @@ class Check:
             the recommendation of the posterior.
         answer: "best" if best answers are right significantly more often.
         thought: as `gain`, between letters without (a) and after thoughts (b); empty with too few of either.
+        thinking: questions with letters without and after thoughts, which need options.
         signal: as `gain`, between the stated confidence (a) and normalised P(True) (b); empty with too few answers.
         verdict: whether to learn, which follows from `signal`.
     """
@@ -68,6 +69,7 @@ class Check:
     gain: Mapping[str, Difference]
     best: Mapping[str, Difference]
     thought: Mapping[str, Difference]
+    thinking: int
     signal: Mapping[str, Difference]
     verdict: Verdict
 
@@ -94,6 +96,7 @@ def check(series: Mapping[str, Series]) -> Check:
         gain=gains.get(method, {}) if basis == "labels" else {},
         best=of_best,
         thought=_differences(at_once, thoughts, of_each_kind=0),
+        thinking=len(at_once),
         signal=signal,
         verdict=decide(signal) if signal else "cannot tell",
     )

@@ -28,16 +28,17 @@ def check_sentences(result: Check) -> list[str]:
 
 
 def _thinking(result: Check) -> list[str]:
-    """Return the effect of thoughts on accuracy; empty without thoughts or references."""
+    """Return the effect of thoughts on accuracy; empty without thoughts about questions with options."""
     if not result.thought:
-        return []
+        needs = f"the comparison needs {FEWEST_COMPARED} questions with options and a reference"
+        return [f"Thinking (--thinking): cannot tell: {needs}."] * bool(result.thinking)
     accuracy = result.thought["accuracy"]
     verdict = "it pays" if accuracy.rises else "cannot tell"
     if accuracy.interval.high < SMALL_GAIN:
         verdict = "it does not pay"
     shares = f"{percent(accuracy.b)} of the answers after thoughts are correct, {percent(accuracy.a)} of those without"
     ends = f"{percent(accuracy.interval.low)} to {percent(accuracy.interval.high)}"
-    return [f"Thinking (--thinking): {verdict}: {shares} (a difference of {ends})."]
+    return [f"Thinking (--thinking): {verdict}: {shares} (95 % interval of the gain: {ends})."]
 
 
 def _by_labels(result: Check) -> str:

@@ -100,6 +100,8 @@ def conversation(
     >>> shown, hidden = (replace(reply, thought=Thought(text=text, tokens=5)) for text in ("Hm.", None))
     >>> [conversation(Question("Who?", form="text"), each)[1] for each in (shown, hidden)]
     [('assistant', 'Hm.\n\nA'), ('assistant', 'A')]
+    >>> [text for _, text in conversation(Question("Who?", form="text"), shown, request="Think.")][:4]
+    ['Who?\n\nThink. Do not reply yet.', 'Hm.', 'Now write your reply.', 'A']
     >>> [conversation(Question("Who?"), each)[1] for each in (shown, hidden)]
     [('assistant', 'Hm.\n\nAnswer: A'), ('assistant', 'Answer: A')]
     """
@@ -108,6 +110,8 @@ def conversation(
     thought = "" if reply.thought is None or reply.thought.text is None else f"{reply.thought.text}\n\n"
     if reply.thought is None:
         begun = answer_prompt(question, alongside=alongside, prefilled=prefilled)
+    elif question.free and request:
+        begun, thought = thinking_prompt(question, request, reply.thought.text or ""), ""
     else:
         begun = thinking_prompt(question, request, "")
     # An open answer is recorded without the space between it and what its reply begins with.

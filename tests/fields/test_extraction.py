@@ -40,7 +40,7 @@ def test_each_field_is_a_record_with_its_value_and_the_other_values_that_samples
     assert (number.text, vendor.text) == ("BH-2291", "Acme")
     assert {text for text, _ in number.candidates} == {"BH-2291", "BH-7731"}
     assert [text for text, _ in vendor.candidates] == ["Acme"]  # "acme." says the same
-    assert [each.candidate for each in number.evidence.candidates.samples] == [0, 1, 1]
+    assert [each.candidate for each in number.evidence.candidates.samples] == [0, 1]
     assert number.confidence < 0.6 < vendor.confidence
     assert (number.accepted, vendor.accepted, found.accepted) == (False, True, False)
     assert found.confidence == pytest.approx(number.confidence * vendor.confidence)
@@ -76,7 +76,7 @@ def test_without_probabilities_the_samples_count() -> None:
 
 
 def test_certain_values_need_no_samples_and_count_as_if_all_samples_repeated_them() -> None:
-    certain, repeated = Scribe(written(GREEDY)), Scribe(written(GREEDY, p=0.69), *[GREEDY] * 5)
+    certain, repeated = Scribe(written(GREEDY)), Scribe(written(GREEDY, p=0.6), *[GREEDY] * 5)
     alone, drawn = (extracted(model).fields["vendor"] for model in (certain, repeated))
     assert (alone.evidence.candidates.source, drawn.evidence.candidates.source) == ("values:0", "values:0")
     assert alone.ledger.sampling == 0 < drawn.ledger.sampling
@@ -105,8 +105,7 @@ def test_elements_of_a_list_are_fields_with_the_confidence_of_belonging_to_it() 
     texts = [
         '["rush", {"n": 1, "to": "A"}, "rush"]',
         '[{"to": "a.", "n": 1.0}, "rush"]',
-        '["rush", "fragile"]',
-        '["late"]',
+        '["fragile"]',
     ]
     found = extracted(
         Scribe(written(f'{{"tags": {texts[0]}}}', unsure="rush"), *[f'{{"tags": {text}}}' for text in texts[1:]]),
@@ -121,10 +120,9 @@ def test_elements_of_a_list_are_fields_with_the_confidence_of_belonging_to_it() 
         "/tags/1": ('{"n": 1, "to": "A"}', ['{"n": 1, "to": "A"}', "null"]),
         "/tags/2": ("rush", ["null", "rush"]),
         "/tags/3": ("null", ["null", "fragile"]),
-        "/tags/4": ("null", ["null", "late"]),
     }
     first, further = found.fields["/tags/0"], found.fields["/tags/3"]
-    assert [each.candidate for each in first.evidence.candidates.samples] == [0, 0, 1]
+    assert [each.candidate for each in first.evidence.candidates.samples] == [0, 1]
     assert (first.question.text, first.question.domain) == ("What is one value of 'tags' (marks)?", "tags/*")
     assert further.question.text == "What further value is there of 'tags' (marks)?"
     assert found.fields["tags"].ledger.answering == 60

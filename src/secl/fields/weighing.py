@@ -24,10 +24,10 @@ SAMPLES = 5
 """Samples of a reply with calls if some choice or value is uncertain, and of an object whose tokens have unknown
 probabilities: there the samples are the evidence."""
 
-REDRAWN = 3
+REDRAWN = 2
 """Samples of an object, or of its uncertain values, if some value is uncertain: the samples name other values."""
 
-CERTAIN = 0.7
+CERTAIN = 0.65
 """A value is certain if each of its tokens has at least this probability."""
 
 OTHER_VALUES = 3

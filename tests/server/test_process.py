@@ -30,7 +30,6 @@ from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.process import answer_until_stopped, bind, is_local, listening, notify, url
 from secl.server.online.service import Service
-from secl.server.settings import KERNEL_CACHES
 from secl.server.store import ServerStore
 from tests import processes
 from tests.server.conftest import Log, Make, Patch
@@ -144,6 +143,8 @@ def check(folder: Path, clients: list[Client]) -> None:
         assert sorted(updates) == list(range(1, len(updates) + 1))
 
 
+KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+
 LOOKS = """
 import os, sys
 
@@ -161,14 +162,14 @@ main()
 """Serves, and prints two environment variables in place of the first import of PyTorch."""
 
 
-@pytest.mark.parametrize("own", [{}, {"LRU_CACHE_CAPACITY": "7"}, dict.fromkeys(KERNEL_CACHES, "64")], ids=str)
+@pytest.mark.parametrize("own", [{}, {"LRU_CACHE_CAPACITY": "7"}], ids=str)
 def test_kernels_are_limited_before_pytorch_starts_unless_the_user_limits_them(
     tmp_path: Path, own: dict[str, str]
 ) -> None:
-    environment = {name: value for name, value in os.environ.items() if name not in KERNEL_CACHES} | own
-    command = [sys.executable, "-c", LOOKS, "serve", str(tmp_path / "state"), "--port", "0", *KERNEL_CACHES]
+    environment = {name: value for name, value in os.environ.items() if name not in KERNELS} | own
+    command = [sys.executable, "-c", LOOKS, "serve", str(tmp_path / "state"), "--port", "0", *KERNELS]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert ran.stdout.split() == [own.get(name, "512") for name in KERNEL_CACHES], ran.stderr
+    assert ran.stdout.split() == [own.get(name, "64") for name in KERNELS], ran.stderr
 
 
 def test_a_signal_while_the_state_is_restored_ends_the_server(make_service: Make, monkeypatch: Patch) -> None:

@@ -35,18 +35,14 @@ DEFAULTS = {
 }
 """Environment variables and their values."""
 
-OURS: set[str] = set()
-"""Variables that this process has set, and not its user."""
-
 
 def set_defaults() -> None:
     """Set unset variables before torch is imported. Child processes inherit them."""
     # A spin count would override the user's wait policy.
     chosen = WAITING if WAIT_POLICY in os.environ else {}
     for name, value in DEFAULTS.items():
-        if name not in chosen and name not in os.environ:
-            os.environ[name] = value
-            OURS.add(name)
+        if name not in chosen:
+            os.environ.setdefault(name, value)
     quota = cpu_quota()
     # torch counts the cores of the whole machine, and more threads than usable cores wait for each other.
     if quota is not None and quota < (os.cpu_count() or 1):

@@ -15,11 +15,10 @@ from typing import Annotated, NoReturn
 from cyclopts import Parameter
 
 from secl.cli.app import Set, app, console, echo
-from secl.cli.machine import OURS
 from secl.cli.run import model_line
 from secl.errors import ParameterError, needs
 from secl.runs.settings import Recipe
-from secl.server.settings import KERNEL_CACHES, OF_HTTP, Limits
+from secl.server.settings import OF_HTTP, Limits
 from secl.settings.groups import FLAT
 from secl.settings.names import OF_MODEL, OF_OUTPUT, dotted, with_set
 
@@ -76,7 +75,6 @@ def serve(
         model = settings.model.model_copy(update={"engine": None, "endpoint": None})
         settings = settings.model_copy(update={"model": model})
     api_keys = Keys(state)
-    os.environ |= {name: most for name, most in KERNEL_CACHES.items() if name in OURS}
     os.umask(0o077)  # the state holds people's questions, so files are readable by this user alone
     with ending_in_order() as noted, listening(host, port) as listener:
         any_keys = bool(api_keys.all())  # raises errors before the model is loaded

@@ -44,11 +44,6 @@ MAX_SILENT = 512
 SILENCE = 10.0
 """Seconds after which the server closes a connection without the whole head of a request."""
 
-KERNEL_CACHES = dict.fromkeys(("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"), "512")
-"""Environment variables of oneDNN and PyTorch: the most compiled kernels to keep, one for each shape of a tensor.
-A kernel takes 0.6 MB, and a missing kernel 0.6 ms; the libraries' own limits are 1,024."""
-
-
 OF_HTTP = Parameter(group=Group("HTTP", sort_key=4))
 
 

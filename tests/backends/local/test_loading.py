@@ -51,7 +51,7 @@ def test_hub_ids_presets_and_files_are_told_apart(tmp_path: Path) -> None:
 def test_a_model_that_does_not_continue_texts_is_refused(tmp_path: Path) -> None:
     transformers.T5Config().save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match=r"is a t5, which does not continue texts; name a chat model\.$"):
+    with pytest.raises(ModelError, match=r"\(t5\) does not continue texts; name a chat model\.$"):
         load(str(tmp_path))
 
 

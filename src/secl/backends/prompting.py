@@ -274,10 +274,10 @@ class Prompting:
         room = limit - behind - MARGIN
         least = 1 if writing.or_fewer else writing.max_tokens or 1
         if room < least:
-            prompt, wanted = len(self.answer(question)), f" and {least} for its answer" if least > 1 else ""
             raise TooLongError(
-                f"the conversation takes {prompt} tokens{wanted}, but with the question for the confidence the model "
-                f"can read only {prompt + max(0, room)}; shorten the conversation, or ask for fewer tokens."
+                f"the conversation takes {len(self.answer(question))} of the {limit} tokens that the model can read; "
+                f"with the question for the confidence, {max(0, room)} remain for an answer of at least {least}; "
+                "shorten the conversation, or ask for fewer tokens."
             )
         return replace(writing, max_tokens=min(room, writing.max_tokens or room))
 

@@ -196,9 +196,9 @@ def test_log_probabilities_are_those_of_the_logits(make_model: MakeModel) -> Non
 
 def test_what_is_too_long_is_refused_with_both_numbers(make_model: MakeModel) -> None:
     model = make_model(changes={"max_position_embeddings": 512})
-    with pytest.raises(TooLongError, match=r"takes \d+ tokens and 500 for its answer, but .* can read only \d+; shorten"):
+    with pytest.raises(TooLongError, match=r"takes \d+ of the 512 .* \d+ remain for an answer of at least 500"):
         model.write(ASKED, Writing(max_tokens=500))
-    with pytest.raises(TooLongError, match=r"takes \d+ tokens, more than the \d+ that"):
+    with pytest.raises(TooLongError, match=r"takes \d+ of the 512 .* 0 remain for an answer of at least 1"):
         model.write(replace(ASKED, text="word " * 600), Writing())
     (rest,) = written(model, ASKED, max_tokens=None)
     assert rest.prompt_tokens + rest.completion_tokens < 512
@@ -218,7 +218,9 @@ def test_memory_for_texts_is_counted_in_tokens_of_their_keys_and_values(
     model.backend.text_tokens = 400
     prompt = len(model.prompting.answer(ASKED))
     assert model.memory_share(ASKED, Writing(max_tokens=30, n=2)) == 2 * (prompt + 30) / 400
-    with pytest.raises(TooLongError, match=r"4 texts of up to 300 tokens and their conversation need .* room for 400; ask for fewer"):
+    with pytest.raises(
+        TooLongError, match=r"4 texts of up to 300 tokens and their conversation need .* room for 400; ask for fewer"
+    ):
         model.memory_share(ASKED, Writing(max_tokens=300, n=4))
     model.writes_apart = True
     assert model.memory_share(ASKED, Writing(max_tokens=300, n=4)) == 0

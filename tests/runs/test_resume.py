@@ -153,8 +153,8 @@ def test_ctrl_c_ends_in_one_sentence_and_the_run_goes_on_elsewhere_with_the_same
 ) -> None:
     case, run = Case(tmp_path, "--model", model, "--questions", mine, *SETTINGS), tmp_path / "begun"
     assert finish(case.start_in(run, die=("learned", 3), of=signal.SIGINT)) == 2
-    sentence = f"secl: stopped after 3 of {QUESTIONS} questions, all of them recorded; "
-    assert case.said() == f"{sentence}go on with: secl run --resume {run}"
+    sentence = f"secl: stopped after 3 of {QUESTIONS} questions, all recorded; "
+    assert case.said() == f"{sentence}continue with: secl run --resume {run}"
     with closing(sqlite3.connect(run / FILE)) as db, db:
         assert db.execute("SELECT COUNT(*) FROM records").fetchone() == (3,)
         other = "UPDATE manifest SET value = json_set(value, '$.processor', 'another') WHERE key = 'environment'"

@@ -251,7 +251,7 @@ def test_self_consistency_counts_unreadable_samples_as_disagreement_and_the_mode
 
 
 def test_dinco_is_the_mean_of_its_halves_for_the_answer_of_each_policy() -> None:
-    # Beam: A, contradicted by B with (0.8 + 0.6) / 2; nobody else repeats B.
+    # Beam: A, contradicted by B with (0.8 + 0.6) / 2; no other beam repeats B.
     nvc = 0.9 / max(1.0, 0.9 + 0.6 * 0.7)
     assert DincoSignal()(CHOICE, REPLY, EVIDENCE) == pytest.approx((nvc + 3 / 6) / 2)
     assert DincoSignal().answer(CHOICE, REPLY, EVIDENCE) == "A"

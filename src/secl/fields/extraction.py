@@ -13,9 +13,10 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from secl.display import Shown
 from secl.errors import QuestionError, SeclError, UnfinishedError
 from secl.evidence import Thought
+from secl.fields.redrawn import uncertain_places
 from secl.fields.schema import Leaf, Schema
-from secl.fields.values import OpenedObject, Span, WrittenObject
-from secl.fields.weighing import CERTAIN, REDRAWN, SAMPLES, Cost, Weigh, weigh_fields, whole_accepted, whole_confidence
+from secl.fields.values import OpenedObject, WrittenObject
+from secl.fields.weighing import REDRAWN, SAMPLES, Cost, Weigh, weigh_fields, whole_accepted, whole_confidence
 from secl.ledger import Ledger
 from secl.question import Question
 from secl.records import Record
@@ -302,20 +303,4 @@ def field_question(leaf: Leaf, request: ObjectRequest) -> Question:
 def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
     """Return the number of samples to draw in addition to an object: 0 if every value is certain."""
     count = SAMPLES if any(map(math.isnan, greedy.log_p)) else REDRAWN
-    return count if uncertain_places(request, greedy) else 0
-
-
-def uncertain_places(request: ObjectRequest, greedy: WrittenObject) -> list[Span]:
-    """Return the spans of the values of an object that have a token below the probability `CERTAIN`.
-
-    A field with two values, such as a boolean, is left out if its probability is known: no sample has to name the other
-    value. An unknown probability (nan) is not certain.
-    """
-    opened, known = OpenedObject.of(greedy), not any(map(math.isnan, greedy.log_p))
-    leaves = [leaf for leaf in request.schema.leaves_in(opened.value) if not (known and len(leaf.values) == 2)]
-    return [span for span in map(opened.place_of, leaves) if not is_certain(greedy, span)]
-
-
-def is_certain(greedy: WrittenObject, span: Span) -> bool:
-    """Return whether each token of a span has at least the probability `CERTAIN`."""
-    return min(greedy.log_p[token] for token in greedy.tokens(span)) >= math.log(CERTAIN)
+    return count if uncertain_places(request.schema, greedy) else 0

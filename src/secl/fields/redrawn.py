@@ -7,12 +7,15 @@ text that precedes the value in the most probable object. `composed` then puts t
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from secl.fields.values import Span, WrittenObject
+from secl.fields.schema import Schema
+from secl.fields.values import OpenedObject, Span, WrittenObject
+from secl.fields.weighing import is_certain
 
 _DECODER = json.JSONDecoder()
 _BEFORE = re.compile(r'"\s*:\s*$')
@@ -43,6 +46,17 @@ class UncertainValue:
             return None
         # A number or a word may go on until something else follows.
         return (start, end) if text[start] in '"[{' or text[end : end + 1] in {*",}] \t\r\n"} - {""} else None
+
+
+def uncertain_places(schema: Schema, greedy: WrittenObject) -> list[Span]:
+    """Return the spans of the values of an object that have a token below the probability `CERTAIN`.
+
+    A field with two values, such as a boolean, is left out if its probability is known: no sample has to name the other
+    value. An unknown probability (nan) is not certain.
+    """
+    opened, known = OpenedObject.of(greedy), not any(map(math.isnan, greedy.log_p))
+    leaves = [leaf for leaf in schema.leaves_in(opened.value) if not (known and len(leaf.values) == 2)]
+    return [span for span in map(opened.place_of, leaves) if not is_certain(greedy, span)]
 
 
 def uncertain_values(greedy: WrittenObject, places: Sequence[Span]) -> list[UncertainValue]:

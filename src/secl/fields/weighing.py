@@ -12,7 +12,7 @@ from dataclasses import replace
 from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
 from secl.fields.elements import elements_of
 from secl.fields.schema import Leaf
-from secl.fields.values import OpenedObject, Reading, same_value, shown
+from secl.fields.values import OpenedObject, Reading, Span, WrittenObject, same_value, shown
 from secl.ledger import Ledger
 from secl.model import Rating
 from secl.posterior.open_views import FIXED_VALUES, VALUES
@@ -41,6 +41,11 @@ Weigh = Callable[[Question, Rating], Record]
 
 Cost = tuple[Ledger, float]
 """Tokens that went through the network for a field, and tokens of the field's share of a plain pass."""
+
+
+def is_certain(greedy: WrittenObject, span: Span) -> bool:
+    """Return whether each token of a span has at least the probability `CERTAIN`."""
+    return min(greedy.log_p[token] for token in greedy.tokens(span)) >= math.log(CERTAIN)
 
 
 def weigh_fields(

@@ -4,7 +4,7 @@
     records    a row for each question: its record as JSON, and columns that SQLite reads from the JSON
     versions   the adapter after a burst, or every KEEP_EVERY updates: safetensors bytes with PEFT's names
     learner    a single row: the whole state of learning after the latest question
-    labels     a log of human judgements (`secl.labels.Label`)
+    labels     a log of human judgements (`secl.labels.label.Label`)
 
 Rows of a run, shortened:
 

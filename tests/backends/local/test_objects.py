@@ -15,7 +15,7 @@ from secl.backends.local.grammars import allowed_tokens
 from secl.backends.local.model import LocalModel
 from secl.backends.local.objects import ObjectWriter
 from secl.errors import ModelError, ParameterError, SeclError, TooLongError
-from secl.fields import extraction
+from secl.fields import weighing
 from secl.fields.extraction import ObjectRequest, Objects, request_of
 from secl.fields.schema import Schema
 from secl.fields.values import OpenedObject, WrittenObject
@@ -78,7 +78,7 @@ def test_log_probabilities_and_entropies_are_those_of_one_plain_pass(
         rows.extend(some)
 
     monkeypatch.setattr(ObjectWriter, "finish", noted)
-    monkeypatch.setattr(extraction, "CERTAIN", 1.0)
+    monkeypatch.setattr(weighing, "CERTAIN", 1.0)
     written = write(model)
     prompt, alone = model.prompting.answer(ASKED), Alone(model.name)
     assert len(rows) == 1 + 2 * len(SCHEMA.leaves)
@@ -107,7 +107,7 @@ def test_log_probabilities_and_entropies_are_those_of_one_plain_pass(
 def test_values_are_read_again_as_the_reply_to_a_request_for_one_field(
     model: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extraction, "CERTAIN", 1.0)
+    monkeypatch.setattr(weighing, "CERTAIN", 1.0)
     asked = request_of("A letter of ACME, three pages.", SCHEMA)
     (written,) = model.write_objects([asked], lambda *_: 0)
     assert isinstance(written, Objects)
@@ -129,7 +129,7 @@ def test_values_are_read_again_as_the_reply_to_a_request_for_one_field(
         last = len(prompt) + len(tokens_of(f"{above}{value}"))
         read = sum(log_p[n - 1, tokens[n]].item() for n in range(first, last))
         assert written.greedy.alone[leaf.name] == pytest.approx(read, abs=1e-3)
-    monkeypatch.setattr(extraction, "CERTAIN", 1e-300)
+    monkeypatch.setattr(weighing, "CERTAIN", 1e-300)
     (certain,) = model.write_objects([asked], lambda *_: 0)
     assert isinstance(certain, Objects)
     assert [*certain.greedy.alone] == ["kind", "/party/active", "pages"]  # values of a fixed form
@@ -202,7 +202,7 @@ def test_too_little_memory_halves_the_batch(model: LocalModel, monkeypatch: pyte
 def test_certain_objects_take_one_pass_over_the_prompt(model: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = tokens_seen(model.backend.model)
     loaded = secl.load(model)
-    monkeypatch.setattr(extraction, "CERTAIN", 0.0 + 1e-300)
+    monkeypatch.setattr(weighing, "CERTAIN", 0.0 + 1e-300)
     found = loaded.extract("A letter.", Letter)
     ledgers = [record.ledger for record in found.fields.values()]
     # On the plain path each value is read with its prompt; a token of a shared beginning counts once all the same.
@@ -211,7 +211,7 @@ def test_certain_objects_take_one_pass_over_the_prompt(model: LocalModel, monkey
     assert plain or sum(seen) == pytest.approx(sum(ledger.total for ledger in ledgers), abs=1e-4)
     assert all(ledger.sampling == 0 for ledger in ledgers)
     seen.clear()
-    monkeypatch.setattr(extraction, "CERTAIN", 1.0)
+    monkeypatch.setattr(weighing, "CERTAIN", 1.0)
     sampled = loaded.extract("A letter.", Letter)
     assert sampled.value == found.value
     assert isinstance(sampled.value, Letter)
@@ -221,7 +221,7 @@ def test_certain_objects_take_one_pass_over_the_prompt(model: LocalModel, monkey
 
 @pytest.mark.slow
 def test_three_hundred_fields_are_extracted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extraction, "CERTAIN", 1e-300)
+    monkeypatch.setattr(weighing, "CERTAIN", 1e-300)
     model = secl.load(tiny_of(changes={"max_position_embeddings": 16384}))
     properties = {f"f{number}": {"type": "boolean"} for number in range(300)}
     found = model.extract("Marks.", {"type": "object", "properties": properties, "required": [*properties]})

@@ -64,7 +64,7 @@ class ObjectAsker:
         drawn: list[WrittenObject | None] = []
         sampling = 0
         thinks_first = self.abilities.thinks_first
-        wanted = 1 if thinks_first else samples(request, greedy)  # a thought settles the answer; see `write_reasoned`
+        wanted = 1 if thinks_first else samples(request, greedy)  # a thought settles the answer
         while len(drawn) < wanted:
             seed = question_seed(self.seed, request.question, f"object {len(drawn)}") % 2**31
             count = wanted - len(drawn) if self._several else 1

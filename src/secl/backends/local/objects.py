@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from secl.backends.base import Bundle, Span
@@ -13,13 +13,10 @@ from secl.backends.local.fast.replay import Pass
 from secl.backends.token_ids import distinct_tokens
 from secl.errors import TooLongError, UnfinishedError
 from secl.evidence import Thought
-from secl.fields.extraction import ObjectRequest, is_certain, uncertain_places
-from secl.fields.redrawn import UncertainValue, composed, uncertain_values
+from secl.fields.extraction import ObjectRequest
+from secl.fields.redrawn import UncertainValue, composed, uncertain_places, uncertain_values
 from secl.fields.values import OpenedObject, WrittenObject
-from secl.fields.weighing import FIXED_KINDS
-
-FIELDS_TOGETHER = 8
-"""Number of fields whose values are read again in one bundle."""
+from secl.fields.weighing import FIXED_KINDS, is_certain
 
 SHORTEST = 8
 """Tokens of the shortest field with its name; secl refuses a document that leaves less room for each field."""
@@ -73,7 +70,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         values: list[Sequence[UncertainValue]] = [
             ()
             if text is None or not count or row.kept is None
-            else uncertain_values(text, uncertain_places(task.request, text))
+            else uncertain_values(text, uncertain_places(task.request.schema, text))
             for task, row, text, count in zip(tasks, best, greedy, counts, strict=True)
         ]
         rest = [0 if own else count for own, count in zip(values, counts, strict=True)]
@@ -117,44 +114,34 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
 
         A certain text is not read again. Values after a thought are not read again, because the thought decides them.
         """
-        spans = [
-            {} if text is None or task.thought is not None else self._alone(task.request, text)
-            for task, text in zip(tasks, greedy, strict=True)
-        ]
         wanted = [
-            (number, [*own][first : first + FIELDS_TOGETHER])
-            for number, own in enumerate(spans)
-            for first in range(0, len(own), FIELDS_TOGETHER)
+            (number, name, span)
+            for number, (task, text) in enumerate(zip(tasks, greedy, strict=True))
+            if text is not None and task.thought is None
+            for name, span in self._alone(task.request, text)
         ]
         bundles = []
-        for number, names in wanted:
+        for number, _, span in wanted:
             prompt = tasks[number].prompt
             draft = None if begun is None else Draft([*prompt], "text", 0, begun=begun[number])
-            some = [spans[number][name] for name in names]
-            bundles.append(Bundle(() if draft is None else [prompt], spans=some, draft=draft))
-        alone: list[dict[str, float]] = [{} for _ in tasks]
-        for (number, names), reading in zip(wanted, self.backend.read(bundles), strict=True):
-            alone[number] |= zip(names, reading.likelihoods(), strict=True)
-        return [
-            (None if text is None else replace(text, alone=read), self._tokens(task.prompt, own.values()))
-            for task, text, read, own in zip(tasks, greedy, alone, spans, strict=True)
-        ]
+            bundles.append(Bundle(() if draft is None else [prompt], spans=[span], draft=draft))
+        log_p = [reading.likelihoods()[0] for reading in self.backend.read(bundles)]
+        found: list[tuple[WrittenObject | None, int]] = []
+        for number, (task, text) in enumerate(zip(tasks, greedy, strict=True)):
+            own = [(name, span, value) for (of, name, span), value in zip(wanted, log_p, strict=True) if of == number]
+            _, tokens = distinct_tokens([task.prompt], [span.tokens[:-1] for _, span, _ in own])
+            found.append((text and replace(text, alone={name: value for name, _, value in own}), tokens))
+        return found
 
-    def _alone(self, request: ObjectRequest, text: WrittenObject) -> dict[str, Span]:
-        """Return by the names of fields the spans of their values in objects with one field."""
-        own, spans = OpenedObject.of(text), dict[str, Span]()
+    def _alone(self, request: ObjectRequest, text: WrittenObject) -> Iterator[tuple[str, Span]]:
+        """Yield the fields to read again: their names, and the spans of their values in objects with one field."""
+        own = OpenedObject.of(text)
         for leaf in request.schema.leaves_in(own.value):
             parts = own.alone(leaf)
             if parts is not None and (leaf.kind in FIXED_KINDS or not is_certain(text, own.place_of(leaf))):
                 span = self.asker.prompting.span(request.about(leaf), *parts)
                 if len(span.tokens) <= self.backend.limit:
-                    spans[leaf.name] = span
-        return spans
-
-    @staticmethod
-    def _tokens(prompt: Sequence[int], spans: Iterable[Span]) -> int:
-        """Return the number of distinct tokens that spans add to a prompt."""
-        return distinct_tokens([prompt], [span.tokens[:-1] for span in spans])[1]
+                    yield leaf.name, span
 
     def _before(self, task: Task[ObjectRequest], row: Row, value: UncertainValue) -> tuple[KeptRow, int, int]:
         """Return the kept row, the number of tokens before the token that precedes a value, and this token."""

@@ -61,7 +61,7 @@ METHODS: dict[str, Method] = {
     "posterior": Method(
         "never",
         "always",
-        (*_FREE, "order_averaged", "likelihood", "posterior_best", "posterior"),
+        (*_FREE, "order_averaged", "likelihood", "at_once", "thoughts", "posterior_best", "posterior"),
         "a probability for every candidate, without learning or labels (the default)",
         evidence=("candidates",),
     ),

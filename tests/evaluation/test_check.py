@@ -14,6 +14,7 @@ from secl.evaluation.check import MIN_GAIN, Check, decide
 from secl.evaluation.estimators import make_estimators
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Thought
 from secl.gates import Never
+from secl.methods import method
 from secl.metrics.bootstrap import Difference, Interval, paired_differences
 from secl.metrics.probability import normalised_p_true
 from secl.records import Record, Reply
@@ -30,10 +31,10 @@ Rule = Callable[[Generator, float], tuple[float, bool]]
 
 
 def check(records: Sequence[Record], tau: float = 1.0) -> Check:
-    """Of records, as a report makes it of their series."""
-    estimators = make_estimators(tau)
-    names = (*check_module.METHODS, "posterior_best", "at_once", "thoughts")
-    return check_module.check({name: estimators[name].estimate(records) for name in names})
+    """Of records, by the estimators that a report has where the posterior is the method, and P(True) is asked."""
+    estimators, reported = make_estimators(tau), method("posterior").reports
+    shown = {name: each for name, each in estimators.items() if name in reported or each.needs == "p_true"}
+    return check_module.check({name: each.estimate(records) for name, each in shown.items()})
 
 
 def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Record]:

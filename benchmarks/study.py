@@ -50,15 +50,19 @@ def collect_or_report(
 
 
 def collect_lines(
-    evidence: Path, asked: Sequence[T], minutes: float, lines_of: Callable[[Sequence[T]], Iterable[dict[str, Any]]]
+    evidence: Path,
+    asked: Sequence[T],
+    minutes: float,
+    lines_of: Callable[[Sequence[T]], Iterable[dict[str, Any]]],
+    together: int = WINDOW,
 ) -> None:
-    """Append a JSON line for each question that has none yet, eight questions at a time, until the minutes are over."""
+    """Append a JSON line for each question that has none yet, some questions at a time, until the minutes are over."""
     began = time.monotonic()
     done = len(evidence.read_text(encoding="utf-8").splitlines()) if evidence.exists() else 0
-    for first in range(done, len(asked), WINDOW):
+    for first in range(done, len(asked), together):
         if time.monotonic() - began > 60 * minutes:
             break
-        window, started = asked[first : first + WINDOW], time.monotonic()
+        window, started = asked[first : first + together], time.monotonic()
         lines = [json.dumps(line) for line in lines_of(window)]
         with evidence.open("a", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)

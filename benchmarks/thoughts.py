@@ -1,11 +1,11 @@
 """Whether a thought before an answer pays: evidence with and without thoughts, one JSON line per question.
 
-    python -m benchmarks.thoughts collect MODEL EVIDENCE.jsonl [--minutes 60] [--questions 150]
+    python -m benchmarks.thoughts collect MODEL EVIDENCE.jsonl [--minutes 60] [--questions 150] [--window 8]
     python -m benchmarks.thoughts report EVIDENCE.jsonl
 
 `collect` continues a stopped collection; the four kinds of questions come in turn. A question gets a greedy thought and
-two sampled ones over the options in both orders, and answers after 0, 64 and 128 tokens of the greedy thought. The
-rows of eight questions are written together, and answers are read behind the keys and values of their thoughts.
+four sampled ones over the options in both orders, and answers after 0, 64 and 128 tokens of the greedy thought. The
+rows of a window's questions are written together, and answers are read behind the keys and values of their thoughts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import torch
 
-from benchmarks.study import collect_lines, collect_or_report
+from benchmarks.study import WINDOW, collect_lines, collect_or_report
 from benchmarks.thoughts_report import BUDGETS, KINDS, LONGEST, THOUGHTS, report
 from secl import Calibrator, Question
 from secl.backends.generation import Draft
@@ -86,18 +86,22 @@ def write(model: LocalModel, batch: Batch, drafts: Sequence[Draft]) -> list[Kept
     generators = {id(each): torch.Generator().manual_seed(each.seed) for each in drafts if each.seed is not None}
     while True:
         tokens = batch.logits.argmax(-1).tolist()
-        log_p = batch.logits.log_softmax(-1)
-        for row, draft in enumerate(active):
-            if id(draft) in generators:
-                chance = torch.rand(1, generator=generators[id(draft)]).item()
-                (tokens[row],) = draw(batch.logits[row : row + 1], [chance], draft.top_p)
-            draft.written.append(tokens[row])
-            draft.log_p.append(log_p[row, tokens[row]].item())
+        drawn = [row for row, draft in enumerate(active) if id(draft) in generators]
+        if drawn:
+            chances = [torch.rand(1, generator=generators[id(active[row])]).item() for row in drawn]
+            found = draw(batch.logits[drawn], chances, active[drawn[0]].top_p)
+            for row, token in zip(drawn, found, strict=True):
+                tokens[row] = token
+        own = torch.tensor(tokens, device=batch.logits.device)[:, None]
+        log_p = batch.logits.log_softmax(-1).gather(-1, own)[:, 0].tolist()
+        for draft, token, value in zip(active, tokens, log_p, strict=True):
+            draft.written.append(token)
+            draft.log_p.append(value)
         rows = []
         for row, draft in enumerate(active):
             if rules.ended(draft):
-                found = cast(KeptRow, batch.kept(row))  # no layer of these models has a window
-                kept[id(draft)] = found, [*draft.prompt, *draft.written[:-1]]
+                states = cast(KeptRow, batch.kept(row))  # no layer of these models has a window
+                kept[id(draft)] = states, [*draft.prompt, *draft.written[:-1]]
             else:
                 rows.append(row)
         if not rows:
@@ -110,8 +114,8 @@ def write(model: LocalModel, batch: Batch, drafts: Sequence[Draft]) -> list[Kept
 def extend(batch: Batch, tokens: Sequence[Sequence[int]]) -> None:
     """Send further tokens of each row through the network, at least one of each."""
     most = max(map(len, tokens))
-    padded = torch.tensor([[0] * (most - len(row)) + [*row] for row in tokens])
-    mask = torch.tensor([[0] * (most - len(row)) + [1] * len(row) for row in tokens])
+    padded = batch.mask.new_tensor([[0] * (most - len(row)) + [*row] for row in tokens])
+    mask = batch.mask.new_tensor([[0] * (most - len(row)) + [1] * len(row) for row in tokens])
     width = 1 if most < WIDE else most  # a pass over a few tokens of each row takes as long as twenty steps
     for first in range(0, most, width):
         batch.mask = torch.cat([batch.mask, mask[:, first : first + width]], 1)
@@ -193,9 +197,9 @@ def rows_of(model: LocalModel, question: Question) -> list[Row]:
     return rows
 
 
-def window(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Question]]) -> list[dict[str, Any]]:
+def evidence_of(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Question]]) -> list[dict[str, Any]]:
     """Return the evidence of some questions."""
-    plain = iter(Calibrator(off, method="posterior").answer_window([each for _, each in asked if each.options]))
+    plain = Calibrator(off, method="posterior").answer_window([question for _, question in asked])
     rows = [row for _, question in asked for row in rows_of(model, question)]
     programs = {
         question.id: Draft(model.prompting.program(question), "text", PROGRAM_TOKENS, stop=FENCE)
@@ -219,7 +223,7 @@ def window(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Questi
             part = some[first : first + ROWS]
             read |= zip(map(id, part), reader(model, part), strict=True)
     lines = []
-    for kind, question in asked:
+    for (kind, question), record in zip(asked, plain, strict=True):
         own = [row for row in everything if row.question is question]
         thoughts = [
             read[id(row)]
@@ -228,20 +232,21 @@ def window(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Questi
             for row in own
         ]
         line: dict[str, Any] = {"kind": kind, "id": question.id, "reference": question.reference, "thoughts": thoughts}
-        if question.options:
-            line["plain"] = to_plain(next(plain))  # type: ignore[arg-type]
-        else:
+        line["plain"] = to_plain(record)  # type: ignore[arg-type]
+        if not question.options:
             line["program"] = computed(OPENING + model.backend.rules.text(programs[question.id])).text
         lines.append(line)
     return lines
 
 
-def collect(model: str, evidence: Path, minutes: float, questions: int) -> None:
+def collect(model: str, evidence: Path, minutes: float, questions: int, window: int) -> None:
     """Write the evidence of the questions that have none yet."""
     cache = ModelCache()
     thinker, off = (LocalModel.load(model, cache=cache, thinking=thinking) for thinking in (LONGEST, "off"))
-    collect_lines(evidence, questions_in_turn(questions), minutes, lambda asked: window(thinker, off, asked))
+    collect_lines(
+        evidence, questions_in_turn(questions), minutes, lambda asked: evidence_of(thinker, off, asked), window
+    )
 
 
 if __name__ == "__main__":
-    collect_or_report(__doc__, collect, report, minutes=60.0, questions=150)
+    collect_or_report(__doc__, collect, report, minutes=60.0, questions=150, window=WINDOW)

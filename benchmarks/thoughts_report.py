@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -29,25 +29,29 @@ KINDS = ("arc", "mmlu", "gsm8k", "arithmetic")
 BUDGETS = (0, 64, 128)
 """Tokens of the greedy thought after which an answer is read as well."""
 
-LONGEST, THOUGHTS = 160, 3
-"""Most tokens of a thought, and thoughts of a question."""
+LONGEST, THOUGHTS, USED = 256, 5, 3
+"""Most tokens of a thought, thoughts of a question, and the thoughts that `secl` uses at most."""
 
 
-def weighed(lines: Sequence[dict[str, Any]], any_record: Record) -> list[tuple[str, float]]:
-    """Return the best answer of the posterior behind thoughts, and its confidence, for questions of one stream."""
+def weighed(records: Iterable[Record]) -> list[tuple[str, float]]:
+    """Return the best answer of the posterior, and its confidence, for questions of one stream."""
     rule, found = PosteriorRule(), []
     state = rule.start()
-    for line in lines:
-        question, reply, candidates = (evidence_of_letters if "plain" in line else evidence_of_numbers)(line)
-        evidence = Evidence(candidates=candidates)
-        record = replace(any_record, question=question, reply=reply, frozen=reply, evidence=evidence)
+    for record in records:
         state, posterior = rule.follow(state, record)
         if posterior is None:
-            found.append((reply.answer or "", 0.0))
+            found.append((record.frozen.answer or "", 0.0))
             continue
-        letters = question.letters or posterior.candidates
-        found.append((letters[posterior.best], posterior.probabilities[posterior.best]))
+        answers = record.question.letters or posterior.candidates
+        found.append((answers[posterior.best], posterior.probabilities[posterior.best]))
     return found
+
+
+def behind_thoughts(line: dict[str, Any]) -> Record:
+    """Return the record that `secl` would have of a question with thoughts."""
+    question, reply, candidates = (evidence_of_numbers if "program" in line else evidence_of_letters)(line)
+    record = from_plain(line["plain"])
+    return replace(record, question=question, reply=reply, frozen=reply, evidence=Evidence(candidates=candidates))
 
 
 def reply_of(line: dict[str, Any], answer: str | None, **changes: Any) -> Reply:
@@ -62,7 +66,7 @@ def evidence_of_letters(line: dict[str, Any]) -> tuple[Question, Reply, Candidat
     """Return the evidence that `secl` gathers behind two thoughts, or three where two disagree."""
     record = from_plain(line["plain"])
     at_once = cast(CandidateEvidence, record.evidence.candidates)
-    first, *further = cast(list[dict[str, Any]], line["thoughts"][:THOUGHTS])
+    first, *further = cast(list[dict[str, Any]], line["thoughts"][:USED])
     letters = tuple(
         LetterOrder(order=tuple(each["order"]), log_p=tuple(each["log_p"]), thought=Thought(text=None, tokens=1))
         for each in (further if best(first) != best(further[0]) else further[:1])
@@ -76,7 +80,7 @@ def evidence_of_letters(line: dict[str, Any]) -> tuple[Question, Reply, Candidat
 def evidence_of_numbers(line: dict[str, Any]) -> tuple[Question, Reply, CandidateEvidence]:
     """Return the evidence that `secl` gathers behind a thought: a program, and two thoughts if that disagrees."""
     question = Question("How many?", form="number")
-    first, *further = cast(list[dict[str, Any]], line["thoughts"][:THOUGHTS])
+    first, *further = cast(list[dict[str, Any]], line["thoughts"][:USED])
     answer, program = first["answer"] or "", Sample(text=line["program"], candidate=None, log_p=None, program=True)
     drawn = [Sample(text=each["answer"], candidate=None, log_p=each["log_p"]) for each in further]
     samples = [program] if settled(question, answer, [program]) else [program, *drawn]
@@ -126,7 +130,6 @@ def agreement(thoughts: Sequence[dict[str, Any]]) -> tuple[str, float]:
 def report(evidence: Path) -> Iterator[str]:
     """Yield the tables of a collection."""
     lines = [json.loads(line) for line in evidence.read_text().splitlines()]
-    any_record = next(from_plain(line["plain"]) for line in lines if "plain" in line)
     for kinds in (("arc", "mmlu"), ("gsm8k", "arithmetic")):
         some = [line for line in lines if line["kind"] in kinds]
         cut = [line["thoughts"][:THOUGHTS] for line in some]
@@ -140,12 +143,11 @@ def report(evidence: Path) -> Iterator[str]:
             "two thoughts: stated": ([shared(each[:2], alike=False) for each in cut], 2),
             "two thoughts: stated, 0 where the other differs": ([shared(each[:2], alike=True) for each in cut], 2),
             "two thoughts: agreement": ([agreement(each[:2]) for each in cut], 2),
-            "three thoughts: agreement": ([agreement(each) for each in cut], 3),
-            "thoughts: posterior": (weighed(some, any_record), 2),
+            "three thoughts: agreement": ([agreement(each[:3]) for each in cut], 3),
+            "five thoughts: agreement": ([agreement(each) for each in cut], 5),
+            "thoughts: posterior": (weighed(map(behind_thoughts, some)), 2),
+            "thinking off: posterior": (weighed(from_plain(line["plain"]) for line in some), 0),
         }
-        if "plain" in some[0]:
-            plain = [from_plain(line["plain"]) for line in some]
-            rows["at once: posterior"] = ([(each.best_answer or "", each.label_free) for each in plain], 0)
         yield f"\n{' and '.join(kinds)}: {len(some)} questions\n"
         yield heading("confidence", "accuracy", "AUROC within", "Brier", "ECE (floor)", "mean", "tokens")
         for name, (found, thoughts) in rows.items():
@@ -181,6 +183,6 @@ def reached(line: dict[str, Any], budget: int) -> dict[str, Any]:
 
 def same(line: dict[str, Any], answer: str) -> bool:
     """Return whether an answer is right; numbers are compared as numbers."""
-    if "plain" in line:
+    if "program" not in line:
         return bool(answer == line["reference"])
     return parse_number(answer) is not None and parse_number(answer) == parse_number(line["reference"])

@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,9 @@ IN_ROWS = ("llama", "qwen2")
 """Kinds of models that are converted a few rows at a time; for other kinds GGUF's order of weights is not known."""
 
 ROWS_BYTES = 2**24
-"""Maximum number of bytes of rows, in float32, that are dequantised at a time."""
+"""Maximum number of bytes of rows, in float32, that a thread dequantises at a time."""
+
+THREADS = 8
 
 SHARD_BYTES = 10**9
 """Minimum size of a file of weights. A whole file is in memory before it is written."""
@@ -168,17 +171,22 @@ def _write_in_rows(
 def _dequantised(
     name: str, tensor: ReaderTensor, config: PreTrainedConfig, precision: torch.dtype, advance: Advance
 ) -> Tensor:
-    """Return a weight in transformers' form, converting a few rows at a time."""
+    """Return a weight in transformers' form, converting a few rows at a time in each thread."""
     from gguf import dequantize
 
     rows = _in_order(name, tensor.data, config)
     values = torch.empty(tuple(map(int, tensor.shape[::-1])), dtype=precision)
     step = max(1, ROWS_BYTES * len(rows) // (4 * int(tensor.n_elements)))
-    for start in range(0, len(rows), step):
+
+    def convert(start: int) -> int:
         some = values[start : start + step]
         some.copy_(torch.tensor(dequantize(rows[start : start + step], tensor.tensor_type)))
         _check_finite(name, some)
-        advance(some.nbytes)
+        return some.nbytes
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for written in pool.map(convert, range(0, len(rows), step)):
+            advance(written)
     return values
 
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, get_args
+from typing import Self, get_args
 
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
+from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.settings.groups import EvidenceOn, LoopSettings
-
-if TYPE_CHECKING:
-    from secl.posterior.rule import PosteriorRule
-    from secl.signals import Signal  # imports SciPy
+from secl.signals import Signal
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,17 @@ import sys
 import warnings
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 from pydantic import Field
+from rich.console import Console
 
 from secl.cli.machine import set_defaults
 from secl.errors import SeclError
 from secl.settings.base import Settings
 from secl.settings.groups import FLAT, ModelSettings, Seed, StreamSettings
 from secl.settings.names import METHOD, OF_MODEL, OF_QUESTIONS, flag_of, nearest
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 app = App(
     name="secl",
@@ -113,6 +111,4 @@ def print_json(values: dict[str, object]) -> None:
 
 def console(*, stderr: bool = False) -> Console:
     """Return the console for tables and paths."""
-    from rich.console import Console
-
     return Console(markup=False, stderr=stderr)  # paths and domains may hold brackets

@@ -10,7 +10,19 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import AsJson, Full, Set, app, console, print_json
+from secl.data.benchmarks import BENCHMARKS
 from secl.errors import ParameterError
+from secl.evaluation.json_values import json_value
+from secl.evaluation.symptoms import seen_in_one
+from secl.methods import METHODS
+from secl.question import Question
+from secl.reports.acceptance_report import accepted_line
+from secl.reports.console import answer_details, answer_reasons, answer_table
+from secl.reports.formatting import terminal_text
+from secl.reports.table import listing, to_rich
+from secl.reports.verdict import sentence_of
+from secl.runs.encoding import to_export
+from secl.runs.loading import load_for_asking
 from secl.runs.settings import Recipe
 from secl.settings.groups import FLAT
 from secl.settings.names import with_set
@@ -39,17 +51,6 @@ def ask(
         system: System text; the model's own by default.
         version: Use the weights that this run has learned.
     """
-    from secl.evaluation.json_values import json_value
-    from secl.evaluation.symptoms import seen_in_one
-    from secl.question import Question
-    from secl.reports.acceptance_report import accepted_line
-    from secl.reports.console import answer_details, answer_reasons, answer_table
-    from secl.reports.formatting import terminal_text
-    from secl.reports.table import to_rich
-    from secl.reports.verdict import sentence_of
-    from secl.runs.encoding import to_export
-    from secl.runs.loading import load_for_asking
-
     if question.startswith("--") and len(question.split()) == 1:
         raise ParameterError(f"ask has no option {question}; secl ask --help lists those that it has.")
     text = sys.stdin.read() if question == "-" else question
@@ -82,7 +83,6 @@ def ask(
 def models() -> None:
     """List the models with measured settings."""
     from secl.backends.local.loading.presets import PRESETS
-    from secl.reports.table import listing
 
     rows = [
         (f"{name}\n", f"{p.source}\n{p.layers} {','.join(p.modules)}, tau {p.tau:g}", p.note)
@@ -98,9 +98,6 @@ def models() -> None:
 @app.command
 def methods() -> None:
     """List the methods, each with its gate and a description."""
-    from secl.methods import METHODS
-    from secl.reports.table import listing
-
     rows = [(name, m.gate, m.note) for name, m in METHODS.items()]
     console().print(listing(("name", "gate", "description"), rows))
 
@@ -108,8 +105,5 @@ def methods() -> None:
 @app.command
 def benchmarks() -> None:
     """List the benchmarks for secl run --benchmarks."""
-    from secl.data.benchmarks import BENCHMARKS
-    from secl.reports.table import listing
-
     rows = [(b.name, b.form, b.split, b.licence, b.description) for b in BENCHMARKS.values()]
     console().print(listing(("name", "answers", "split", "licence", "description"), rows))

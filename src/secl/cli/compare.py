@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from secl.cli.app import AsJson, AskedSettings, Set, app, console, print_json
 from secl.cli.run import name_skipped, proceed
 from secl.errors import ParameterError, RunError
+from secl.evaluation.compare import Side
+from secl.evaluation.compare import compare as compare_sides
+from secl.evaluation.estimators import foremost, make_estimators
+from secl.evaluation.json_values import json_value
+from secl.records import Record
+from secl.reports.check_section import check_sentences
+from secl.reports.comparison_report import comparison_table, remarks
+from secl.reports.formatting import terminal_text
+from secl.reports.run_report import RunReport
+from secl.reports.sections import Section, print_sections
+from secl.reports.summary_table import main_table
+from secl.reports.table import to_rich
+from secl.runs.labelling import current_records
+from secl.runs.manifest import Manifest
+from secl.runs.runner import Run, estimators_of, start_run
 from secl.runs.settings import RunSettings
+from secl.runs.store import Store
 from secl.settings.groups import FLAT, PromptSettings
 from secl.settings.names import OF_MODEL, with_set
-
-if TYPE_CHECKING:
-    from secl.evaluation.compare import Side
-    from secl.records import Record
-    from secl.runs.manifest import Manifest
-    from secl.runs.runner import Run
-    from secl.runs.store import Store
 
 
 class CheckedSettings(AskedSettings):
@@ -45,9 +54,6 @@ def check_command(
         run: A run of the method posterior or baselines, finished or not, to read instead of asking questions.
         out: Keep the answers as a run in this folder; by default they are not kept.
     """
-    from secl.runs.runner import start_run
-    from secl.runs.store import Store
-
     settings = with_set(flags, set_)
     if run is None:
         # The evidence of all methods that can be recommended, and of learning.
@@ -70,13 +76,6 @@ def check_command(
 
 def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
     """Print the check of an open run, and return its skipped questions."""
-    from secl.evaluation.json_values import json_value
-    from secl.reports.check_section import check_sentences
-    from secl.reports.run_report import RunReport
-    from secl.reports.sections import Section, print_sections
-    from secl.reports.summary_table import main_table
-    from secl.runs.labelling import current_records
-
     report = RunReport.of(store, list(current_records(store)))
     if report.check is None or store.is_server:
         raise RunError(
@@ -102,15 +101,6 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
         run_b: Another run folder, or the same.
         estimator: Confidence to compare, or one for each run, as in stated:secl; by default each run's method.
     """
-    from secl.evaluation.compare import compare as compare_sides
-    from secl.evaluation.json_values import json_value
-    from secl.reports.comparison_report import comparison_table, remarks
-    from secl.reports.formatting import terminal_text
-    from secl.reports.table import to_rich
-    from secl.runs.labelling import current_records
-    from secl.runs.manifest import Manifest
-    from secl.runs.store import Store
-
     names = (estimator or "").split(":") if estimator is not None else [None]
     if len(names) > 2:
         raise ParameterError(
@@ -150,10 +140,6 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
 
 def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | None) -> Side:
     """Return one side of a comparison: the records of a run with an estimator, by default that of its method."""
-    from secl.evaluation.compare import Side
-    from secl.evaluation.estimators import foremost, make_estimators
-    from secl.runs.runner import estimators_of
-
     if not records:
         raise RunError(f"{run} has no questions answered yet; continue it with secl run --resume.")
     own, estimators = estimators_of(manifest), make_estimators(manifest.tau, manifest.settings.evidence.formula)

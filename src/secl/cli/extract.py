@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 from pydantic import Field
 
 from secl.cli.app import AsJson, Set, app, console, print_json
+from secl.cli.run import name_skipped, print_result, proceed
 from secl.errors import ParameterError, RunError, needs
+from secl.reports.formatting import number
+from secl.reports.table import listing
+from secl.runs.extracting import failures
+from secl.runs.folder import FILE
+from secl.runs.manifest import Manifest
+from secl.runs.object_table import by_document, object_results
+from secl.runs.runner import Run, resume_run, start_run
+from secl.runs.settings import RunSettings
 from secl.settings.base import Settings
 from secl.settings.groups import FLAT, ExtractSettings, ModelSettings, PromptSettings, Seed
 from secl.settings.names import OF_MODEL, OF_QUESTIONS, with_set
-
-if TYPE_CHECKING:
-    from secl.runs.runner import Run
 
 
 class ExtractFlags(Settings):
@@ -50,12 +56,6 @@ def extract(
         accept: Lowest confidence of an accepted value, and of an accepted object.
         skip_bad: Skip documents that cannot be used, and list them.
     """
-    from secl.cli.run import name_skipped, print_result, proceed
-    from secl.runs.folder import FILE
-    from secl.runs.manifest import Manifest
-    from secl.runs.runner import resume_run, start_run
-    from secl.runs.settings import RunSettings
-
     given = with_set(flags, set_)
     if out is not None and as_json:
         raise ParameterError("--json prints the objects and --out keeps them for secl export; leave one of them out.")
@@ -81,10 +81,6 @@ def extract(
 
 
 def _print(run: Run) -> None:
-    from secl.reports.formatting import number
-    from secl.reports.table import listing
-    from secl.runs.object_table import by_document
-
     rows = [
         (name, record.question.domain, record.text or "", number(record.confidence, 3))
         for name, fields in by_document(run.records).items()
@@ -94,9 +90,6 @@ def _print(run: Run) -> None:
 
 
 def _print_json(run: Run) -> None:
-    from secl.runs.extracting import failures
-    from secl.runs.object_table import by_document, object_results
-
     documents = by_document(run.records).items()
     failed = [{"document": each.document, "failed": each.reason} for each in failures(run.store)]
     print_json({"documents": [{"document": name, **object_results(fields)} for name, fields in documents] + failed})

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from secl.cli.app import AsJson, app, console, echo, print_json
-from secl.reports.formatting import counted
-
-if TYPE_CHECKING:
-    from secl.records import Record
-    from secl.runs.store import Store
+from secl.evaluation.acceptance import advise, answers_of
+from secl.records import Record
+from secl.reports.acceptance_report import advice_json, advice_step, advice_table
+from secl.reports.formatting import counted, terminal_text
+from secl.reports.table import to_rich
+from secl.runs.labelling import add_label, current_records, queue
+from secl.runs.store import Store
 
 KEYS = "y right, n wrong, s skip, u undo the last one, q quit"
 WORDS = ("yes", "no", "skip", "undo", "quit")
@@ -36,9 +38,6 @@ def label(
 
     Each label is stored at once: Ctrl-C loses nothing, and the next review continues.
     """
-    from secl.runs.labelling import add_label, current_records, queue
-    from secl.runs.store import Store
-
     with Store(run, writable=True) as store:
         if undo is not None:
             add_label(store, store.record(undo), None)
@@ -59,9 +58,6 @@ def label(
 
 def _review(store: Store, waiting: Sequence[int]) -> None:
     """Show one answer after the other, and store its label."""
-    from secl.reports.formatting import terminal_text
-    from secl.runs.labelling import add_label
-
     if not waiting:
         echo("every answer has a label already.")
         return
@@ -122,11 +118,6 @@ def threshold(
         risk: Largest share of wrong answers among the accepted ones, for example 0.05.
         certainty: Probability that the guarantee holds.
     """
-    from secl.evaluation.acceptance import advise, answers_of
-    from secl.reports.acceptance_report import advice_json, advice_step, advice_table
-    from secl.reports.table import to_rich
-    from secl.runs.store import Store
-
     with Store(run) as store:
         answers = answers_of(store.records(), store.label_log())
     advice = advise(answers, risk, certainty)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
+from rich import progress
+
 from secl.cli.app import console, echo
 from secl.reports.formatting import amount, counted
 
@@ -28,8 +30,6 @@ def follow(
 
     `noun` is the singular of what counts, if not questions.
     """
-    from rich import progress
-
     screen = console(stderr=True)
     if not screen.is_terminal:
         yield lines(done, noun)

@@ -6,18 +6,25 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from secl.cli.app import Full, RunFolder, app, console, echo
 from secl.errors import ParameterError
+from secl.grading.rules import regrade
 from secl.question import Grader
 from secl.records import Record
+from secl.reports.folder import check_folder, write_report
 from secl.reports.formatting import terminal_text
-
-if TYPE_CHECKING:
-    from secl.runs.store import Store
+from secl.reports.result import look_first, next_step
+from secl.reports.run_report import RunReport
+from secl.reports.sections import print_sections, sections_of
+from secl.reports.verdict import trust_line
+from secl.runs.export import write, write_version
+from secl.runs.labelling import current_records
+from secl.runs.runner import write_summary
+from secl.runs.store import Store
 
 
 @app.command
@@ -30,11 +37,6 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
         grader: Grade open answers again, for this report only, by auto, exact, contains, number, regex or overlap.
         out: Folder of the report; by default the run's own (RUN/graded-GRADER with --grader).
     """
-    from secl.grading.rules import regrade
-    from secl.reports.folder import check_folder
-    from secl.runs.labelling import current_records
-    from secl.runs.store import Store
-
     if out is not None and out.resolve() == run.resolve():
         out = None
     if grader is not None and out is None:
@@ -73,9 +75,6 @@ def export(
         version: Write this version of the learned weights instead of the table, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
-    from secl.runs.export import write, write_version
-    from secl.runs.store import Store
-
     if version is not None and format is not None:
         raise ParameterError(
             "--version writes a folder for PEFT, which has no format; leave --format or --version out."
@@ -97,13 +96,6 @@ def write_and_print(store: Store, records: Sequence[Record], out: Path | None = 
 
     A report in the run's own folder also updates `summary.json`.
     """
-    from secl.reports.folder import write_report
-    from secl.reports.result import look_first, next_step
-    from secl.reports.run_report import RunReport
-    from secl.reports.sections import print_sections, sections_of
-    from secl.reports.verdict import trust_line
-    from secl.runs.runner import write_summary
-
     run = RunReport.of(store, records)
     if out is None:
         write_summary(store, run.summary, run.trust)

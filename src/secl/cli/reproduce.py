@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
+
+from rich.console import Console
 
 from secl.cli.app import Flag, app, console, echo, fail
 from secl.cli.sweep import HERE, check_place, overview, perform, print_whole
+from secl.reports.formatting import counted
+from secl.reports.table import to_rich
+from secl.runs.sweep import question_counts
 from secl.settings.groups import FLAT
+from secl_paper.check import disagreements
+from secl_paper.compare import FilledTable
+from secl_paper.output import as_table
+from secl_paper.paper import read_paper
+from secl_paper.reproduce import Reproduction, find
 from secl_paper.setup import Setup
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from secl_paper.compare import FilledTable
-    from secl_paper.reproduce import Reproduction
 
 
 @app.command
@@ -42,8 +46,6 @@ def reproduce(
         check: Compare the stored numbers of the paper with this LaTeX source and run nothing; exit code 1 if any
             differs.
     """
-    from secl_paper.reproduce import Reproduction, find
-
     if check is not None:
         return _check(check, {each.paper or each.key for each in find(table)})
     check_place(on, workers)
@@ -63,8 +65,6 @@ def reproduce(
 
 
 def _check(source: Path, keys: set[str]) -> int:
-    from secl_paper.check import disagreements
-
     total, wrong = disagreements(source, keys)
     if not total:
         fail("the paper has no numbers in these tables; name other tables, or no table for all.")
@@ -76,10 +76,6 @@ def _check(source: Path, keys: set[str]) -> int:
 
 def _show_plan(reproduction: Reproduction) -> None:
     """Print the runs of a reproduction with their progress, and the column of the paper to compare with."""
-    from secl.reports.formatting import counted
-    from secl.runs.sweep import question_counts
-    from secl_paper.paper import read_paper
-
     screen, missing, compared = console(), reproduction.missing, reproduction.compared
     print_whole(overview(reproduction.runs), screen)
     runs, tables = counted(len(reproduction.runs), "run"), counted(len(reproduction.tables), "table")
@@ -90,9 +86,6 @@ def _show_plan(reproduction: Reproduction) -> None:
 
 
 def _print(table: FilledTable, screen: Console) -> None:
-    from secl.reports.table import to_rich
-    from secl_paper.output import as_table
-
     screen.print(f"{table.key}: {table.title}", style="bold", soft_wrap=True)
     print_whole(to_rich(replace(as_table(table), notes=())), screen)
     for note in table.notes:

@@ -7,18 +7,22 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from secl.calibrator import Calibrator
 from secl.cli.app import Full, Set, app, console, echo, fail
+from secl.cli.progress import follow
+from secl.cli.report import write_and_print
 from secl.errors import ParameterError, StorageError
+from secl.records import Record
+from secl.runs.extracting import DocumentFile
+from secl.runs.folder import FILE
+from secl.runs.labelling import current_records
+from secl.runs.recipes import read_toml
+from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.settings.groups import FLAT
 from secl.settings.names import OF_OUTPUT, dotted, with_set
-
-if TYPE_CHECKING:
-    from secl.calibrator import Calibrator
-    from secl.records import Record
-    from secl.runs.runner import Run
 
 Finish = Callable[["Run"], None]
 """Called with a run after its last question."""
@@ -59,9 +63,6 @@ def run(
         out: Folder of the new run.
         resume: Continue this unfinished run; other flags are not needed.
     """
-    from secl.runs.recipes import read_toml
-    from secl.runs.runner import resume_run, start_run
-
     settings = {**dotted(read_toml(recipe) if recipe else {}), **with_set(flags, set_)}
     if resume is not None:
         if out is not None and out != resume:
@@ -81,9 +82,6 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
     Args:
         out: Folder of the run; an unfinished run is continued.
     """
-    from secl.runs.folder import FILE
-    from secl.runs.runner import resume_run, start_run
-
     settings = RunSettings.of(DEMO)
 
     def begin(place: Path) -> Run:
@@ -95,9 +93,6 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
 
 def print_result(*, full: bool = False) -> Finish:
     """Return a function that prints the result of a run and writes its report."""
-    from secl.cli.report import write_and_print
-    from secl.runs.labelling import current_records
-
     return lambda run: write_and_print(run.store, list(current_records(run.store)), full=full)
 
 
@@ -157,8 +152,6 @@ def model_line(calibrator: Calibrator) -> str:
 
 def cost_line(run: Run) -> str:
     """Return estimated requests and tokens for the rest of a run on a server; empty for a local model."""
-    from secl.runs.extracting import DocumentFile
-
     model: Any = run.calibrator.model
     asked = (run.asked.given or run.asked.questions)[len(run.records) :]
     if not hasattr(model, "cost") or isinstance(run.asked, DocumentFile) or not asked:
@@ -169,8 +162,6 @@ def cost_line(run: Run) -> str:
 
 
 def _watch(run: Run, *, transient: bool) -> None:
-    from secl.cli.progress import follow
-
     asking, noun = TASKS[run.manifest.mode]
     with follow(asking, len(run.questions), len(run.records), noun=noun, transient=transient) as shown:
 

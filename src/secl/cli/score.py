@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from secl.cli.app import AsJson, AskedSettings, Set, app, console, echo, print_json
+from secl.cli.run import print_result, proceed
 from secl.errors import ParameterError
+from secl.evaluation.json_values import json_value
+from secl.evaluation.trust import assess
+from secl.reports.acceptance_report import accepted_sentence
+from secl.reports.answers import questions_table
+from secl.reports.formatting import counted
+from secl.reports.table import to_rich
+from secl.reports.verdict import trust_line
+from secl.runs.encoding import to_export
+from secl.runs.recipes import score_settings
+from secl.runs.runner import Run, start_run
 from secl.settings.groups import FLAT
 from secl.settings.names import with_set
-
-if TYPE_CHECKING:
-    from secl.runs.runner import Run
 
 
 @app.command
@@ -34,10 +42,6 @@ def score(
         out: Keep a run in this folder, to report, label and export; by default the answers are only printed.
         accept: Lowest confidence of an accepted answer.
     """
-    from secl.cli.run import print_result, proceed
-    from secl.runs.recipes import score_settings
-    from secl.runs.runner import start_run
-
     if out is not None and as_json:
         raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
     settings = score_settings(file, {"loop.accept": accept, **with_set(flags, set_)})
@@ -46,21 +50,11 @@ def score(
 
 
 def _print_json(run: Run) -> None:
-    from secl.evaluation.json_values import json_value
-    from secl.runs.encoding import to_export
-
     left_out = [{"where": where, "why": why} for where, why in run.manifest.skipped]
     print_json({"answers": [json_value(to_export(record)) for record in run.records], "skipped": left_out})
 
 
 def _print(run: Run) -> None:
-    from secl.evaluation.trust import assess
-    from secl.reports.acceptance_report import accepted_sentence
-    from secl.reports.answers import questions_table
-    from secl.reports.formatting import counted
-    from secl.reports.table import to_rich
-    from secl.reports.verdict import trust_line
-
     screen, records = console(), run.records
     columns = ("question", "answer", "confidence", "stated", "P(True)", "PMI", "grade")
     screen.print(to_rich(questions_table(records, *columns)))

@@ -17,6 +17,7 @@ from cyclopts import Parameter
 from secl.cli.app import Set, app, console, echo
 from secl.cli.run import model_line
 from secl.errors import ParameterError, needs
+from secl.runs.recipes import read_toml
 from secl.runs.settings import Recipe
 from secl.server.settings import OF_HTTP, Limits
 from secl.settings.groups import FLAT
@@ -132,7 +133,6 @@ def ending_in_order() -> Iterator[list[int]]:
 
 def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
     """Return the settings of a recipe, overridden by those of flags and --set."""
-    from secl.runs.recipes import read_toml
     from secl.server.online.factory import serving_settings
 
     settings = {**dotted(read_toml(recipe) if recipe else {}), **flags}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from secl.reports.console import bins_table, candidates_table, p_true_table
 from secl.reports.formatting import UNDEFINED, counted, terminal_lines
@@ -12,9 +15,6 @@ from secl.reports.table import listing
 from secl.server.entries import Served, Values, answer_text, moment
 from secl.server.explain import Explained, outcome_in_words, weights_in_words
 from secl.server.verify import Verification
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 SHOWN = 20
 """Maximum number of rows of a table, the latest; the JSON output has all."""
@@ -66,8 +66,6 @@ def history_page(past: Values) -> list[RenderableType]:
 
 
 def _section(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[RenderableType]:
-    from rich.text import Text
-
     if not rows:
         return []
     earlier = f"  (the latest {SHOWN} of {len(rows)})" if len(rows) > SHOWN else ""
@@ -80,8 +78,6 @@ def _time(seconds: float | None) -> str:
 
 def explanation_page(served: Served, explained: Explained) -> list[RenderableType]:
     """Return the explanation of a confidence, from the question to the lesson."""
-    from rich.text import Text
-
     record = served.record
     question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
     alone = "alone" if served.batch == 1 else f"in a batch of {served.batch}"
@@ -111,9 +107,6 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
 
 
 def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table.grid(padding=(0, 2))
     for role, text in prompt:
         table.add_row(Text(role, style="dim"), Text(terminal_lines(text)))

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import App, Parameter
+from rich.console import RenderableType
 
 from secl.cli.app import AsJson, app, console, echo, print_json
-from secl.errors import ParameterError
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from secl.cli.server_pages import explanation_page, history_page, verification_page
+from secl.errors import ParameterError, check_whole
+from secl.reports.formatting import counted
+from secl.reports.table import listing
+from secl.server import recompute
+from secl.server.explain import explain
+from secl.server.folder import backup as copy_state
+from secl.server.records import history as history_of
+from secl.server.store import ServerStore
 
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, which may be running.")]
 CONTRADICTS, UNKNOWN = 1, 3
@@ -22,12 +28,8 @@ CONTRADICTS, UNKNOWN = 1, 3
 @app.command
 def history(state: StateFolder, /, *, as_json: AsJson = False) -> None:
     """Show what a server has learned: lessons, events, and versions with their distance from the frozen weights."""
-    from secl.cli.server_pages import history_page
-    from secl.server.records import history
-    from secl.server.store import ServerStore
-
     with ServerStore(state) as store:
-        past = history(store)
+        past = history_of(store)
     _print(past if as_json else history_page(past))
 
 
@@ -38,10 +40,6 @@ def show(state: StateFolder, record: str, /, *, as_json: AsJson = False) -> None
     Args:
         record: Id or position of the answer.
     """
-    from secl.cli.server_pages import explanation_page
-    from secl.server.explain import explain
-    from secl.server.store import ServerStore
-
     with ServerStore(state) as store:
         served = store.find(record)
         explained = explain(store, served)
@@ -63,11 +61,6 @@ def verify(
         last: Number of latest answers to compute again; 20 by default, 0 for none.
         record: Compute this answer again instead.
     """
-    from secl.cli.server_pages import verification_page
-    from secl.errors import check_whole
-    from secl.server import recompute
-    from secl.server.store import ServerStore
-
     if last is not None and record is not None:
         raise ParameterError("--last and --record are both given; name one of them.")
     count = 20 if last is None else last
@@ -83,10 +76,7 @@ def verify(
 @app.command
 def backup(state: StateFolder, out: Annotated[Path, Parameter(help="A folder that does not exist yet.")], /) -> None:
     """Copy the state of a server while it runs; a server can start from the copy."""
-    from secl.reports.formatting import counted
-    from secl.server.folder import backup
-
-    records = backup(state, out)
+    records = copy_state(state, out)
     console().print(f"{out} holds {counted(records, 'record')}; check it with: secl verify {out}", soft_wrap=True)
 
 
@@ -110,7 +100,6 @@ def add_key(state: StateFolder, name: str, /, *, role: str = "ask") -> None:
 @keys.command(name="list")
 def list_keys(state: StateFolder, /) -> None:
     """List the names and roles of all keys."""
-    from secl.reports.table import listing
     from secl.server.http.api_keys import Keys
 
     if not state.is_dir():

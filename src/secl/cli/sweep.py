@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
+
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table as RichTable
 
 from secl.cli.app import Flag, app, console, fail
+from secl.cli.progress import follow
 from secl.errors import ParameterError, check_whole
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    from secl.runs.sweep import Job, OnProgress
+from secl.evaluation.estimators import foremost
+from secl.evaluation.summary import summarise
+from secl.reports.formatting import percent
+from secl.reports.summary_table import score_cells
+from secl.reports.table import Cell, Column, Table, listing, to_rich
+from secl.runs.labelling import current_records
+from secl.runs.lockstep import run_here
+from secl.runs.manifest import Manifest
+from secl.runs.ray_sweep import run_on_ray
+from secl.runs.runner import estimators_of
+from secl.runs.store import Store
+from secl.runs.sweep import Job, OnProgress, is_finished, plan, progress_of, question_counts, read_sweep, write_index
 
 HERE, RAY = "here", "ray"
 
@@ -31,8 +42,6 @@ def sweep(
         workers: Parallel processes with --on ray; 2 by default.
         dry_run: List the runs without doing them.
     """
-    from secl.runs.sweep import is_finished, plan, read_sweep, write_index
-
     check_place(on, workers)
     jobs = plan(read_sweep(recipe), out)
     screen = console()
@@ -65,9 +74,6 @@ def check_place(on: str, workers: int | None) -> None:
 
 def overview(jobs: Sequence[Job]) -> RichTable:
     """Return a table of the runs of a sweep and the progress of each."""
-    from secl.reports.table import listing
-    from secl.runs.sweep import is_finished, progress_of
-
     rows = []
     for job in jobs:
         done = progress_of(job)
@@ -81,16 +87,6 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
 
     Below the Brier score is its 95% bootstrap interval, and below the ECE the 95% quantile by chance alone.
     """
-    from secl.evaluation.estimators import foremost
-    from secl.evaluation.summary import summarise
-    from secl.reports.formatting import percent
-    from secl.reports.summary_table import score_cells
-    from secl.reports.table import Cell, Column, Table, to_rich
-    from secl.runs.labelling import current_records
-    from secl.runs.manifest import Manifest
-    from secl.runs.runner import estimators_of
-    from secl.runs.store import Store
-
     headings = ("Folder", "Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n")
     rows = []
     for job in jobs:
@@ -110,19 +106,12 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
 
 def print_whole(table: RichTable, screen: Console) -> None:
     """Print a table without line breaks, so that folder names can be copied."""
-    from rich.measure import Measurement
-
     table.width = Measurement.get(screen, screen.options.update(max_width=10_000), table).maximum
     screen.print(table, soft_wrap=True)
 
 
 def perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
     """Do the jobs with a progress bar over all their questions."""
-    from secl.cli.progress import follow
-    from secl.runs.lockstep import run_here
-    from secl.runs.ray_sweep import run_on_ray
-    from secl.runs.sweep import progress_of, question_counts
-
     # Questions may exist on the machines of a cluster alone; a run reports their number when it begins.
     totals = question_counts(jobs) if on in (HERE, RAY) else {}
     done = {job.name: (progress_of(job) or (0, 0))[0] for job in jobs} if on == HERE else {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.table import Table as RichTable
 
 from secl.display import excerpt
 from secl.evaluation.symptoms import seen_in_one
@@ -13,9 +14,6 @@ from secl.records import Record, Reply
 from secl.reports.formatting import counted, percent, percents
 from secl.reports.table import Table, listing, plain_table
 from secl.reports.verdict import sentence_of
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 BAR = 30
 """Width of a full bar in characters."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
 from secl.grading.rules import grade, grader_of
 from secl.posterior.views import view_title
 from secl.records import Record
@@ -25,7 +27,6 @@ from secl.reports.verdict import sentence_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console
 
 COST_NOTE = (
     "Cost in forward passes per question. Paper: counted as in the paper, whatever the length. Ours: tokens through "

@@ -7,13 +7,13 @@ import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from secl.data.cells import harmless
 from secl.reports.formatting import terminal_lines, terminal_text
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,6 @@ def to_rich(table: Table) -> RichTable:
 
     Control characters are escaped.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
     padding = 0 if len(table.columns) > MOST_PADDED else 1
     rich = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, padding, 0, 0))
     rich.caption, rich.caption_justify = Text(" ".join(table.notes)) if table.notes else None, "left"

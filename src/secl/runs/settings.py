@@ -8,8 +8,10 @@ from typing import Any, Self
 from secl.errors import ParameterError
 from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, Plan, method
+from secl.posterior.rule import PosteriorRule
 from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights, StreamSettings
 from secl.settings.names import RecipeTables, RunTables, as_compared, dotted, tables
+from secl.signals import make_signal
 
 MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.endpoint")
 """Settings of the machine, which do not determine records."""
@@ -151,9 +153,6 @@ class Recipe(RecipeTables):
             tau: the model's temperature of normalised P(True).
             letters: prior reliability of the model's letters (`secl.model.Model.letters`).
         """
-        from secl.posterior.rule import PosteriorRule  # NumPy, and SciPy below
-        from secl.signals import make_signal
-
         evidence = self.evidence
         return Plan.of(
             self.named_method,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from secl import Question, Record, ScriptedModel, Store, cli
+from secl import Question, Record, RunSettings, ScriptedModel, Store, cli
 from secl.runs import loading, runner
 
 
@@ -150,3 +150,17 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs and questions load a scripted model in place of a real one."""
     for module in (runner, loading):
         monkeypatch.setattr(module, "load_model", lambda _settings: ScriptedModel(stated=0.75))
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RunSettings, str]]:
+    """The settings and the mode of runs that are begun, each of which is stopped at once."""
+    seen: list[tuple[RunSettings, str]] = []
+
+    def start_run(settings: RunSettings, _folder: Path, *, mode: str = "ask") -> None:
+        seen.append((settings, mode))
+        raise KeyboardInterrupt
+
+    for command in ("run", "score"):
+        monkeypatch.setattr(f"secl.cli.{command}.start_run", start_run)
+    return seen

@@ -132,20 +132,13 @@ ELSEWHERE = setting(
 
 @pytest.mark.parametrize("settings", [CHOICE, OPEN, ELSEWHERE])
 def test_the_command_on_the_page_makes_the_same_recipe_again(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+    shell: Shell, begun: list[Any], settings: dict[str, Any]
 ) -> None:
-    begun: list[RunSettings] = []
-
-    def start_run(recipe: RunSettings, folder: Path) -> None:
-        begun.append(recipe)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner, "start_run", start_run)
     recipe = RunSettings.of(settings)
     program, *arguments = shlex.split(command(recipe))
     assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
     assert shell(*arguments).err == "secl: stopped before the first question.\n"
-    assert begun == [recipe]
+    assert begun == [(recipe, "ask")]
 
 
 GRID = """

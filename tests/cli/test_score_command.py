@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 import secl.cli.run as demo
-from secl import Question, RunSettings, Store
+from secl import Question, Store
 from secl.evaluation.estimators import ESTIMATORS
 from secl.reports.run_report import command
-from secl.runs import runner
 from secl.runs.recipes import score_settings
 from secl.settings.names import with_set
 from secl.testing import toy_stream
@@ -128,34 +127,20 @@ CHANGED = setting(
 ELSEWHERE = {"model.name": "m", "model.engine": "openai", "model.endpoint": "http://127.0.0.1:1"}
 
 
-@pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[RunSettings]:
-    """The settings of runs that are begun, each of which is stopped at once."""
-    seen: list[RunSettings] = []
-
-    def start_run(settings: RunSettings, _folder: Path, *, mode: str) -> None:
-        assert mode == "score"
-        seen.append(settings)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner, "start_run", start_run)
-    return seen
-
-
-def test_the_command_on_the_page_rates_the_same_again(shell: Shell, begun: list[RunSettings], pairs: Path) -> None:
+def test_the_command_on_the_page_rates_the_same_again(shell: Shell, begun: list[Any], pairs: Path) -> None:
     cases: list[dict[str, Any]] = [CHANGED, ELSEWHERE, *({name: value} for name, value in CHANGED.items())]
     for values in cases:
         recipe = score_settings(Path("it's.csv"), values)
         program, *arguments = shlex.split(command(recipe, "score"))
         assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
         assert shell(*arguments).err == "secl: stopped before the first question.\n"
-        assert begun.pop() == recipe
+        assert begun.pop() == (recipe, "score")
     useless = {"loop.answer": "best", "model.answer_weights": "frozen", "loop.accept": 0.8}  # of an older run
     recipe = score_settings(Path("a.csv"), useless)
     assert command(recipe, "score") == "secl score a.csv --model smollm2 --accept 0.8 --out NEW"
     for pair in ("seed=3", "stream.order=reversed", "loop.accept=0.9"):
         shell("score", pairs, "--set", pair, "--out", "NEW")
-        settings = begun.pop()
+        settings, _ = begun.pop()
         assert settings == score_settings(pairs, with_set(None, (pair,)))
         assert settings != score_settings(pairs, {})
 

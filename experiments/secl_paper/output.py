@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from secl.errors import StorageError
 from secl.reports.formatting import RANGE, UNDEFINED
 from secl.reports.table import Cell, Table, to_csv
 from secl.reports.table import Column as Heading
+from secl.runs.folder import storage_errors
 from secl_paper.compare import FilledTable, Line
 from secl_paper.layout import Column
 
@@ -102,11 +102,9 @@ def write_index(folder: Path, table: FilledTable, tables: str, runs: Sequence[st
 
 
 def _write(path: Path, text: str) -> None:
-    try:
+    with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise StorageError(f"cannot write {path}: {problem.strerror}.") from problem
 
 
 def _values(table: FilledTable, line: Line, name: str) -> tuple[float | None, float | None, float | None]:

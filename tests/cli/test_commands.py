@@ -34,7 +34,7 @@ pytestmark = pytest.mark.heavy
 
 def test_a_run_leaves_everything_that_people_read(run: Path, place: Path) -> None:
     names = {path.name for path in run.iterdir()}
-    assert names == {FILE, "lock", "adapter", "summary.json", "report.html", "reliability.png", "timeline.png"}
+    assert names == {FILE, "lock", "adapter", "summary.json", "report.html"}
     said = (place / "said").read_text()
     assert said.splitlines()[-1] == f"page: {run / 'report.html'}"
     assert "by inspection; fast path; LoRA on q_proj, v_proj of layers last:1, tau 1 by default" in said

@@ -139,16 +139,16 @@ def test_labels_of_volunteers_in_a_folder_do_not_pass_for_references(tmp_path: P
     assert "These estimates rest on the confidences alone" in risk_table(answers).notes[0]
 
 
-def test_the_picture_has_the_labels_of_a_curve_and_what_its_confidences_expect(tmp_path: Path) -> None:
+def test_the_picture_has_the_labels_of_a_curve_and_what_its_confidences_expect() -> None:
     figure = risk_coverage_figure(risk_coverage([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [1, 1, 1, 0, 0, 0]), (0.1,))
     drawn = {line.get_label(): line for line in figure.axes[0].get_lines()}
     assert np.asarray(drawn["labelled answers"].get_ydata()).tolist() == [2 / 5, 3 / 6]
-    svg = write_picture(figure, tmp_path / "risk")
+    svg = write_picture(figure)
     assert "exact 90% interval" in svg
     assert "6 answers, 6 labelled" in svg
     for confidence in ([0.9, 0.8], []):
         plain = risk_coverage_figure(risk_coverage(confidence, [float("nan")] * len(confidence)))
-        assert "labelled" not in write_picture(plain, tmp_path / "plain")
+        assert "labelled" not in write_picture(plain)
 
 
 def test_the_table_has_a_row_per_confidence_with_the_numbers_of_the_summary() -> None:

@@ -27,7 +27,6 @@ from secl.runs.sweep import (
     read_sweep,
     run_job,
     write_files,
-    write_index,
 )
 from secl.settings.names import dotted
 from secl.signals import SelfConsistency
@@ -87,7 +86,7 @@ def test_equal_settings_are_one_job_and_a_run_is_found_again_when_the_grid_grows
     assert (jobs[1].folder, progress_of(jobs[1])) == (second.folder, None)
 
 
-def test_a_folder_is_named_after_its_settings_and_the_index_tells_them(tmp_path: Path) -> None:
+def test_a_folder_is_named_after_its_settings_and_a_job_tells_what_differs(tmp_path: Path) -> None:
     changes: tuple[dict[str, Any], ...] = (
         {},
         {"method": "baselines", "model.name": "x/Other 1B"},
@@ -98,9 +97,6 @@ def test_a_folder_is_named_after_its_settings_and_the_index_tells_them(tmp_path:
     assert names == ["smollm2-posterior", "Other-1B-baselines", "smollm2-posterior"]
     assert len({job.name for job in jobs}) == 3
     assert jobs[2].apart == "model.name smollm2, method posterior, adapter.modules q_proj"
-    write_index(jobs[:2], tmp_path)
-    write_index(jobs[2:], tmp_path)  # a later, larger sweep
-    assert json.loads((tmp_path / "runs.json").read_text()) == {job.name: job.apart for job in jobs}
 
 
 # Doing the runs.

@@ -22,6 +22,7 @@ from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
 from secl.reports.verdict import trust_line
 from secl.runs.export import write, write_version
+from secl.runs.folder import check_outside
 from secl.runs.labelling import current_records
 from secl.runs.runner import write_summary
 from secl.runs.store import Store
@@ -79,12 +80,15 @@ def export(
         raise ParameterError(
             "--version writes a folder for PEFT, which has no format; leave --format or --version out."
         )
+    if version is not None and str(out) == "-":
+        raise ParameterError("an adapter is a folder and no text; name a folder with --out.")
     with Store(run) as store:
-        path = (
-            write_version(store, version, out)
-            if version is not None
-            else write(store, format, out, full=full, review=review)
-        )
+        if version is not None:
+            folder = out or run / f"adapter-{version}"
+            check_outside(folder, run)
+            path: Path | None = write_version(store, version, folder)
+        else:
+            path = write(store, format, out, full=full, review=review)
         if version is None and store.pruned:
             echo(store.pruned, error=True)
     if path is not None:

@@ -24,7 +24,7 @@ from secl.runs.manifest import Manifest
 from secl.runs.ray_sweep import run_on_ray
 from secl.runs.runner import estimators_of
 from secl.runs.store import Store
-from secl.runs.sweep import Job, OnProgress, is_finished, plan, progress_of, question_counts, read_sweep, write_index
+from secl.runs.sweep import Job, OnProgress, is_finished, plan, progress_of, question_counts, read_sweep
 
 HERE, RAY = "here", "ray"
 
@@ -50,7 +50,6 @@ def sweep(
     screen.print(f"{len(jobs)} runs, {len(jobs) - len(unfinished)} of them finished, in {out}", soft_wrap=True)
     if dry_run:
         return
-    write_index(jobs, out)
     try:
         if unfinished:
             perform(unfinished, on, workers)

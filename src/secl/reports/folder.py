@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from secl.errors import ParameterError, StorageError
+from secl.errors import ParameterError
 from secl.grading.rules import reported_correct
 from secl.records import Record
 from secl.reports.answers import answered, asked, neediest, not_returned, options_of, remarks, right_answer
@@ -17,13 +17,11 @@ from secl.reports.formatting import html_templates
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, sections_of
 from secl.reports.summary_table import summary_csv
+from secl.runs.folder import storage_errors
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 PAGE = "report.html"
-
-BESIDE_RUN = ("reliability.png", "timeline.png")
-"""Pictures in the folder of a run; the page contains all pictures."""
 
 MOST = 2000
 """Maximum number of answers on the page (some megabytes): of a longer run, those that most need a person."""
@@ -41,14 +39,13 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
     """Write the report of a run into a new or existing folder, and return the path of the page.
 
     Files: `report.html`, which is self-contained; `summary.csv` with every number; every picture as `.png` and `.svg`.
-    A run's own folder gets the page and the pictures of `BESIDE_RUN`.
+    A run's own folder gets the page alone.
     """
     sections = list(sections_of(run))
-    keep = BESIDE_RUN if of_run else None
-    try:
+    with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         pictures = {
-            picture.name: write_picture(picture.draw(), folder / picture.name, keep)
+            picture.name: write_picture(picture.draw(), None if of_run else folder / picture.name)
             for section in sections
             for picture in section.pictures
         }
@@ -57,8 +54,6 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
             texts["summary.csv"] = summary_csv(run.name, run.summary)
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8", errors="replace")
-    except OSError as problem:
-        raise StorageError(f"cannot write {folder}: {problem.strerror or problem}.") from problem
     return folder / PAGE
 
 

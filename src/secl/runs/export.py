@@ -16,14 +16,14 @@ from typing import IO, Any
 from secl.data.cells import harmless, joined
 from secl.data.columns import plain
 from secl.data.tables import pandas_for
-from secl.errors import ParameterError, RunError, StorageError
+from secl.errors import ParameterError, RunError
 from secl.evaluation.json_values import defined, json_value
 from secl.grading.rules import reported_correct
 from secl.question import Question, References
 from secl.records import Record
 from secl.runs.encoding import to_export
 from secl.runs.extracting import failures
-from secl.runs.folder import check_outside
+from secl.runs.folder import check_outside, storage_errors
 from secl.runs.labelling import current_records
 from secl.runs.manifest import Manifest
 from secl.runs.object_table import by_document, document_of, expected_errors, object_results
@@ -191,15 +191,14 @@ def write(
         raise ParameterError(f"{str(out)!r} is a folder; name a file with --out.")
     unfinished = path.with_name(f"{path.name}.new")
     try:
-        if format in ("parquet", "xlsx"):
-            table = _table(store, full, review)
-            unfinished.write_bytes(_parquet(*table) if format == "parquet" else _workbook(*table))
-        else:
-            with unfinished.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-                _write_text(stream, store, format, full, review)
-        unfinished.rename(path)
-    except OSError as problem:
-        raise StorageError(f"cannot write {path}: {problem.strerror or problem}.") from problem
+        with storage_errors(path):
+            if format in ("parquet", "xlsx"):
+                table = _table(store, full, review)
+                unfinished.write_bytes(_parquet(*table) if format == "parquet" else _workbook(*table))
+            else:
+                with unfinished.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
+                    _write_text(stream, store, format, full, review)
+            unfinished.rename(path)
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
@@ -270,30 +269,18 @@ def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes
     return stream.getvalue()
 
 
-def write_version(store: Store, version: int, out: Path | None = None) -> Path:
-    """Write a kept adapter version of a run as a folder for `peft.PeftModel.from_pretrained`.
+def write_version(store: Store, version: int, folder: Path) -> Path:
+    """Write a kept adapter version of a run as a folder for `peft.PeftModel.from_pretrained`, and return the folder.
 
     Raises:
-        RunError: the version was not kept, or the folder belongs to a run.
+        RunError: the version was not kept.
         StorageError: writing fails.
-        ParameterError: `out` is standard output.
     """
-    if out is not None and str(out) == "-":
-        raise ParameterError("an adapter is a folder and no text; name a folder with --out.")
-    folder = out or store.folder / f"adapter-{version}"
-    check_outside(folder, store.folder)
-    try:
-        write_folder(folder, store, version)
-    except OSError as problem:
-        raise StorageError(f"cannot write {folder}: {problem.strerror or problem}.") from problem
-    return folder
-
-
-def write_folder(folder: Path, store: Store, version: int) -> None:
-    """As `write_version`, but raise errors of the disk unchanged."""
     weights, config = store.weights(version), store.manifest.get("adapter")
     if config is None:
         raise RunError(f"{store.folder} does not hold the configuration of its adapter.")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    (folder / WEIGHTS).write_bytes(weights)
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        (folder / WEIGHTS).write_bytes(weights)
+    return folder

@@ -78,6 +78,7 @@ def storage_errors(folder: Path, then: str = "try again") -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.OperationalError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
         raise StorageError(
-            f"cannot write to {folder}: {problem}; free space or permissions, then {then.format(folder=folder)}."
+            f"cannot write to {folder}: {reason}; free space or permissions, then {then.format(folder=folder)}."
         ) from problem

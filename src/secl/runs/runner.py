@@ -21,9 +21,9 @@ from secl.gates import Always
 from secl.model import Model
 from secl.question import Question
 from secl.records import Record
-from secl.runs.export import write_folder
+from secl.runs.export import write_version
 from secl.runs.extracting import FAILURES, DocumentFile, extract_fields
-from secl.runs.folder import RESUME, check_free, storage_errors
+from secl.runs.folder import check_free, storage_errors
 from secl.runs.labelling import current_records
 from secl.runs.loading import Load, askable, build_calibrator, calibration, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment, stream_fingerprint
@@ -127,8 +127,7 @@ class Run:
         self._keep_version()
         version = self.calibrator.model.version
         if version and self.manifest.adapter:
-            with storage_errors(self.store.folder, RESUME):
-                write_folder(self.store.folder / ADAPTER, self.store, version)
+            write_version(self.store, version, self.store.folder / ADAPTER)
 
     def finish(self) -> dict[str, object]:
         """Store the last adapter version, and write and return the summary."""

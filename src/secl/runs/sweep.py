@@ -37,8 +37,6 @@ from secl.runs.store import Store
 from secl.settings.names import SETTINGS, as_compared, dotted
 
 GRID, RUNS = "grid", "runs"
-INDEX = "runs.json"
-"""File in the folder of a sweep: the settings that differ between runs, by the names of their folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +115,6 @@ def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
         apart = ", ".join(f"{key} {as_compared(key, values[key])}" for key in varied)
         jobs.append(Job(name, settings, out / name, apart))
     return jobs
-
-
-def write_index(jobs: Sequence[Job], out: Path) -> None:
-    """Write the differing settings of each run into the folder of a sweep, in addition to earlier entries."""
-    index = out / INDEX
-    with storage_errors(out, "start the sweep again"):
-        out.mkdir(parents=True, exist_ok=True)
-        known = json.loads(index.read_text(encoding="utf-8")) if index.exists() else {}
-        text = json.dumps(known | {job.name: job.apart for job in jobs}, indent=2, ensure_ascii=False)
-        index.write_text(f"{text}\n", encoding="utf-8")
 
 
 def _digest(settings: RunSettings) -> str:

@@ -6,15 +6,15 @@ import functools
 import io
 import textwrap
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import StorageError
 from secl.reports.formatting import xml_text
+from secl.runs.folder import storage_errors
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,29 +67,23 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def write_picture(figure: Figure, stem: str | Path, keep: Collection[str] | None = None) -> str:
-    """Write a figure as STEM.png and STEM.svg (with `keep`, the files named there), and return the SVG."""
+def write_picture(figure: Figure, stem: Path | None = None) -> str:
+    """Return a figure as SVG, and write it as STEM.png and STEM.svg if `stem` is given."""
     import matplotlib
-
-    def wanted(suffix: str) -> bool:
-        return keep is None or f"{Path(stem).name}{suffix}" in keep
 
     image, text = io.BytesIO(), io.StringIO()
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "secl", "font.sans-serif": ["DejaVu Sans"]}
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a domain may be named in any script
-        if wanted(".png"):
+        if stem is not None:
             figure.savefig(image, dpi=DOTS, format="png")
             figure.set_layout_engine("none")  # the layout is computed
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = xml_text(text.getvalue())
-    for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())):
+    for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())) if stem is not None else ():
         path = Path(f"{stem}{suffix}")
-        try:
-            if wanted(suffix):
-                path.write_bytes(content)
-        except OSError as error:
-            raise StorageError(f"The figure {path} cannot be written: {error.strerror or error}.") from error
+        with storage_errors(path):
+            path.write_bytes(content)
     return svg
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import secl
 from secl.errors import ModelError
@@ -30,22 +30,20 @@ from secl.writing import Piece, Writing, Written
 BENCHMARKS = ("capitals:40", "science:20")
 
 
-class LetterModel:
+class LetterModel(secl.Model):
     """Scores options by shared letters; its only weight is added to the logit of the confidence that it states."""
 
     name = "letters"
     tau = 1.0
-    letters: float | None = None
     fingerprint = "letters-1"
+    version = 0
     answer_weights: Literal["adapted", "frozen"] = "frozen"
-    writes_apart = False
-    adapter_config: dict[str, Any] = {}  # noqa: RUF012  (nothing that PEFT could load)
+    environment: dict[str, str | int] = {"device": "cpu"}  # noqa: RUF012
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.meter = Meter()
-        self.environment: dict[str, str | int] = {"device": "cpu"}
         self.weight = 0.0
-        self.version = self.updates = 0
+        self.updates = 0
         self.seconds = seconds
         self.hook: Callable[[], None] = lambda: None
 
@@ -54,19 +52,6 @@ class LetterModel:
     def check(self, question: secl.Question) -> None:
         if not question.options:
             raise secl.QuestionError(f"question {question.id!r} has no options; this model answers nothing else.")
-
-    def prefetch(
-        self,
-        questions: Sequence[secl.Question],
-        evidence: Sequence[Collection[str]],
-        *,
-        weights_fixed: bool,
-        written: Sequence[str | Written | None] = (),
-    ) -> None:
-        pass  # nothing is faster together
-
-    def memory_share(self, question: secl.Question, writing: Writing) -> float:
-        return 0.0
 
     def write(self, question: secl.Question, writing: Writing) -> Iterator[Piece]:
         raise secl.QuestionError("this model writes no free texts; ask it with options.")
@@ -187,9 +172,6 @@ class LetterModel:
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         self.hook = hook
-
-    def close(self) -> None:
-        pass
 
 
 def sigmoid(logit: float) -> float:

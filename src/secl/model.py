@@ -1,5 +1,7 @@
 """The interface of a model: a class that implements this Protocol can run, serve and resume.
 
+A subclass of `Model` inherits its defaults: no window is prefetched, every question fits, and nothing has to be closed.
+
 `secl.LocalModel` is a transformers model, `secl.testing.ScriptedModel` a rule for tests and examples, and
 `examples/third_party_model.py` a small model from outside the library.
 """
@@ -63,10 +65,10 @@ class Model(Protocol):
 
     name: str
     tau: float
-    letters: float | None
+    letters: float | None = None
     meter: Meter
     answer_weights: AnswerWeights
-    writes_apart: bool
+    writes_apart: bool = False
 
     @property
     def fingerprint(self) -> str:
@@ -79,6 +81,7 @@ class Model(Protocol):
     @property
     def adapter_config(self) -> dict[str, object]:
         """Configuration of the adapter as plain JSON values, in PEFT's words; empty without one."""
+        return {}
 
     @property
     def version(self) -> int:
@@ -90,6 +93,7 @@ class Model(Protocol):
 
     def check(self, question: Question) -> None:
         """Raise a QuestionError if the model cannot answer a question, for example because it is too long."""
+        return
 
     def prefetch(
         self,
@@ -109,6 +113,7 @@ class Model(Protocol):
             weights_fixed: whether no update is expected before the last question.
             written: for each question the argument `written` of `answer`; may be empty.
         """
+        return
 
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
@@ -133,9 +138,11 @@ class Model(Protocol):
 
     def memory_share(self, question: Question, writing: Writing) -> float:
         """Fraction of the memory for texts that `write` needs at most, up to 1; 0 if texts are written elsewhere."""
+        return 0.0
 
     def check_given(self, given: GivenAnswer) -> None:
         """Raise a QuestionError if the model cannot rate an answer, for example because it or a rival is too long."""
+        return
 
     def rate_given(
         self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
@@ -185,3 +192,4 @@ class Model(Protocol):
 
     def close(self) -> None:
         """Release connections and files; the model cannot be used afterwards."""
+        return

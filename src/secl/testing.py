@@ -27,7 +27,7 @@ from secl.evidence import (
     Sample,
 )
 from secl.ledger import Meter
-from secl.model import ModelAnswer, Rating
+from secl.model import Model, ModelAnswer, Rating
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply, Update
@@ -54,7 +54,7 @@ def unit(text: str) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
 
 
-class ScriptedModel(Shown):
+class ScriptedModel(Shown, Model):
     """A model that answers, scores answers and learns by rule.
 
     Args:
@@ -64,6 +64,12 @@ class ScriptedModel(Shown):
         rate: share of the way to its target that an update moves the stated confidence.
     """
 
+    name = "scripted"
+    tau = 1.0
+    fingerprint = ""
+    version = 0
+    answer_weights: AnswerWeights = "adapted"
+
     def __init__(
         self,
         *,
@@ -72,9 +78,6 @@ class ScriptedModel(Shown):
         entropy: Callable[[Question], float] = lambda question: 1.0 + unit(f"h/{question.id}") / 5,
         rate: float = 0.5,
     ) -> None:
-        self.name = "scripted"
-        self.tau = 1.0
-        self.letters: float | None = None
         self.fingerprint = f"scripted/{stated}/{accuracy}/{rate}"
         self.stated = stated
         self.accuracy = accuracy
@@ -82,11 +85,7 @@ class ScriptedModel(Shown):
         self.rate = rate
         self._shift = 0.0
         self._updates = 0
-        self.version = 0
-        self.answer_weights: AnswerWeights = "adapted"
-        self.writes_apart = False
         self.meter = Meter()
-        self.adapter_config: dict[str, object] = {}
         self._pause: Callable[[], None] = lambda: None
 
     def _facts(self) -> dict[str, object]:
@@ -95,19 +94,6 @@ class ScriptedModel(Shown):
     @property
     def environment(self) -> dict[str, str | int]:
         return {"device": "none"}
-
-    def prefetch(
-        self,
-        questions: Sequence[Question],
-        evidence: Sequence[Collection[EvidenceKind]],
-        *,
-        weights_fixed: bool,
-        written: Sequence[str | Written | None] = (),
-    ) -> None:
-        """Do nothing."""
-
-    def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
-        return 0.0
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Yield a few words that depend on the question and, above temperature 0, on the seed; each is a token."""
@@ -276,18 +262,9 @@ class ScriptedModel(Shown):
     def relative_norm(self) -> float:
         return abs(self._shift)
 
-    def check(self, question: Question) -> None:
-        """Accept every question."""
-
-    def check_given(self, given: GivenAnswer) -> None:
-        """Accept every answer."""
-
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         """Call `hook` before every answer."""
         self._pause = hook
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 def bins_around(confidence: float) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from secl.errors import ParameterError
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
 from secl.posterior.letters import LetterSums, correlation, of_mean
-from secl.posterior.rule import PosteriorRule, PosteriorState, sums_of_form, with_question
+from secl.posterior.rule import PosteriorRule, PosteriorState, with_question
 from secl.posterior.views import Views, centred, read_views
 from secl.prompts.templates import other_order
 from secl.question import LETTERS as OPTION_LETTERS
@@ -197,7 +197,7 @@ def known(questions: Iterable[Views], before: float = 0.5, weight: float = 0.0) 
     seen: PosteriorState = {}
     for views in questions:
         seen = with_question(seen, views)
-    return correlation(sums_of_form(seen, is_open=False), before, weight)
+    return correlation([sums for group, sums in sorted(seen.items()) if not group[2]], before, weight)
 
 
 def two(first: Sequence[float], second: Sequence[float]) -> Views:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from secl.data import official
-from secl.data.official import LocatedRow, Row, hub_rows, round_robin
+from secl.data.official import LocatedRow, Row, hub_rows, read_file, round_robin
 from secl.data.quiz import quiz
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.question import Form, Question
@@ -49,6 +49,8 @@ class Benchmark:
     sampled: bool = False
 
 
+_read_mc1 = partial(read_file, name="truthfulqa/mc_task.json", flat=official.truthfulqa_row)
+_read_generation = partial(read_file, name="truthfulqa/TruthfulQA.csv", flat=official.truthfulqa_gen_row)
 _GSM8K = Benchmark(
     name="gsm8k",
     description="grade-school math word problems, answered by a number",
@@ -56,7 +58,7 @@ _GSM8K = Benchmark(
     split="train",
     licence="MIT",
     hub=("openai/gsm8k", "main"),
-    read=(official.read_gsm8k, official.gsm8k_question),
+    read=(partial(read_file, name="gsm8k/train.jsonl"), official.gsm8k_question),
 )
 _MMLU = Benchmark(
     name="mmlu",
@@ -74,7 +76,7 @@ _ARC = Benchmark(
     split="test",
     licence="CC BY-SA 4.0",
     hub=("allenai/ai2_arc", "ARC-Challenge"),
-    read=(official.read_arc, official.arc_question),
+    read=(partial(read_file, name="arc/ARC-Challenge-Test.jsonl", flat=official.arc_row), official.arc_question),
 )
 _TRUTHFULQA = Benchmark(
     name="truthfulqa",
@@ -83,7 +85,7 @@ _TRUTHFULQA = Benchmark(
     split="validation",
     licence="Apache-2.0",
     hub=("truthfulqa/truthful_qa", "multiple_choice"),
-    read=(official.read_truthfulqa, official.truthfulqa_question),
+    read=(_read_mc1, official.truthfulqa_question),
 )
 _TABLE = (
     _GSM8K,
@@ -100,7 +102,7 @@ _TABLE = (
         _TRUTHFULQA,
         name="truthfulqa_in_order",
         description="TruthfulQA MC1 with its options as in the file, where the first one is always right",
-        read=(official.read_truthfulqa, partial(official.truthfulqa_question, shuffled=False)),
+        read=(_read_mc1, partial(official.truthfulqa_question, shuffled=False)),
     ),
     replace(
         _TRUTHFULQA,
@@ -108,7 +110,7 @@ _TABLE = (
         description="TruthfulQA generation: answered in one sentence, graded by ROUGE-1",
         form="sentence",
         hub=("truthfulqa/truthful_qa", "generation"),
-        read=(official.read_truthfulqa_gen, official.truthfulqa_gen_question),
+        read=(_read_generation, official.truthfulqa_gen_question),
     ),
     Benchmark("arithmetic", "built-in quiz: word problems of one to three steps", "number"),
     Benchmark("capitals", "built-in quiz: the capital of a country among cities of its continent", "choice"),

@@ -7,9 +7,9 @@
     <data>/truthfulqa/TruthfulQA.csv         Question, Best Answer, Correct Answers, Incorrect Answers, ...
 
 A reader takes the data folder and yields the rows in file order; every failure is a `DataError` that names the file and
-the line. A builder makes the question of one row. Line breaks become `\\n`, and spaces around texts are dropped. An
-invalid row raises KeyError, IndexError, TypeError, ValueError or QuestionError, to which the caller adds its location.
-`hub_rows` reads the same rows from the hub.
+the line. `read_file` reads all benchmarks but MMLU. A builder makes the question of one row. Line breaks become `\\n`,
+and spaces around texts are dropped. An invalid row raises KeyError, IndexError, TypeError, ValueError or QuestionError,
+to which the caller adds its location. `hub_rows` reads the same rows from the hub.
 """
 
 from __future__ import annotations
@@ -56,11 +56,6 @@ def round_robin(groups: Iterable[Sequence[T]]) -> list[T]:
     return [row for turn in zip_longest(*groups) for row in turn if row is not None]
 
 
-def read_gsm8k(data: Path) -> Iterator[LocatedRow]:
-    """Return rows {question, answer}."""
-    return _rows(data, "gsm8k", "train.jsonl")
-
-
 def read_mmlu(data: Path) -> Iterator[LocatedRow]:
     """Yield rows {question, subject, choices, answer}, subject by subject in sorted order."""
     folder = data / "mmlu" / "test"
@@ -77,53 +72,37 @@ def read_mmlu(data: Path) -> Iterator[LocatedRow]:
             yield location, {"question": fields[0], "subject": subject, "choices": fields[1:5], "answer": answer}
 
 
-def read_arc(data: Path) -> Iterator[LocatedRow]:
-    """Return rows {id, question, choices: {text, label}, answerKey}."""
-
-    def flat(row: Row) -> Row:
-        """Flatten AI2's question of stem and choices, as on the hub."""
-        choices = row["question"]["choices"]
-        return {
-            "id": row["id"],
-            "question": row["question"]["stem"],
-            "choices": {"text": [c["text"] for c in choices], "label": [c["label"] for c in choices]},
-            "answerKey": row["answerKey"],
-        }
-
-    return _rows(data, "arc", "ARC-Challenge-Test.jsonl", flat=flat)
+def arc_row(row: Row) -> Row:
+    """Flatten AI2's question of stem and choices."""
+    choices = row["question"]["choices"]
+    return {
+        "id": row["id"],
+        "question": row["question"]["stem"],
+        "choices": {"text": [c["text"] for c in choices], "label": [c["label"] for c in choices]},
+        "answerKey": row["answerKey"],
+    }
 
 
-def read_truthfulqa(data: Path) -> Iterator[LocatedRow]:
-    """Return rows {question, mc1_targets: {choices, labels}}."""
-
-    def flat(row: Row) -> Row:
-        """Split the official mapping of options to labels into two lists, as on the hub."""
-        targets = row["mc1_targets"]
-        return {
-            "question": row["question"],
-            "mc1_targets": {"choices": list(targets), "labels": [targets[option] for option in targets]},
-        }
-
-    return _rows(data, "truthfulqa", "mc_task.json", flat=flat)
+def truthfulqa_row(row: Row) -> Row:
+    """Split the mapping of options to labels into two lists."""
+    targets = row["mc1_targets"]
+    labels = [targets[option] for option in targets]
+    return {"question": row["question"], "mc1_targets": {"choices": list(targets), "labels": labels}}
 
 
-def read_truthfulqa_gen(data: Path) -> Iterator[LocatedRow]:
-    """Return rows {question, best_answer, correct_answers, incorrect_answers}."""
-
-    def flat(row: Row) -> Row:
-        return {
-            "question": row["Question"],
-            "best_answer": row["Best Answer"],
-            "correct_answers": row["Correct Answers"].split(";"),
-            "incorrect_answers": row["Incorrect Answers"].split(";"),
-        }
-
-    return _rows(data, "truthfulqa", "TruthfulQA.csv", flat=flat)
+def truthfulqa_gen_row(row: Row) -> Row:
+    """Split the lists of right and wrong answers."""
+    return {
+        "question": row["Question"],
+        "best_answer": row["Best Answer"],
+        "correct_answers": row["Correct Answers"].split(";"),
+        "incorrect_answers": row["Incorrect Answers"].split(";"),
+    }
 
 
-def _rows(data: Path, *parts: str, flat: Callable[[Row], Row] = lambda row: row) -> Iterator[LocatedRow]:
-    """Yield the rows of a file in the schema of the hub."""
-    for row in open_table(data.joinpath(*parts)):
+def read_file(data: Path, name: str, flat: Callable[[Row], Row] = lambda row: row) -> Iterator[LocatedRow]:
+    """Yield the rows of a file in a data folder; `flat` converts a row to the schema of the hub."""
+    for row in open_table(data / name):
         if not isinstance(row.values, dict):
             raise DataError(f"{row.location} {row.values}")
         try:

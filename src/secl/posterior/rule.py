@@ -40,11 +40,6 @@ def with_question(state: PosteriorState, views: Views) -> PosteriorState:
     return {**state, _group(views): sums_of(state, views).add(views)}
 
 
-def sums_of_form(state: PosteriorState, *, is_open: bool) -> list[LetterSums]:
-    """Return the sums over open questions, or over questions with options."""
-    return [sums for group, sums in sorted(state.items(), key=lambda item: item[0]) if group[2] is is_open]
-
-
 def _group(views: Views) -> Group:
     return len(views.candidates), len(views.orders), views.none_last
 
@@ -87,7 +82,8 @@ class PosteriorRule:
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
         before = RELIABILITY if self.letters is None else self.letters
-        alike = sums_of_form(state, is_open=views.none_last)
+        # Open questions, or questions with options, in a fixed order.
+        alike = [state[group] for group in sorted(state) if group[2] is views.none_last]
         between_orders = correlation(alike, before)
         reliability = of_mean(between_orders, len(views.orders))
         known = reliability if views.orders else 0.0

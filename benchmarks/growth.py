@@ -20,12 +20,9 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.timing import seconds
-from secl import Question, RunSettings, Store
-from secl.data.question_files import QuestionFile
+from secl import Question, RunSettings, resume_run, start_run
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
-from secl.runs.loading import build_calibrator
-from secl.runs.manifest import Manifest
 from secl.runs.runner import Run
 from secl.testing import ScriptedModel, toy_stream, unit
 
@@ -49,12 +46,15 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 def grow(count: int, folder: Path) -> dict[str, float]:
     """Run, resume and report a stream of `count` questions in `folder`; seconds and bytes."""
-    questions = toy_stream(count, DOMAINS)
-    recipe = RunSettings.of({"model.name": "scripted", "stream.benchmarks": ("capitals",), "method": "secl"})
-    model: Any = ScriptedModel(entropy=_entropy)
-    manifest = {"settings": recipe.to_json(), "tau": model.tau, "model": model.fingerprint, "total": count}
-    store = Store.create(folder, manifest)
-    run = Run(store, build_calibrator(recipe, model), QuestionFile(tuple(questions)), [])
+    file = folder.with_suffix(".jsonl")
+    rows = [
+        {"id": q.id, "question": q.text, "options": q.options, "reference": q.reference, "domain": q.domain}
+        for q in toy_stream(count, DOMAINS)
+    ]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    recipe = RunSettings.of({"model.name": "scripted", "stream.questions": str(file), "method": "secl"})
+    load = lambda _recipe: ScriptedModel(entropy=_entropy)  # noqa: E731
+    run = start_run(recipe, folder, load)
     size = max(1, count // BLOCKS)
     moments: list[float] = []
     memory: list[int] = []
@@ -64,13 +64,13 @@ def grow(count: int, folder: Path) -> dict[str, float]:
         if done % size == 0:
             memory.append(psutil.Process().memory_info().rss)
 
-    with store:
+    with run.store:
         run.proceed(note)
     each = [after - before for before, after in pairwise(moments)]
     first, last = statistics.median(each[:size]), statistics.median(each[-size:])
     kept = sum(file.stat().st_size for file in folder.iterdir())
     reopened: list[Run] = []
-    resuming = seconds(lambda: reopened.append(resume_run(folder, questions)))
+    resuming = seconds(lambda: reopened.append(resume_run(folder, load=load)))
     with reopened[0].store as store:
         again = reopened[0].records
         reports: list[RunReport] = []
@@ -89,19 +89,6 @@ def grow(count: int, folder: Path) -> dict[str, float]:
         "seconds_to_summarise": summing,
         "seconds_to_write_report": writing,
     }
-
-
-def resume_run(folder: Path, questions: list[Question]) -> Run:
-    """What `secl.runs.runner.resume_run` does, for a model that is no `LocalModel`."""
-    store = Store(folder, writable=True)
-    recipe = Manifest.of(store).settings
-    model: Any = ScriptedModel(entropy=_entropy)
-    calibrator = build_calibrator(recipe, model)
-    records = list(store.records())
-    snapshot = store.snapshot()
-    if snapshot is not None:
-        model.restore(snapshot)
-    return Run(store, calibrator, QuestionFile(tuple(questions)), records)
 
 
 def _entropy(question: Question) -> float:

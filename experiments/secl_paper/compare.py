@@ -185,7 +185,7 @@ def _line(name: str, summary: Summary) -> Line:
     counts = {
         "questions": questions,
         "trained": trained,
-        "trained_share": defined(summary.trained_share),
+        "trained_share": trained / questions if questions else None,
         "skipped": questions - trained,
         "secl_cost": 15 * trained + (questions - trained),
         "p_true_cost": 6 * questions,

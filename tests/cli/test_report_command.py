@@ -65,7 +65,7 @@ def test_a_report_goes_into_the_folder_of_its_run_or_elsewhere(
     assert ended.out.splitlines()[-1] == f"page: {run / 'report.html'}"
     page = ET.fromstring((run / "report.html").read_text(encoding="utf-8"))
     assert SCRIPTED.model.name in "".join(page.itertext())
-    assert {picture.read_bytes()[:8] for picture in run.glob("*.png")} == {PNG}
+    assert {picture.read_bytes()[:8] for picture in out.glob("*.png")} == {PNG}
     verdict = json.loads((run / "summary.json").read_text(encoding="utf-8"))["verdict"]
     assert f"verdict: {verdict['level']} ({verdict['source']} confidence). " in " ".join(ended.out.split())
     assert set(verdict["reasons"][0]) == {"code", "severity"}

@@ -30,14 +30,13 @@ class Summary(Shown):
 
     Attributes:
         unlabelled: questions without a reference, which no measure includes.
-        trained, trained_share: questions with an update, and their share, nan without questions.
+        trained: questions with an update.
         burst, alarms: questions inside bursts, and questions that fired the gate.
         agreed: questions whose update the bin gate stopped.
         failed: questions whose update was taken back, because its numbers were not finite.
         unparsed: replies without a readable answer.
         low_digit_mass: replies in which the ten digits together had a probability below 0.5.
         answered_best: questions answered with the most probable candidate.
-        cost_paper: the paper's forward passes per question: 15 if trained, 1 if not; nan without questions.
         cost_measured: tokens through the network per token of plain answering; nan without questions.
         estimators: by name, in the order of reports.
         domains: the summary of each domain, in order of appearance; empty in a domain's summary.
@@ -47,7 +46,6 @@ class Summary(Shown):
     questions: int
     unlabelled: int
     trained: int
-    trained_share: float
     burst: int
     alarms: int
     agreed: int
@@ -55,7 +53,6 @@ class Summary(Shown):
     unparsed: int
     low_digit_mass: int
     answered_best: int
-    cost_paper: float
     cost_measured: float
     estimators: Mapping[str, Measures]
     domains: Mapping[str, Summary] = field(default_factory=dict)
@@ -137,14 +134,11 @@ def _rows(
 
 
 def _summary(records: Sequence[Record], rows: Mapping[str, Measures], domains: Mapping[str, Summary]) -> Summary:
-    questions = len(records)
-    trained = sum(record.outcome == "trained" for record in records)
     plain = sum(record.plain_tokens for record in records)
     return Summary(
-        questions=questions,
+        questions=len(records),
         unlabelled=sum(record.correct is None for record in records),
-        trained=trained,
-        trained_share=trained / questions if questions else math.nan,
+        trained=sum(record.outcome == "trained" for record in records),
         burst=sum(record.decision.in_burst for record in records),
         alarms=sum(record.decision.alarm for record in records),
         agreed=sum(record.outcome == "agreed" for record in records),
@@ -152,7 +146,6 @@ def _summary(records: Sequence[Record], rows: Mapping[str, Measures], domains: M
         unparsed=sum(record.reply.answer is None for record in records),
         low_digit_mass=sum(record.reply.digit_mass < LOW_DIGIT_MASS for record in records),
         answered_best=sum(record.posterior is not None and record.answers_best for record in records),
-        cost_paper=(15 * trained + (questions - trained)) / questions if questions else math.nan,
         cost_measured=sum(record.ledger.total for record in records) / plain if plain else math.nan,
         estimators=rows,
         domains=domains,

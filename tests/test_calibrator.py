@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 from itertools import pairwise
@@ -172,8 +173,9 @@ def test_an_unreadable_reply_and_a_judgement_without_rivals_teach_nothing_and_th
         readable = record.reply.answer is not None
         assert record.outcome == ("trained" if readable else "no_signal")
         assert (record.evidence.p_true is not None) == readable
+        assert math.isnan(record.confidence) is math.isnan(record.low) is math.isnan(record.high) is not readable
         if not readable:
-            assert record.correct is False
+            assert (record.correct, record.expected_grade, record.accepted) == (False, 0.0, None)
     assert len(records) == 40
 
     class Alone(ScriptedModel):

@@ -204,18 +204,25 @@ class Record(Shown):
 
     @property
     def confidence(self) -> float:
-        """Probability in [0, 1] that `text` is correct, calibrated by labels if any exist; nan if unknown."""
+        """Probability in [0, 1] that `text` is correct, calibrated by labels if any exist; nan without a `text`."""
+        if self.answer is None:
+            return math.nan
         return self.label_free if self.labelled is None else self.labelled.confidence
+
+    @property
+    def expected_grade(self) -> float:
+        """Probability in [0, 1] that the returned answer is graded as right: 0 for an unreadable one."""
+        return 0.0 if self.answer is None else self.confidence
 
     @property
     def low(self) -> float:
         """Lower end of the 90 % credible interval of `confidence`; nan if not computed."""
-        return math.nan if self.labelled is None else self.labelled.low
+        return math.nan if self.labelled is None or self.answer is None else self.labelled.low
 
     @property
     def high(self) -> float:
         """Upper end of the 90 % credible interval of `confidence`; nan if not computed."""
-        return math.nan if self.labelled is None else self.labelled.high
+        return math.nan if self.labelled is None or self.answer is None else self.labelled.high
 
     @property
     def candidates(self) -> tuple[tuple[str, float], ...]:
@@ -276,7 +283,10 @@ class Record(Shown):
 
     @property
     def label_free(self) -> float:
-        """Probability that `answer` is right, without labels: that of the posterior, or without one the stated one."""
+        """Probability that `answer` is right, without labels: that of the posterior, or without one the stated one.
+
+        Of an unreadable reply: the confidence that it states.
+        """
         if self.posterior is None:
             return self.reply.stated
         if self.answers_best:

@@ -52,7 +52,7 @@ def label(
         if store.is_server:
             echo("The server uses these labels from its next start on.")
         elif labels:
-            before, after = (fmean(each.confidence for each in current_records(store, by)) for by in (log, None))
+            before, after = (fmean(each.expected_grade for each in current_records(store, by)) for by in (log, None))
             echo(f"Mean confidence {before:.3f} before, {after:.3f} now; see: secl report {run}")
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from secl.reports.console import bins_table, candidates_table, p_true_table
-from secl.reports.formatting import UNDEFINED, counted, terminal_lines
+from secl.reports.formatting import UNDEFINED, counted, number, terminal_lines
 from secl.reports.table import listing
 from secl.server.entries import Served, Values, answer_text, moment
 from secl.server.explain import Explained, outcome_in_words, weights_in_words
@@ -95,7 +95,7 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
     answer = answer_text(record) if record.answer else "no readable answer"
     bold = Text(terminal_lines(answer), style="bold")
     parts: list[RenderableType] = [Text(title, style="bold"), "", conversation, "", bold]
-    parts.append(f"reported confidence  {record.confidence:.4f} ({explained['source']})")
+    parts.append(f"reported confidence  {number(record.confidence, 4)} ({explained['source']})")
     parts += map(terminal_lines, explained["why"])
     if posterior is not None:
         parts += ["", candidates_table(question, posterior), f"weights: {weights_in_words(posterior)}"]

@@ -25,7 +25,8 @@ class Label:
     Attributes:
         number: of the entry in its log, from 1.
         correct: whether the answer is right; None takes back the earlier labels of the record.
-        confidence, reported: label-free confidence of the answer, and its confidence as reported.
+        confidence, reported: label-free confidence of the answer, and its confidence as reported; 0 for an unreadable
+            answer.
         time: in seconds since 1970.
         chance: probability that this answer was chosen for a label, in [1e-4, 1]; 1 for answers drawn at random. None
             if unknown; volunteers report wrong answers more often.
@@ -59,7 +60,7 @@ def label_of(
         correct=correct,
         confidence=record.label_free,
         domain=record.question.domain,
-        reported=record.confidence,
+        reported=record.expected_grade,
         time=time.time(),
         source=source,
         chance=chance,

@@ -37,7 +37,7 @@ def signs_of(record: Record) -> tuple[Sign, ...]:
     """Return the signs that a person should look at an answer, the gravest first."""
     holds: dict[Sign, bool] = {
         "unreadable": record.answer is None,
-        "low": record.confidence < LOW,
+        "low": record.expected_grade < LOW,
         "another": record.best_answer != record.reply.answer,
         "digits": source_of(record) == "stated" and record.reply.digit_mass < LOW_DIGIT_MASS,
     }
@@ -81,7 +81,7 @@ def options_of(record: Record) -> list[str]:
 
 def neediest(records: Sequence[Record], count: int) -> list[Record]:
     """Return the answers that most need a person: those with most signs, in a tie the least confident."""
-    return sorted(records, key=lambda record: (-len(signs_of(record)), record.confidence, record.position))[:count]
+    return sorted(records, key=lambda record: (-len(signs_of(record)), record.expected_grade, record.position))[:count]
 
 
 MOST_WRONG = 10
@@ -142,6 +142,6 @@ def questions_table(records: Sequence[Record], *names: str) -> Table:
 def wrong_table(records: Sequence[Record]) -> Table | None:
     """Return the wrong answers with the highest confidence, the highest first; None without wrong answers."""
     wrong = [record for record in records if reported_correct(record) is False]
-    surest = sorted(wrong, key=lambda record: -record.confidence)[:MOST_WRONG]
+    surest = sorted(wrong, key=lambda record: -record.expected_grade)[:MOST_WRONG]
     names = ("question and options", "answers", "right", "confidence", "stated")
     return questions_table(surest, *names) if wrong else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.table import Table as RichTable
@@ -53,9 +54,8 @@ def _candidate(posterior: Posterior, number: int) -> str:
 
 
 def _confidence(record: Record) -> str:
-    band = record.labelled
     likely = percent(record.confidence)
-    return f"{likely} ({percents(band.low, band.high)})" if band else likely
+    return likely if math.isnan(record.low) else f"{likely} ({percents(record.low, record.high)})"
 
 
 def answer_reasons(record: Record) -> list[str]:

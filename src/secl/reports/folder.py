@@ -13,7 +13,7 @@ from secl.grading.rules import reported_correct
 from secl.records import Record
 from secl.reports.answers import answered, asked, neediest, not_returned, options_of, remarks, right_answer
 from secl.reports.figures.drawing import write_picture
-from secl.reports.formatting import html_templates
+from secl.reports.formatting import html_templates, number
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, sections_of
 from secl.reports.summary_table import summary_csv
@@ -87,7 +87,7 @@ def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, s
 
     environment = html_templates(TEMPLATES)
     shown = (data_uri, natural_width, listed, asked, answered, not_returned, options_of, reported_correct, remarks)
-    environment.globals |= {function.__name__: function for function in (*shown, right_answer)}
+    environment.globals |= {function.__name__: function for function in (*shown, number, right_answer)}
     # CDATA, so that an XML parser reads the whole script.
     text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")
     script = f"//<![CDATA[\n{text}//]]>"

@@ -17,7 +17,7 @@ from secl.metrics.calibration import Z, wilson
 from secl.records import Record
 from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import NOTHING, SIGNS, answered, asked, neediest, signs_of
-from secl.reports.formatting import amount, counted, percent, percents
+from secl.reports.formatting import amount, counted, number, percent, percents
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table
 
@@ -94,7 +94,7 @@ def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> str:
 
 def bands_table(records: Sequence[Record]) -> Table:
     """Return a table of the number of answers in each band of confidence."""
-    counts = Counter(min(int(record.confidence * BANDS), BANDS - 1) for record in records)
+    counts = Counter(min(int(record.expected_grade * BANDS), BANDS - 1) for record in records)
     lines = [(f"{band / BANDS:g} to {(band + 1) / BANDS:g}", amount(counts[band])) for band in sorted(counts)[::-1]]
     return plain_table(("confidence", "answers"), lines, texts=1)
 
@@ -103,12 +103,12 @@ def look_first(records: Sequence[Record]) -> str | None:
     """Return the most confident wrong answer, or without grades the answer that most needs a person; or None."""
     wrong = [record for record in records if reported_correct(record) is False]
     unknown = len(ungraded(records)) == len(records)
-    first = max(wrong, key=lambda record: record.confidence, default=None)
+    first = max(wrong, key=lambda record: record.expected_grade, default=None)
     first = next(iter(neediest(records, 1)), None) if unknown else first
     if first is None:
         return None
     answer = excerpt(answered(first), LONGEST // 2) or NOTHING
-    what = f"{answer}, {first.confidence:.2f}{', wrong' if wrong else ''}"
+    what = f"{answer}, {number(first.confidence, 2)}{', wrong' if wrong else ''}"
     return f'Look first at: "{excerpt(asked(first), LONGEST)}" ({what})'
 
 
@@ -160,7 +160,7 @@ def ungraded(records: Sequence[Record]) -> list[Record]:
 def headline(run: RunReport) -> str:
     """Return a sentence with the estimated accuracy and its basis, for a run with few graded answers."""
     unknown, graded = ungraded(run.records), run.trust.graded
-    share, low, high = estimate_share([record.confidence for record in unknown])
+    share, low, high = estimate_share([record.expected_grade for record in unknown])
     which = " without a label or a reference" if graded else ""
     text = (
         f"About {percent(share)} of {counted(len(unknown), 'answer')}{which} are right ({percents(low, high)}) "
@@ -208,7 +208,7 @@ def domains_table(records: Sequence[Record]) -> Table:
 
 
 def _domain(name: str, records: Sequence[Record]) -> Row:
-    share, low, high = estimate_share([record.confidence for record in records])
+    share, low, high = estimate_share([record.expected_grade for record in records])
     return [
         Cell(name),
         Cell(amount(len(records))),

@@ -33,7 +33,7 @@ def by_document(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def expected_errors(records: Iterable[Record]) -> float:
     """Return the expected number of wrong answers among unlabelled ones."""
-    return math.fsum(1 - record.confidence for record in records if record.label is None)
+    return math.fsum(1 - record.expected_grade for record in records if record.label is None)
 
 
 def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
@@ -43,7 +43,7 @@ def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
     for name, record in values.items():
         results |= {name: value_in(record), f"{name}_confidence": defined(record.confidence)}
     grades = [reported_correct(record) for record in fields]
-    unsure = sorted((record for record in fields if record.label is None), key=lambda record: record.confidence)
+    unsure = sorted((record for record in fields if record.label is None), key=lambda record: record.expected_grade)
     return results | {
         "confidence": defined(whole_confidence(fields)),
         "accepted": whole_accepted(fields, fields[0].accept),

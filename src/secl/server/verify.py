@@ -179,7 +179,7 @@ class LabelsAgain:
 
     def difference(self, record: Record) -> tuple[float, str]:
         """Return how far the recomputed calibrated confidence is from the stored one, and a sentence about it."""
-        confidences = (record.label_free, record.question.domain, record.confidence)
+        confidences = (record.label_free, record.question.domain, record.expected_grade)
         for label in self._about.get(record.position, ()):
             if (label.confidence, label.domain, label.reported) != confidences:
                 return float("inf"), f"label {label.number} and the record have different confidences"

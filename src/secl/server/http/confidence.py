@@ -109,7 +109,8 @@ def secl_of(answer: Answer, *, full: bool) -> Secl:
     }
     reason = answer.remark
     if confidence is None:
-        reason = reason or "the model stated no confidence."
+        unread = "the reply holds no readable answer."
+        reason = reason or (unread if record.answer is None else "the model stated no confidence.")
     elif not answer.stored:
         reason = "the server cannot write to its disk, so the answer has no record."
     if reason is not None:

@@ -91,8 +91,8 @@ class Metrics(Collector):
         self._seconds.labels(route).observe(seconds)
 
     def observe_answer(self, answer: Answer) -> None:
-        """Count an answer of this model; answers from elsewhere do not count."""
-        if answer.record.given:
+        """Count a readable answer of this model; answers from elsewhere do not count."""
+        if answer.record.given or answer.record.answer is None:
             return
         self._confidence.observe(answer.record.confidence)
         if answer.record.accepted is not None:

@@ -202,7 +202,7 @@ def evidence_of(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Q
     plain = Calibrator(off, method="posterior").answer_window([question for _, question in asked])
     rows = [row for _, question in asked for row in rows_of(model, question)]
     programs = {
-        question.id: Draft(model.prompting.program(question), "text", PROGRAM_TOKENS, stop=FENCE)
+        question.id: Draft(model.prompting.program(question), "text", PROGRAM_TOKENS, stop=(FENCE,))
         for _, question in asked
         if not question.options
     }

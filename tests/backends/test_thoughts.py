@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from secl.backends.endpoint.model import EndpointModel
 from secl.backends.generation import thoughts_apart
+from secl.errors import ParameterError
 from secl.prompts.parsing import THOUGHTS, Marks, is_complete, read_answer, trim_answer, without_thought
 from secl.question import Form
 from secl.writing import Piece, Token, Written
+from tests.backends.local.conftest import tiny_of
 
 
 @pytest.mark.parametrize("thought", THOUGHTS, ids=[each.opening for each in THOUGHTS])
@@ -35,6 +40,17 @@ def test_a_text_without_a_thought_stays_as_it_is(text: str) -> None:
 def test_no_thought_is_graded_and_no_text_ends_in_one(text: str, form: Form, answer: str | None) -> None:
     assert is_complete(text, form) is (answer is not None and form != "text")
     assert read_answer(trim_answer(text, form), form) == answer
+
+
+@pytest.mark.parametrize("make", [tiny_of, lambda **settings: EndpointModel("http://127.0.0.1:9", **settings)])
+@pytest.mark.parametrize("thinking", [0, -1, True, "long"])
+def test_a_model_refuses_a_budget_for_thoughts_as_the_command_line_does(
+    make: Callable[..., Any], thinking: Any
+) -> None:
+    with pytest.raises(
+        ParameterError, match=r"thinking is .*; it must be off, auto, or a number of tokens of at least"
+    ):
+        make(thinking=thinking)
 
 
 def pieces(text: str, choice: int = 0) -> list[Piece]:

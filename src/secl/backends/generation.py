@@ -78,7 +78,7 @@ class Draft:
         form: form of the answer, or of the answers in a list.
         limit: maximum number of tokens.
         lines: number of lines of a finished list; None for an answer.
-        stop: text that finishes the draft; "" for no stop text.
+        stop: texts that finish the draft.
         ends: further ids of tokens that finish the draft.
         written: token ids of the text so far.
         seed: seed of a sampled text; None for greedy decoding.
@@ -90,13 +90,16 @@ class Draft:
         thought: the thought in the prompt, or the draft's own text as a finished thought; None without a thought.
         kept: whether `begun` includes the written text, as it does for a thought.
         begun: state of the backend from which later passes go on; None if not kept.
+        number: number of a free text among the texts after its prompt.
+        shown, held: number of tokens of a free text whose text is in its pieces, and text that waits for more tokens.
+        finish: why a free text ended; None before its end.
     """
 
     prompt: list[int]
     form: Form
     limit: int
     lines: int | None = None
-    stop: str = ""
+    stop: tuple[str, ...] = ()
     ends: tuple[int, ...] = ()
     written: list[int] = field(default_factory=list)
     seed: int | None = None
@@ -108,11 +111,24 @@ class Draft:
     thought: Thought | None = None
     kept: bool = False
     begun: Any = field(default=None, repr=False, compare=False)
+    number: int = 0
+    shown: int = 0
+    held: str = ""
+    finish: Finish | None = None
 
     @classmethod
     def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = ()) -> Draft:
         """Return a greedy answer that may begin with a `prefix`."""
         return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix))
+
+    @classmethod
+    def texts(cls, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()) -> list[Draft]:
+        """Return free texts, which `TextRules.push` turns into pieces."""
+        most, stop = writing.max_tokens or 1, writing.stop
+        return [
+            cls([*prompt], "text", most, stop=stop, ends=(*ends,), free=True, number=number)
+            for number in range(writing.n)
+        ]
 
     @property
     def tokens(self) -> int:
@@ -139,20 +155,74 @@ class TextRules:
     def thought(self, draft: Draft) -> Thought:
         """Return a finished thought without its end mark."""
         written = draft.written
-        closed = bool(written) and (written[-1] in draft.ends or written[-1] in self.end_ids)
+        closed = self._closed(draft)
         text = decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], written[:-1] if closed else written)
-        text, stop, _ = text.partition(draft.stop) if draft.stop else (text, "", "")
-        return Thought(text=bare_thought(text), tokens=len(written), cut=not (closed or stop))
+        stop = _first_stop(text, draft.stop)
+        return Thought(text=bare_thought(text[:stop]), tokens=len(written), cut=not closed and stop is None)
 
     def ended(self, draft: Draft) -> bool:
         """Return whether a draft is finished."""
-        last = draft.written[-1:]
-        if len(draft.written) >= draft.limit or (last and (last[0] in self.end_ids or last[0] in draft.ends)):
+        if len(draft.written) >= draft.limit or self._closed(draft):
             return True
         text = self.text(draft)
-        if draft.stop and draft.stop in text:
+        if _first_stop(text, draft.stop) is not None:
             return True
         return is_complete(text, draft.form) if draft.lines is None else text.count("\n") >= draft.lines
+
+    def _closed(self, draft: Draft) -> bool:
+        """Return whether the last token ends the draft."""
+        return any(token in self.end_ids or token in draft.ends for token in draft.written[-1:])
+
+    def push(self, draft: Draft, token: int, reported: tuple[Token, ...] = ()) -> Piece:
+        """Add a token with its log-probabilities to a free text, and return the new part of the text.
+
+        A later token never changes an earlier piece. Text that may become a stop text waits for the next token. So does
+        part of a character.
+        """
+        draft.written.append(token)
+        if self._closed(draft):
+            return self.end(draft, "stop")
+        new, text = self._new(draft, draft.written), ""
+        if not new.endswith(HALF):
+            draft.shown = len(draft.written)
+            text, draft.held = draft.held + new, ""
+            stop = _first_stop(text, draft.stop)
+            if stop is not None:
+                return self.end(draft, "stop", text[:stop], reported)
+            held = max((_overlap(text, each) for each in draft.stop), default=0)
+            text, draft.held = text[: len(text) - held], text[len(text) - held :]
+        if len(draft.written) == draft.limit:
+            return self.end(draft, "length", text, reported)
+        return Piece(choice=draft.number, text=text, tokens=reported)
+
+    def end(self, draft: Draft, finish: Finish, text: str = "", reported: tuple[Token, ...] = ()) -> Piece:
+        """Return the last piece of a free text, with the text that was held back."""
+        draft.finish, written = finish, draft.written
+        return Piece(
+            choice=draft.number,
+            text=text + draft.held + self._new(draft, written[:-1] if self._closed(draft) else written),
+            tokens=reported,
+            finish=finish,
+            prompt_tokens=len(draft.prompt),
+            completion_tokens=len(written),
+            draft=draft,
+        )
+
+    def _new(self, draft: Draft, written: Sequence[int]) -> str:
+        """Return the text of the written tokens that no piece has yet."""
+        start, new = draft.shown, written[draft.shown :]
+        context = [*draft.prompt[-CONTEXT:], *written[max(0, start - CONTEXT) : start]][-CONTEXT:]
+        return decode_behind(self.tokenizer, context, new) if new else ""
+
+    def token(self, token: int, log_p: float, top: Iterable[tuple[int, float]]) -> Token:
+        """Return a token with the most probable tokens in its place, as `secl.writing.Token`."""
+        alternatives = tuple((self.tokenizer.decode([each]), min(0.0, value)) for each, value in top)
+        return Token(self.tokenizer.decode([token]), min(0.0, log_p), alternatives)
+
+
+def _first_stop(text: str, stops: Sequence[str]) -> int | None:
+    """Return where the first stop text begins; None without one."""
+    return min((text.find(stop) for stop in stops if stop in text), default=None)
 
 
 def items_of(text: str, form: Form, listed: int) -> list[str]:
@@ -160,67 +230,6 @@ def items_of(text: str, form: Form, listed: int) -> list[str]:
     lines = text.splitlines()[:listed]
     complete = lines[:-1] if 1 < len(lines) < listed and not text.endswith("\n") else lines
     return read_list("\n".join(complete), form)
-
-
-class FreeText:
-    """Turns the tokens of one text into pieces. A later token never changes an earlier piece.
-
-    Text that may become a stop text waits for the next token. So does part of a character. Tokens in `ends` also end
-    the text.
-
-    Attributes:
-        ended: whether the last piece has been returned.
-        draft: the tokens so far. The last piece holds this draft.
-    """
-
-    def __init__(
-        self, rules: TextRules, prompt: Sequence[int], writing: Writing, number: int, ends: Sequence[int] = ()
-    ) -> None:
-        self.rules, self.writing, self.number = rules, writing, number
-        self.ended = False
-        self.draft = Draft([*prompt], "text", writing.max_tokens or 1, ends=(*ends,), free=True)
-        self._context = list(prompt[-CONTEXT:])
-        self._new: list[int] = []
-        self._held = ""
-
-    def push(self, token: int, reported: tuple[Token, ...] = ()) -> Piece:
-        """Add a token with its log-probabilities."""
-        self.draft.written.append(token)
-        if token in self.rules.end_ids or token in self.draft.ends:
-            return self.end("stop")
-        self._new.append(token)
-        new = decode_behind(self.rules.tokenizer, self._context, self._new)
-        text = ""
-        if not new.endswith(HALF):
-            self._context, self._new = [*self._context, *self._new][-CONTEXT:], []
-            text = self._held + new
-            ends = [text.find(stop) for stop in self.writing.stop if stop in text]
-            if ends:
-                self._held = ""
-                return self.end("stop", text[: min(ends)], reported)
-            held = max((_overlap(text, stop) for stop in self.writing.stop), default=0)
-            text, self._held = text[: len(text) - held], text[len(text) - held :]
-        if len(self.draft.written) == self.writing.max_tokens:
-            return self.end("length", text, reported)
-        return Piece(choice=self.number, text=text, tokens=reported)
-
-    def end(self, finish: Finish, text: str = "", reported: tuple[Token, ...] = ()) -> Piece:
-        """Return the last piece, with the text that was held back."""
-        self.ended = True
-        rest = decode_behind(self.rules.tokenizer, self._context, self._new) if self._new else ""
-        return Piece(
-            choice=self.number,
-            text=text + self._held + rest,
-            tokens=reported,
-            finish=finish,
-            prompt_tokens=len(self.draft.prompt),
-            completion_tokens=len(self.draft.written),
-            draft=self.draft,
-        )
-
-    def word(self, token: int) -> str:
-        """Return the text of a token."""
-        return self.rules.tokenizer.decode([token])
 
 
 def _overlap(text: str, stop: str) -> int:

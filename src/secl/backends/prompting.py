@@ -117,8 +117,9 @@ class Prompting:
         begun = self.token_ids.encode(self._render(prompt, thinking=True))
         most = min(thinker.budget, max(1, limit - len(begun)))
         ends = self.token_ids.tokenizer.get_added_vocab().get(thinker.mark)
-        stops = {"stop": thinker.mark} if ends is None else {"ends": (ends,)}
-        return Draft(begun, "text", most, kept=True, **stops)
+        if ends is None:
+            return Draft(begun, "text", most, kept=True, stop=(thinker.mark,))
+        return Draft(begun, "text", most, kept=True, ends=(ends,))
 
     def answer(self, question: Question, thought: str | None = None) -> list[int]:
         """Return ids after which an answer begins."""

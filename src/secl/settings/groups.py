@@ -114,7 +114,7 @@ class ModelSettings(Settings):
         return self.engine or ("vllm" if self.endpoint else "local")
 
 
-def check_thinking(value: object) -> object:
+def check_thinking(value: object) -> Literal["off", "auto"] | int:
     """Check how long a model may think, and return it as "off", "auto" or a number of tokens."""
     budget = int(value) if isinstance(value, str) and value.isdecimal() else value
     if budget in ("off", "auto") or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 1):

@@ -71,7 +71,7 @@ def test_a_model_answers_writes_and_learns_as_plain_transformers_says(architectu
         reply, item = model.answer(question).reply, model._latest
         assert item is not None
         assert reply.text == trim_answer(generated(by_itself, model, question), question.form).strip()
-        behind = prompting.confidence(question, item.frozen.text or "")
+        behind = prompting.confidence(question, item.text or "")
         assert reply.bins == bins(by_itself, behind, ids.digits)
 
     check_chat(model, by_itself)
@@ -110,7 +110,7 @@ def check_lesson(model: LocalModel) -> None:
         assert update.after < before.stated
         reply, item = model.answer(question).reply, model._latest
         assert item is not None
-        said = reply.text if question.options else item.answer_of(model.version).text or ""
+        said = reply.text if question.options else item.by(model.version).text or ""
         with model.adapter.on():
             expected = bins(
                 model.backend.model, model.prompting.confidence(question, said), model.backend.token_ids.digits

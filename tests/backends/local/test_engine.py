@@ -58,7 +58,7 @@ def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: A
         reply = model.answer(question).reply
         item = model._latest
         assert item is not None
-        answer = item.answer_of(version)
+        answer = item.by(version)
         assert answer.text is not None
         text = render(model.backend.token_ids.tokenizer, confidence_prompt(question, answer.text, alongside=True))
         assert list(answer.reading.bundle.answers[0]) == model.backend.token_ids.before(text, "0")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.generation import Draft, FreeText, TextRules
+from secl.backends.generation import Draft, TextRules
 from secl.backends.local.fast.batch import ONEDNN, fast_single_row
 from secl.backends.local.writer import Writer
 from secl.question import Question
@@ -77,8 +77,8 @@ def test_nothing_of_the_prompt_stays_in_a_text_whatever_its_decoder_makes_of_the
     draft = Draft(prompt, "sentence", 9, written=written)
     rules = TextRules(Joining(), None)
     assert rules.text(draft) == text
-    free = FreeText(rules, prompt, Writing(max_tokens=len(written)), 0)
-    assert "".join(free.push(token).text for token in written) == text
+    (free,) = Draft.texts(prompt, Writing(max_tokens=len(written)))
+    assert "".join(rules.push(free, token).text for token in written) == text
 
 
 @pytest.fixture(params=[True, False])

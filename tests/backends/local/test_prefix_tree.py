@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from secl.backends.local.fast import prefix_tree
-from secl.backends.local.fast.prefix_tree import Block, Trie, attend, tree_attention
+from secl.backends.local.fast.prefix_tree import Trie, attend, tree_attention
 from tests.backends.local.conftest import MakeModel
 
 TREES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=6)
@@ -95,7 +95,7 @@ def test_numbers_and_gradients_are_those_of_the_dense_computation(
     trie = Trie.of(SEQUENCES)
     visible = trie.pairs(slice(None))
     parts = material(heads, groups, len(visible))
-    ours = attend(*parts, Block.all_of(trie), 0.3, softcap)
+    ours = attend(*parts, trie.blocks(), 0.3, softcap)
     theirs = dense(*parts, visible, softcap)
     torch.testing.assert_close(ours.double(), theirs, atol=1e-6, rtol=1e-5)
     weights = torch.randn(ours.shape, generator=torch.Generator().manual_seed(2))
@@ -113,7 +113,7 @@ def test_a_bf16_body_loses_no_more_than_the_dense_kernel_does() -> None:
     query, key, value = (part.detach().bfloat16() for part in material(4, 4, len(mask)))
     truth = dense(query, key, value, mask)
     kernel = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=0.3).transpose(1, 2)
-    ours = attend(query, key, value, Block.all_of(trie), 0.3)
+    ours = attend(query, key, value, trie.blocks(), 0.3)
     assert (ours - truth).abs().mean() < 1.5 * (kernel - truth).abs().mean()
 
 

@@ -126,7 +126,7 @@ def test_no_token_of_a_thought_goes_through_the_network_twice(brief: None) -> No
     case = model._latest
     assert case is not None
     assert case.draft is not None
-    bundle, written = case.frozen.reading.bundle, [*case.draft.prompt, *case.draft.written[:-1]]
+    bundle, written = case.reading.bundle, [*case.draft.prompt, *case.draft.written[:-1]]
     new = bundle.size - common_length(written, bundle.answers[0])
     assert seen == [len(case.draft.prompt), *[1] * 11, new]
     assert new <= bundle.size - len(case.draft.prompt)

@@ -28,7 +28,7 @@ from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.settings.groups import NUCLEUS, AnswerWeights, Thinking
+from secl.settings.groups import NUCLEUS, AnswerWeights, Thinking, check_thinking
 from secl.writing import Piece, Writing, Written
 
 Asked = tuple[Question, str | None, str | None]
@@ -50,7 +50,7 @@ class EndpointModel(Shown):
         seed: seed of sampled answers and distractors.
 
     Raises:
-        ParameterError: not a URL, or several models without a name.
+        ParameterError: not a URL, another value of `thinking`, or several models without a name.
         ModelError: the server does not answer or gives no log-probabilities, or its model does not think as asked.
     """
 
@@ -71,6 +71,7 @@ class EndpointModel(Shown):
         thinking: Thinking = "off",
         seed: int = 42,
     ) -> None:
+        thinking = check_thinking(thinking)
         self.endpoint = Endpoint(url, key=key)
         try:
             self.name = name or only_model(self.endpoint)

@@ -85,7 +85,7 @@ class LatestEvidence:
             case = Case(question)
             case = self.answering.prefetch([case], 0)[case.turn]
             self.meter.spend(purpose, case.spent["answering"])
-        return shares(case.frozen.reply.option_log_p)
+        return shares(case.reply.option_log_p)
 
     def _latest_case(self, question: Question) -> Case | None:
         return self._latest if self._latest is not None and self._latest.question == question else None

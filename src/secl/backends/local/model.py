@@ -27,7 +27,7 @@ from secl.ledger import Meter
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
 from secl.records import Reply, Update
-from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking
+from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking, check_thinking
 from secl.writing import Piece, Writing, Written
 
 
@@ -53,7 +53,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
 
     Raises:
         ModelError: the model or the NLI model cannot be used, or the adapter does not fit it.
-        ParameterError: unknown layers, or a seed outside 0 to 2^63 - 1.
+        ParameterError: unknown layers, another value of `thinking`, or a seed outside 0 to 2^63 - 1.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
+        thinking = check_thinking(thinking)
         if thinking == "off":
             check_at_once(loaded.name, loaded.thinker)
         self.backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed)
@@ -203,17 +204,17 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         if turn not in self._window:
             self.check(question, case.given)
         case = self._window.get(turn) or self.answering.prefetch([case], version)[turn]
-        if version and case.version != version:
+        if version and (case.adapted is None or case.adapted.version != version):
             self.answering.adapt(case, version)
         self._latest = case
         for purpose, tokens in case.spent.items():
             self.meter.spend(purpose, tokens)
         if version:
-            self.meter.spend("adapting", case.answer_of(version).tokens)
+            self.meter.spend("adapting", case.by(version).tokens)
         return ModelAnswer(
             reply=self.answering.reply(case, version, None if written is None else str(written)),
-            frozen=case.frozen.reply,
-            plain_tokens=float(len(case.frozen.reading.bundle.answers[0])),
+            frozen=case.reply,
+            plain_tokens=float(len(case.reading.bundle.answers[0])),
         )
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
@@ -271,8 +272,8 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         case = self._latest_case(question)
         if case is None:
             raise QuestionError(f"{question.mention} is not the latest question; answer it again first.")
-        reading = case.answer_of(self.version).reading
-        training = self.asker.backend.train(reading, case.digit_position(reading, reply), target)
+        answer = case.by(self.version)
+        training = self.asker.backend.train(answer.reading, answer.digit_position(reply), target)
         self.meter.spend("learning", training.tokens)
         return Update(
             version=self.version, before=reply.stated, target=target, after=training.after, losses=training.losses

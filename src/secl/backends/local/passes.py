@@ -80,7 +80,7 @@ class Passes:
         if self.shared is None:
             return Batch.of(self.model, [[*prompt]])
         forward, cache = yield from self.shared.begin(prompt)
-        logits = self.shared.head.written(forward.states[-1:])
+        logits = self.shared.head.written(forward.states[0, -1:])
         mask = torch.ones((1, len(prompt)), dtype=torch.int64, device=logits.device)
         return Batch(self.model, cache, mask, logits).capturing(self.shared, [forward])
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import LogitsProcessor, TemperatureLogitsWarper, TopPLogitsWarper
 
-from secl.backends.generation import Draft, FreeText, TextRules
+from secl.backends.generation import Draft, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
 from secl.backends.local.loading.guard import enough_memory, in_halves
 from secl.backends.local.loading.loader import Remembered
@@ -185,9 +185,8 @@ def write_texts(
     begun = yield from passes.text(prompt)
     # The prompt goes through the network once for all texts.
     rows = [begun, *(begun.chosen([0]) for _ in range(writing.n - 1))]
-    texts = deque(
-        _pieces(FreeText(rules, prompt, writing, number, ends), row, writing) for number, row in enumerate(rows)
-    )
+    drafts = Draft.texts(prompt, writing, ends)
+    texts = deque(_pieces(rules, draft, row, writing) for draft, row in zip(drafts, rows, strict=True))
     while texts:
         piece = next(texts[0], None)
         if piece is None:
@@ -198,17 +197,17 @@ def write_texts(
 
 
 @torch.no_grad()
-def _pieces(text: FreeText, row: Batch, writing: Writing) -> Iterator[Piece]:
+def _pieces(rules: TextRules, draft: Draft, row: Batch, writing: Writing) -> Iterator[Piece]:
     """Write one text, the next token of which follows the row."""
-    generator = torch.Generator(row.logits.device).manual_seed(writing.seed + text.number)
+    generator = torch.Generator(row.logits.device).manual_seed(writing.seed + draft.number)
     warpers: list[LogitsProcessor] = []
     if writing.temperature not in (0, 1):
         warpers.append(TemperatureLogitsWarper(float(writing.temperature)))
     if writing.top_p < 1:
         warpers.append(TopPLogitsWarper(writing.top_p))
-    while not text.ended:
-        if text.draft.written:
-            row.step([0], text.draft.written[-1:])
+    while draft.finish is None:
+        if draft.written:
+            row.step([0], draft.written[-1:])
         if writing.temperature < GREEDY:
             token = int(row.logits.argmax(-1))
         else:
@@ -216,18 +215,13 @@ def _pieces(text: FreeText, row: Batch, writing: Writing) -> Iterator[Piece]:
             for warper in warpers:
                 scores = warper(None, scores)
             token = int(torch.multinomial(scores.softmax(-1), 1, generator=generator))
-        piece = text.push(token, _reported(text, row, token, writing.top_logprobs))
+        reported: tuple[Token, ...] = ()
+        if writing.top_logprobs is not None:
+            log_p = row.logits[0].log_softmax(-1)
+            best = log_p.topk(writing.top_logprobs)
+            top = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            reported = (rules.token(token, float(log_p[token]), top),)
+        piece = rules.push(draft, token, reported)
         if piece.finish is not None:
-            text.draft.begun = row.passed(0)
+            draft.begun = row.passed(0)
         yield piece
-
-
-def _reported(text: FreeText, row: Batch, token: int, count: int | None) -> tuple[Token, ...]:
-    """Return the log-probabilities of a token and of the `count` most probable tokens; none without a count."""
-    if count is None:
-        return ()
-    log_p = row.logits[0].log_softmax(-1)
-    best = log_p.topk(count)
-    top = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    listed = tuple((text.word(each), min(0.0, p)) for each, p in top)
-    return (Token(text.word(token), min(0.0, float(log_p[token])), listed),)

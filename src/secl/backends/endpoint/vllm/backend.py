@@ -13,7 +13,7 @@ from secl.backends.base import Bundle, Position, Statistics, TokenSequence, Trai
 from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
 from secl.backends.endpoint.vllm.versions import Versions
 from secl.backends.entropy import entropy_of
-from secl.backends.generation import Draft, FreeText, Step
+from secl.backends.generation import Draft, Step, TextRules
 from secl.backends.local.backend import LocalBackend, LocalReading
 from secl.backends.token_ids import common_length
 from secl.errors import NotFiniteError
@@ -166,17 +166,17 @@ class VllmBackend:
             top_p=writing.top_p,
             seed=writing.seed if drawn else None,
         )
-        texts = [FreeText(rules, prompt, writing, number, ends) for number in range(writing.n)]
+        texts = Draft.texts(prompt, writing, ends)
         # Without draws all texts are the same, and the server writes one.
         for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1):
             for text in [texts[number]] if drawn else texts:
                 for step in steps:
-                    if not text.ended:
-                        text.draft.steps.append(step)
-                        yield text.push(step.token, _report(text, step, writing.top_logprobs))
-                if finish is not None and not text.ended:
-                    yield text.end("length" if finish == "length" else "stop")
-        if not all(text.ended for text in texts):
+                    if text.finish is None:
+                        text.steps.append(step)
+                        yield rules.push(text, step.token, _report(rules, step, writing.top_logprobs))
+                if finish is not None and text.finish is None:
+                    yield rules.end(text, "length" if finish == "length" else "stop")
+        if any(text.finish is None for text in texts):
             raise self.server.endpoint.broke_off()
 
     def rewrite(
@@ -261,9 +261,8 @@ class VllmBackend:
         self.server.endpoint.close()
 
 
-def _report(text: FreeText, step: Step, count: int | None) -> tuple[Token, ...]:
+def _report(rules: TextRules, step: Step, count: int | None) -> tuple[Token, ...]:
     if count is None:
         return ()
     best = sorted(step.log_p.items(), key=lambda item: -item[1])[:count]
-    top = tuple((text.word(token), min(0.0, log_p)) for token, log_p in best)
-    return (Token(text.word(step.token), min(0.0, step.log_p[step.token]), top),)
+    return (rules.token(step.token, step.log_p[step.token], best),)

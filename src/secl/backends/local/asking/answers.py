@@ -11,12 +11,13 @@ model's own answer equals the model's confidence in this answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from copy import copy
 from functools import partial
 
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker, Verdicts
 from secl.backends.local.asking.candidates import compare_answers, compare_options
-from secl.backends.local.asking.cases import Answer, Case, Turn, read_answers, read_evidence, read_reply
+from secl.backends.local.asking.cases import Case, Turn, read_answers, read_evidence, read_reply
 from secl.backends.local.asking.thoughts import think, think_again, write_unanswered
 from secl.backends.open_answers import distinct
 from secl.evidence import Evidence, EvidenceKind
@@ -88,7 +89,7 @@ class Answering:
             think(self.asker, cases)
         self._read_choices([case for case in cases if case.question.options])
         self._read_open([case for case in cases if not case.question.options])
-        jobs: list[Job] = [partial(read_reply, self.asker, case, case.frozen, 0) for case in cases]
+        jobs: list[Job] = [partial(read_reply, self.asker, case) for case in cases]
         jobs += [partial(read_evidence, self.asker, case) for case in cases]
         if self.windows is None:
             return window, jobs
@@ -105,10 +106,10 @@ class Answering:
 
     def reply(self, case: Case, version: int, letter: str | None) -> Reply:
         """Return the reply of a version; `letter` is a given answer to a multiple-choice question."""
-        answer = case.answer_of(version)
+        answer = case.by(version)
         if letter is not None and case.question.options and letter != answer.reply.text:
-            answer = Answer(answer.reading, None, answer.tokens, answer.counts)
-            read_reply(self.asker, case, answer, version, letter)
+            answer = copy(answer)
+            read_reply(self.asker, answer, letter)
         return answer.reply
 
     def _read_choices(self, cases: Sequence[Case]) -> None:
@@ -152,19 +153,18 @@ class Answering:
         if cases:
             read_answers(self.asker, [*cases, *(each for case in cases for each in case.further)])
         for case in cases:
-            answer, draft, positions = case.frozen, case.draft, case.frozen.reading.bundle.positions
+            draft, positions = case.draft, case.reading.bundle.positions
             if draft is not None and case.written:
-                answer.tokens += draft.tokens
-                answer.counts = len(draft.prompt), len(draft.written)
+                case.tokens += draft.tokens
+                case.counts = len(draft.prompt), len(draft.written)
             else:
-                answer.counts = positions[0][1], 1 if answer.text is None else len(positions) - 2
+                case.counts = positions[0][1], 1 if case.text is None else len(positions) - 2
 
     def _adapt(self, cases: Sequence[Case], version: int) -> list[Job]:
         """Write and read the adapted answers; return jobs that read the replies."""
-        readings = self.asker.backend.adapt([case.frozen.reading for case in cases], version)
+        readings = self.asker.backend.adapt([case.reading for case in cases], version)
         for case, reading in zip(cases, readings, strict=True):
-            case.version = version
-            case.adapted = Answer(reading, case.frozen.text, reading.tokens, case.frozen.counts)
+            case.adapted = case.read_by(version, reading)
         if self.rewrites:
             self._rewrite([case for case in cases if case.written], version)
         return [partial(self._read_adapted, case, version) for case in cases]
@@ -175,23 +175,24 @@ class Answering:
         The adapted model's confidence is about its own answer.
         """
         backend, drafts = self.asker.backend, [case.draft for case in cases if case.draft is not None]
-        rewritten = backend.rewrite(drafts, [case.answer_of(version).reading for case in cases], version)
+        rewritten = backend.rewrite(drafts, [case.by(version).reading for case in cases], version)
         changed = [
             (case, Case(case.question, draft=draft, text=self.asker.answer_in(draft), thought=case.thought))
             for case, draft in zip(cases, rewritten, strict=True)
             if draft is not None
         ]
         self._read([new for _, new in changed])
-        readings = backend.adapt([new.frozen.reading for _, new in changed], version)
+        readings = backend.adapt([new.reading for _, new in changed], version)
         for (case, new), reading in zip(changed, readings, strict=True):
-            tokens = case.answer_of(version).tokens + new.frozen.tokens + reading.tokens
-            case.adapted = Answer(reading, new.text, tokens, new.frozen.counts)
+            tokens = case.by(version).tokens + new.tokens + reading.tokens
+            case.adapted = new.read_by(version, reading)
+            case.adapted.tokens = tokens
 
     def _read_adapted(self, case: Case, version: int) -> None:
         letter = None
         if case.question.options and not self.rewrites:
-            letter = self.asker.readout.choice(case.question, case.frozen.reading, 0).answer
-        read_reply(self.asker, case, case.answer_of(version), version, letter)
+            letter = self.asker.readout.choice(case.question, case.reading, 0).answer
+        read_reply(self.asker, case.by(version), letter)
 
     def rate(self, answers: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
         """Rate answers with the frozen model; see `secl.model.Model.rate_given`. Each rating holds its own cost."""
@@ -202,7 +203,7 @@ class Answering:
         for case in cases:
             self._find_rivals(case)
         read_answers(asker, cases)
-        jobs: list[Job] = [partial(read_reply, asker, case, case.frozen, 0, case.given) for case in cases]
+        jobs: list[Job] = [partial(read_reply, asker, case, case.given) for case in cases]
         asker.backend.together(jobs + [partial(read_evidence, asker, case) for case in cases])
         return list(map(_rating, cases))
 
@@ -244,8 +245,8 @@ def _rating(case: Case) -> Rating:
     for purpose, tokens in case.spent.items():
         meter.spend(purpose, tokens)
     return Rating(
-        reply=case.frozen.reply,
+        reply=case.reply,
         evidence=Evidence(p_true=case.p_true, candidates=case.candidates),
         ledger=meter.take(),
-        plain_tokens=float(len(case.frozen.reading.bundle.answers[0])),
+        plain_tokens=float(len(case.reading.bundle.answers[0])),
     )

@@ -134,7 +134,7 @@ def _draw(asker: Asker, cases: Sequence[Case]) -> list[list[Draft]]:
 
 def _draft(asker: Asker, case: Case, way: Way, thought: Draft | None) -> Draft:
     if way is None:
-        return Draft(asker.prompting.program(case.question), "text", PROGRAM_TOKENS, stop=FENCE)
+        return Draft(asker.prompting.program(case.question), "text", PROGRAM_TOKENS, stop=(FENCE,))
     limit = FREE_TOKENS if case.question.free else MAX_ANSWER_TOKENS[case.question.form]
     return _sample(asker, case, way, limit, thought)
 

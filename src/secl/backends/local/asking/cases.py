@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from secl.backends.base import Bundle, Position, Reading
@@ -19,25 +20,8 @@ Turn = tuple[Question, str | None, Thought | None]
 
 
 @dataclass
-class Answer:
-    """The answer of one version of the model; `read_reply` sets the reply.
-
-    Attributes:
-        text: the answer as it stands in the conversation; None for multiple choice.
-        tokens: number of tokens through the network to write and read the answer.
-        counts: number of tokens of prompt and answer; None for a given answer.
-    """
-
-    reading: Reading
-    text: str | None
-    tokens: float
-    counts: tuple[int | None, int | None] = (None, None)
-    reply: Reply = field(init=False)
-
-
-@dataclass
 class Case:
-    """A question with its answer and evidence so far.
+    """A question with the answer of one version of the model, and with the evidence so far.
 
     Attributes:
         given: an answer that the model need not write: an option letter, or a text as it stands in the conversation.
@@ -57,11 +41,15 @@ class Case:
         sampling: number of tokens of the further answers among the candidates.
         judged, source: texts to judge by P(True) besides the answer, and the source of these texts.
         finding: number of tokens spent on finding the judged texts.
-        frozen: the frozen model's answer.
+        version: version of the model that answers; 0 is the frozen model.
+        reading: the answer as this version reads it; `read_answers` sets it.
+        tokens: number of tokens through the network to write and read the answer.
+        counts: number of tokens of prompt and answer; None for a given answer.
+        reply: what this version states about the answer; `read_reply` sets it.
         p_true: evidence about `judged`; None if not requested.
         candidates: evidence about the candidates, whose letters have no log-probabilities before `read_evidence`; None
             without a comparison.
-        version, adapted: the adapted model's version, and its latest answer. The version is 0 before an adapted answer.
+        adapted: the question with the latest answer of the adapted model; None before an adapted answer.
     """
 
     question: Question
@@ -81,11 +69,14 @@ class Case:
     judged: Sequence[str] = ()
     source: str = "options"
     finding: int = 0
-    frozen: Answer = field(init=False)
+    version: int = 0
+    reading: Reading = field(init=False)
+    tokens: float = field(init=False)
+    counts: tuple[int | None, int | None] = (None, None)
+    reply: Reply = field(init=False)
     p_true: PTrue | None = None
     candidates: CandidateEvidence | None = None
-    version: int = 0
-    adapted: Answer | None = None
+    adapted: Case | None = None
 
     @property
     def turn(self) -> Turn:
@@ -103,29 +94,35 @@ class Case:
     @property
     def spent(self) -> dict[Purpose, float]:
         """Number of the frozen model's tokens by purpose, which does not depend on other cases in the same passes."""
-        parts = self.frozen.reading.bundle.tokens
+        parts = self.reading.bundle.tokens
         listing = 0 if self.listing is None else len(self.listing.prompt) + self.listing.tokens
         return {
             **parts,
-            "answering": self.frozen.tokens - sum(parts.values()) + parts["answering"],
+            "answering": self.tokens - sum(parts.values()) + parts["answering"],
             "scoring": parts["scoring"] + listing + self.finding,
-            "reordering": parts["reordering"] + sum(each.frozen.tokens for each in self.further),
+            "reordering": parts["reordering"] + sum(each.tokens for each in self.further),
             "sampling": self.sampling,
         }
 
-    def answer_of(self, version: int) -> Answer:
-        """Return the adapted answer, or the frozen answer for version 0."""
-        return self.adapted if version and self.adapted is not None else self.frozen
+    def by(self, version: int) -> Case:
+        """Return the question with the adapted answer, or with the frozen answer for version 0."""
+        return self.adapted if version and self.adapted is not None else self
 
-    def digit_position(self, reading: Reading, reply: Reply) -> Position:
+    def read_by(self, version: int, reading: Reading) -> Case:
+        """Return the question with the same answer as an adapted version reads it."""
+        adapted = copy(self)
+        adapted.version, adapted.reading, adapted.tokens = version, reading, reading.tokens
+        return adapted
+
+    def digit_position(self, reply: Reply) -> Position:
         """Return the position at which the confidence of a reply is stated."""
-        positions = reading.bundle.positions
+        positions = self.reading.bundle.positions
         return positions[1 + self.question.letters.index(reply.text)] if self.question.options else positions[-1]
 
     def copy(self) -> Case:
         """Return a copy that can be adapted independently."""
-        copied = replace(self, draft=None if self.draft is None else replace(self.draft))
-        copied.frozen = self.frozen
+        copied = copy(self)
+        copied.draft = copy(self.draft)
         return copied
 
 
@@ -143,25 +140,25 @@ def read_answers(asker: Asker, cases: Sequence[Case]) -> None:
             bundle = replace(bundle, orders=case.comparison.orders, spans=case.comparison.spans)
         bundles.append(bundle)
     for case, reading in zip(cases, asker.backend.read(bundles), strict=True):
-        case.frozen = Answer(reading, case.text, reading.tokens)
+        case.reading, case.tokens = reading, reading.tokens
 
 
-def read_reply(asker: Asker, case: Case, answer: Answer, version: int, letter: str | None = None) -> None:
+def read_reply(asker: Asker, case: Case, letter: str | None = None) -> None:
     """Set the reply of an answer; for multiple choice, the reply is the most probable letter or a given letter."""
-    if answer.text is None:
-        reply = asker.readout.choice(case.question, answer.reading, version, letter)
+    if case.text is None:
+        reply = asker.readout.choice(case.question, case.reading, case.version, letter)
     else:
-        reply = asker.readout.open(case.question, answer.text, answer.reading, version)
-    prompt, written = answer.counts
-    answer.reply = replace(reply, prompt_tokens=prompt, answer_tokens=written, thought=case.thought)
+        reply = asker.readout.open(case.question, case.text, case.reading, case.version)
+    prompt, written = case.counts
+    case.reply = replace(reply, prompt_tokens=prompt, answer_tokens=written, thought=case.thought)
 
 
 def read_evidence(asker: Asker, case: Case) -> None:
     """Set P(True) of the judged texts and the evidence about the candidates."""
     if case.judged:
-        case.p_true = asker.readout.p_true(case.frozen.reading, case.judged, case.source)
+        case.p_true = asker.readout.p_true(case.reading, case.judged, case.source)
     if case.candidates is not None:
-        candidates = read_candidates(asker, case.candidates, case.frozen.reading)
+        candidates = read_candidates(asker, case.candidates, case.reading)
         further = tuple(_letters(asker, each) for each in case.further)
         case.candidates = replace(candidates, letters=(*candidates.letters, *further))
 
@@ -184,6 +181,6 @@ def read_candidates(asker: Asker, candidates: CandidateEvidence, reading: Readin
 
 def _letters(asker: Asker, case: Case) -> LetterOrder:
     """Return the letters after a further thought, in the order of the question's options."""
-    reply = asker.readout.choice(case.question, case.frozen.reading, 0)
+    reply = asker.readout.choice(case.question, case.reading, 0)
     log_p = tuple(reply.option_log_p[case.order.index(number)] for number in range(len(case.order)))
     return LetterOrder(order=case.order, log_p=log_p, thought=case.thought, bins=reply.bins)

@@ -70,8 +70,8 @@ def sampled_letters(asker: Asker, question: Question, count: int) -> tuple[str |
     thoughts = sampled_thoughts(asker, [(question, FURTHER + number) for number in range(count)])
     cases = [Case(question, thought=draft.thought, draft=draft) for draft in thoughts]
     read_answers(asker, cases)
-    asker.meter.spend("sampling", sum(case.frozen.tokens for case in cases))
-    return tuple(asker.readout.choice(question, case.frozen.reading, 0).answer for case in cases)
+    asker.meter.spend("sampling", sum(case.tokens for case in cases))
+    return tuple(asker.readout.choice(question, case.reading, 0).answer for case in cases)
 
 
 def texts_behind_thoughts(asker: Asker, question: Question, writing: Writing) -> Iterator[Piece]:
@@ -82,14 +82,11 @@ def texts_behind_thoughts(asker: Asker, question: Question, writing: Writing) ->
     """
     prompting, write = asker.prompting, asker.backend.write_texts
     draft, answering = prompting.with_thought(question, writing, asker.backend.limit)
-    thinking = replace(
-        writing, max_tokens=draft.limit, stop=(draft.stop,) if draft.stop else (), top_logprobs=None, extra={}
-    )
+    thinking = replace(writing, max_tokens=draft.limit, stop=draft.stop, top_logprobs=None, extra={})
     thoughts: dict[int, Thought] = {}
     for piece in write(draft.prompt, thinking, draft.ends):
         if isinstance(piece.draft, Draft):
-            finished = replace(piece.draft, stop=draft.stop)
-            thoughts[piece.choice] = asker.learner.rules.thought(finished)
+            thoughts[piece.choice] = asker.learner.rules.thought(piece.draft)
         yield Piece(choice=piece.choice, thought=piece.text or None)
     for number, thought in sorted(thoughts.items()):
         tokens, begun = thought.tokens, False
@@ -140,4 +137,4 @@ def _write(asker: Asker, cases: Sequence[Case]) -> list[Draft]:
 
 def _chosen(asker: Asker, case: Case) -> str:
     """Return the text of the option that the model chose after a thought."""
-    return case.question.text_of(asker.readout.choice(case.question, case.frozen.reading, 0).text)
+    return case.question.text_of(asker.readout.choice(case.question, case.reading, 0).text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 
 from secl.backends.local.fast.prefix_tree import Trie
-from secl.backends.local.fast.replay import Captured, Pass
+from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.model_parts import compute_device
 
@@ -35,7 +35,7 @@ class Batch:
         logits: (rows, vocabulary) logits of the next token, in float32.
         network: captures the states of written tokens, so that a pass can go on from a row; None to capture nothing.
         prompts: with a network, the pass over the prompt of each row.
-        written: for each row, its tokens that went through the network, with the inputs captured in a step and the row.
+        written: for each row, its tokens that went through the network, with the pass of a step and the row in it.
     """
 
     model: PreTrainedModel
@@ -44,7 +44,7 @@ class Batch:
     logits: Tensor
     network: SharedNetwork | None = None
     prompts: Sequence[Pass] = ()
-    written: list[list[tuple[int, Captured, int]]] = field(default_factory=list)
+    written: list[list[tuple[int, Pass, int]]] = field(default_factory=list)
 
     @classmethod
     @torch.no_grad()
@@ -97,12 +97,12 @@ class Batch:
             self.mask = self.mask[rows]
         self.mask = torch.cat([self.mask, self.mask.new_ones(len(keep), 1)], dim=1)
         latest = torch.tensor(tokens, device=self.mask.device)[:, None]
-        with nullcontext() if self.network is None else self.network.capturing() as captured:
+        with nullcontext() if self.network is None else self.network.capturing() as forward:
             self.logits = next_logits(self.model, self.cache, self.mask, latest, self.mask.sum(-1, keepdim=True) - 1)
-        if captured is not None:
+        if forward is not None:
             self.prompts, self.written = [self.prompts[row] for row in keep], [self.written[row] for row in keep]
             for row, token in enumerate(tokens):
-                self.written[row].append((token, captured, row))
+                self.written[row].append((token, forward, row))
 
     def passed(self, row: int) -> Pass | None:
         """Return the pass over a prompt and its text; over the prompt alone if a sliding window dropped its keys.
@@ -114,12 +114,10 @@ class Batch:
         prompt, written, kept = self.prompts[row], self.written[row], self.kept(row)
         if not written or kept is None:
             return prompt
-        path, left = prompt.paths[0], [captured.row(place) for _, captured, place in written]
-        states = [prompt.frozen(path)]
-        states += [each.final[0].to(states[0].device) for each in left if each.final is not None]
-        before = Captured(*prompt.captured.cut(torch.from_numpy(path)))
+        path = prompt.paths[0]
+        whole = prompt.cut(torch.from_numpy(path)).joined(*(step.row(place) for _, step, place in written))
         trie = Trie.of([[*prompt.trie.tokens[path].tolist(), *(token for token, _, _ in written)]])
-        return Pass(trie, torch.cat(states), before.joined(*left), DynamicCache(kept))
+        return replace(whole, trie=trie, cache=DynamicCache(kept))
 
 
 def next_logits(model: PreTrainedModel, cache: DynamicCache, mask: Tensor, tokens: Tensor, positions: Tensor) -> Tensor:

@@ -40,6 +40,12 @@ NAME = "secl_tree"
 BLOCK = 96
 """Queries in a block: smaller blocks compute fewer hidden pairs, larger blocks multiply faster."""
 
+Block = tuple[Tensor | slice, Tensor | slice, Tensor]
+"""A block of tokens (N,), the tokens (K,) that at least one token of the block sees, and a bias (N, K) in float32.
+
+Attention adds the bias to the scores: 0 for visible pairs, else a large negative number.
+"""
+
 
 @dataclass(frozen=True)
 class Trie:
@@ -116,6 +122,25 @@ class Trie:
         pairs = (self.enters[keys] <= entered) & (entered < self.leaves[keys])
         return pairs if window is None else pairs & (depth - self.depths[keys] < window)
 
+    def blocks(self, window: int | None = None, queries: Tensor | None = None, *, known: int = 0) -> list[Block]:
+        """Return the visible pairs of a pass in a layer, in blocks.
+
+        Args:
+            queries: tokens whose attention output is needed, ascending; None for all. The output of all others is zero.
+            known: number of first tokens, which have only keys and values.
+        """
+        blocks: list[Block] = []
+        for rows in torch.split(torch.arange(known, len(self.depths)) if queries is None else queries, BLOCK):
+            # Neighbours are mostly on one branch, so the union of the tokens that they see stays small.
+            keys = self.seen(rows)
+            pairs = self.pairs(rows, keys, window)
+            near = pairs.any(0)
+            keys, hidden = keys[near], ~pairs[:, near]
+            # Half of the smallest number, so that the sum with a score cannot overflow to -inf (and softmax to nan).
+            bias = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min / 2)
+            blocks.append((_as_index(rows - known), _as_index(keys), bias))
+        return blocks
+
 
 def _times(parents: list[int]) -> tuple[Tensor, Tensor]:
     """Return depth-first entry and exit times of nodes, each of which follows its parent; -1 for a root."""
@@ -157,41 +182,6 @@ def short_windows(config: PreTrainedConfig, size: int) -> Iterator[None]:
             config.sliding_window = usual
 
 
-@dataclass(frozen=True)
-class Block:
-    """A block of tokens (N,) and the tokens (K,) that at least one token of the block sees.
-
-    The bias (N, K), float32, is added to the scores: 0 for visible pairs, else a large negative number.
-    """
-
-    rows: Tensor | slice
-    keys: Tensor | slice
-    bias: Tensor
-
-    @classmethod
-    def all_of(
-        cls, trie: Trie, window: int | None = None, queries: Tensor | None = None, *, known: int = 0
-    ) -> list[Block]:
-        """Return the visible pairs of a pass in a layer, in blocks.
-
-        Args:
-            queries: tokens whose attention output is needed, ascending; None for all. The output of all others is zero.
-            known: number of first tokens, which have only keys and values.
-        """
-        blocks = []
-        rows = torch.arange(known, len(trie.depths)) if queries is None else queries
-        for block in torch.split(rows, BLOCK):
-            # Neighbours are mostly on one branch, so the union of the tokens that they see stays small.
-            keys = trie.seen(block)
-            pairs = trie.pairs(block, keys, window)
-            near = pairs.any(0)
-            keys, hidden = keys[near], ~pairs[:, near]
-            # Half of the smallest number, so that the sum with a score cannot overflow to -inf (and softmax to nan).
-            bias = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min / 2)
-            blocks.append(cls(_as_index(block - known), _as_index(keys), bias))
-        return blocks
-
-
 def _as_index(numbers: Tensor) -> Tensor | slice:
     """Return ascending numbers as an index; numbers without gaps become a slice, which avoids a copy."""
     first, last = int(numbers[0]), int(numbers[-1])
@@ -223,13 +213,13 @@ def attend(
     queries = (query[0].to(precise) * scaling).reshape(groups, heads // groups, length, width)
     keys, values = key[0].to(precise).transpose(1, 2), value[0]
     outputs = []
-    for block in blocks:
-        rows = queries[:, :, block.rows]
-        count = rows.shape[2]
-        scores = rows.reshape(groups, -1, width) @ keys[:, :, block.keys]
+    for rows, seen, bias in blocks:
+        asking = queries[:, :, rows]
+        count = asking.shape[2]
+        scores = asking.reshape(groups, -1, width) @ keys[:, :, seen]
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
-        scores = scores.view(heads, count, -1) + block.bias.to(scores.device)  # layers may lie on several devices
+        scores = scores.view(heads, count, -1) + bias.to(scores.device)  # layers may lie on several devices
         if sinks is None:
             weights = scores.softmax(-1)
         else:
@@ -237,12 +227,12 @@ def attend(
             weights = torch.cat([scores, sink], dim=-1).softmax(-1)[..., :-1]
         # The weighted sum of the values is computed in the precision of the body.
         weights = weights.to(values.dtype).reshape(groups, -1, scores.shape[-1])
-        outputs.append((weights @ values[:, block.keys]).view(heads, count, -1).transpose(0, 1))
+        outputs.append((weights @ values[:, seen]).view(heads, count, -1).transpose(0, 1))
     out = torch.cat(outputs)
     if len(out) < length:
         # Rows without a query are zero; no pass reads them.
-        rows = torch.cat([torch.arange(length)[block.rows] for block in blocks])
-        out = out.new_zeros(length, *out.shape[1:]).index_copy(0, rows.to(out.device), out)
+        order = torch.cat([torch.arange(length)[rows] for rows, _, _ in blocks])
+        out = out.new_zeros(length, *out.shape[1:]).index_copy(0, order.to(out.device), out)
     return out[None]
 
 

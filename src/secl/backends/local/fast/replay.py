@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -50,23 +50,32 @@ class Replay:
         return self.compute()
 
 
+NO_STATES, NO_TOKENS = torch.empty(1, 0, 0), Trie.of([])
+
+
 @dataclass
-class Captured:
-    """Inputs of the layers from the first adapted one on, and of the head.
+class Pass:
+    """A forward pass of the frozen model, from which every network of the same weights can continue.
 
     Attributes:
-        hidden: states (1, T, d) before the first of these layers; None before the layer has run.
-        arguments: further arguments of each layer.
-        final: states (1, T, d) before the head; None if the head did not run.
+        states: inputs of the head (1, T, d).
+        hidden: inputs (1, T, d) of the first adapted layer, for replays; empty on the plain path.
+        arguments: further arguments of each layer from the first adapted one on.
+        trie: the T tokens; empty for a step of a `Batch`, which has one token of each row: (rows, 1, d).
+        cache: keys and values of all layers; None if not kept.
+        part: nodes of one bundle's sequences, if the pass has several bundles; None for all sequences.
     """
 
-    hidden: Tensor | None
-    arguments: list[Arguments]
-    final: Tensor | None = None
+    states: Tensor = NO_STATES
+    hidden: Tensor = NO_STATES
+    arguments: list[Arguments] = field(default_factory=list)
+    trie: Trie = NO_TOKENS
+    cache: Cache | None = None
+    part: Sequence[Nodes] | None = None
 
     def keep(self, hidden: Tensor, arguments: Arguments) -> None:
         """Keep the inputs of the next layer."""
-        if self.hidden is None:
+        if not self.arguments:
             self.hidden = hidden
         # A replay computes its own keys and values, so it gets no cache; other tokens have other masks.
         own = {name: value for name, value in arguments.items() if name not in MASKS and not isinstance(value, Cache)}
@@ -76,51 +85,36 @@ class Captured:
                 raise ModelError(f"its layers take a tensor {name!r} that cannot be cut to some tokens.")
         self.arguments.append(own)
 
-    def cut(self, rows: Tensor) -> tuple[Tensor, list[Arguments]]:
-        """Return hidden states and arguments of the tokens `rows`."""
-        if self.hidden is None:
+    def trunk(self, rows: Tensor) -> tuple[Tensor, list[Arguments]]:
+        """Return the inputs of the first adapted layer at the tokens `rows`, and the arguments of each layer."""
+        if not self.arguments:
             raise ModelError("its layers did not run in the forward pass.")
         return _rows_of(self.hidden, rows), _change(partial(_rows_of, rows=rows), self.arguments)
 
-    def row(self, number: int) -> Captured:
-        """Return the inputs of one row of a batch."""
-        whole = self.hidden is None or len(self.hidden) == 1
+    def cut(self, rows: Tensor) -> Pass:
+        """Return the states at the tokens `rows`, without the tokens."""
+        return Pass(_rows_of(self.states, rows), *self.trunk(rows))
+
+    def row(self, number: int) -> Pass:
+        """Return the states of one row of a batch."""
 
         def one(part: Tensor) -> Tensor:
-            return part if whole or part.ndim == 1 else part[number : number + 1]
+            return part if len(self.hidden) == 1 or part.ndim == 1 else part[number : number + 1]
 
-        return Captured(
-            None if self.hidden is None else one(self.hidden),
-            _change(one, self.arguments),
-            None if self.final is None else one(self.final),
-        )
+        return Pass(one(self.states), one(self.hidden), _change(one, self.arguments))
 
-    def joined(self, *after: Captured) -> Captured:
-        """Return the inputs of all tokens, followed by the inputs of other passes."""
+    def joined(self, *after: Pass) -> Pass:
+        """Return the states of all tokens, followed by those of other passes, without the tokens."""
         if not after:
             return self
-        hidden = torch.cat([each.hidden for each in (self, *after) if each.hidden is not None], dim=1)
-        parts = [each.arguments for each in (self, *after)]
-        return Captured(hidden, _change(lambda *each: torch.cat(each, min(1, each[0].ndim - 1)), *parts))
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A forward pass of the frozen model, from which every network of the same weights can continue.
-
-    Attributes:
-        trie: the T tokens.
-        states: inputs of the head (T, d).
-        captured: trunk states, for replays; empty on the plain path.
-        cache: keys and values of all layers; None if not kept.
-        part: nodes of one bundle's sequences, if the pass has several bundles; None for all sequences.
-    """
-
-    trie: Trie
-    states: Tensor
-    captured: Captured
-    cache: Cache | None = None
-    part: Sequence[Nodes] | None = None
+        whole = (self, *after)
+        states, hidden = (
+            torch.cat(each, 1) for each in zip(*((part.states, part.hidden) for part in whole), strict=True)
+        )
+        arguments = _change(
+            lambda *each: torch.cat(each, min(1, each[0].ndim - 1)), *(part.arguments for part in whole)
+        )
+        return Pass(states, hidden, arguments)
 
     @property
     def paths(self) -> Sequence[Nodes]:
@@ -133,7 +127,7 @@ class Pass:
 
     def frozen(self, nodes: Nodes) -> Tensor:
         """Return the frozen model's inputs of the head at `nodes`: (N, d)."""
-        return self.states[sent(nodes, self.states.device)]
+        return self.states[0, sent(nodes, self.states.device)]
 
 
 def numbered(begun: Sequence[Pass]) -> tuple[list[Pass], list[Nodes]]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.prefix_tree import Nodes, Trie, short_windows
-from secl.backends.local.fast.replay import Captured, Pass, Replay
+from secl.backends.local.fast.replay import Pass, Replay
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.guard import out_of_memory
 from secl.backends.local.loading.model_parts import AsLogits, LinearHead, compute_device, decoder_of
@@ -56,8 +56,7 @@ class PlainNetwork:
     def run(self, sequences: Sequence[Sequence[int]]) -> Pass:
         """Return one forward pass of the frozen model for each sequence."""
         trie = Trie.of(sequences, shared=False)
-        states = torch.cat([self.forward(sequence) for sequence in sequences])
-        return Pass(trie, states, Captured(None, []))
+        return Pass(torch.cat([self.forward(sequence) for sequence in sequences])[None], trie=trie)
 
     def adapted(self, forward: Pass, nodes: Nodes) -> Replay:
         """See `SharedNetwork.adapted`."""

@@ -22,8 +22,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.fast.prefix_tree import Block, Nodes, Trie, layer_kinds, tree_attention
-from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Captured, Pass, Replay, numbered, only_rows
+from secl.backends.local.fast.prefix_tree import Nodes, Trie, layer_kinds, tree_attention
+from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Pass, Replay, numbered, only_rows
 from secl.backends.local.loading.model_parts import Layout, LinearHead, compute_device, sent
 from secl.errors import ModelError
 from secl.writing import Piece
@@ -57,7 +57,7 @@ class SharedNetwork:
         self.kinds = layer_kinds(self.config)
         self.sparse = self.device.type == "cpu"
         # Outside `capturing` the hooks do nothing.
-        self._capture: Captured | None = None
+        self._capture: Pass | None = None
         self._hooks = [layer.register_forward_pre_hook(self._keep, with_kwargs=True) for layer in self.top]
         self._hooks.append(self.head.module.register_forward_pre_hook(self._keep_final))
 
@@ -77,14 +77,14 @@ class SharedNetwork:
 
     def _keep_final(self, _head: nn.Module, args: tuple[Tensor, ...]) -> None:
         if self._capture is not None:
-            self._capture.final = args[0]
+            self._capture.states = args[0].to(self.device)
 
     @contextmanager
-    def capturing(self) -> Iterator[Captured]:
+    def capturing(self) -> Iterator[Pass]:
         """Within the block, capture the inputs of the top layers and the head."""
-        self._capture = captured = Captured(None, [])
+        self._capture = forward = Pass()
         try:
-            yield captured
+            yield forward
         finally:
             self._capture = None
 
@@ -100,13 +100,12 @@ class SharedNetwork:
         Returns:
             a pass that can grow, and its keys and values for the text.
         """
-        cached, states, left = DynamicCache(), list[Tensor](), list[Captured]()
+        cached, chunks, before = DynamicCache(), list[Pass](), 0
         for chunk in torch.split(torch.tensor([[*tokens]], device=self.device), CHUNK, dim=1):
-            if states:
+            if chunks:
                 yield Piece()
-            before = sum(map(len, states))
             ends = before + chunk.shape[1]
-            with self.capturing() as captured:
+            with self.capturing() as forward:
                 out = self.layout.decoder(
                     input_ids=chunk,
                     attention_mask=chunk.new_ones(1, ends),
@@ -114,12 +113,11 @@ class SharedNetwork:
                     past_key_values=cached,
                     use_cache=True,
                 )
-            states.append(out.last_hidden_state[0].to(self.device))
-            left.append(captured)
+            forward.states, before = out.last_hidden_state.to(self.device), ends
+            chunks.append(forward)
         # Writing makes new tensors, so the pass keeps its own.
         cache = DynamicCache([(layer.keys, layer.values) for layer in cached.layers], config=self.config)
-        first, *others = left
-        return Pass(Trie.of([tokens]), torch.cat(states), first.joined(*others), cached), cache
+        return replace(chunks[0].joined(*chunks[1:]), trie=Trie.of([tokens]), cache=cached), cache
 
     @torch.no_grad()
     def read(self, trie: Trie, cache: Cache | None, known: int = 0) -> Pass:
@@ -131,7 +129,7 @@ class SharedNetwork:
         one = masks[0][MASK]
         if any(each[MASK] is not one for each in masks):  # a model with several kinds of layers takes a mask for each
             one = {kind: each[MASK] for kind, each in zip(self.kinds, masks, strict=True)}
-        with self.capturing() as captured, self._attention():
+        with self.capturing() as forward, self._attention():
             out = self.layout.decoder(
                 input_ids=tokens,
                 position_ids=sent(trie.depths[known:].numpy(), self.device)[None],
@@ -140,7 +138,7 @@ class SharedNetwork:
                 **{**masks[0], MASK: one},
             )
         # The head is not applied here, because few of thousands of tokens are ever read.
-        return Pass(trie, out.last_hidden_state[0].to(self.device), captured, cache)
+        return replace(forward, states=out.last_hidden_state.to(self.device), trie=trie, cache=cache)
 
     def _attention(self, length: int = 0) -> AbstractContextManager[None]:
         """Return the attention of a pass of `length` tokens, which is deterministic for short passes with gradients."""
@@ -159,10 +157,10 @@ class SharedNetwork:
         """
         windows = {kind: trie.window(kind, self.config) for kind in dict.fromkeys(self.kinds)}
         if self.sparse:
-            blocks = {window: Block.all_of(trie, window, known=known) for window in dict.fromkeys(windows.values())}
+            blocks = {window: trie.blocks(window, known=known) for window in dict.fromkeys(windows.values())}
             of_layers = [blocks[windows[kind]] for kind in self.kinds]
             if queries is not None:
-                of_layers[-1] = Block.all_of(trie, windows[self.kinds[-1]], queries)
+                of_layers[-1] = trie.blocks(windows[self.kinds[-1]], queries)
             # transformers passes on a mask of four dimensions, and would replace None by a causal mask.
             return [{MASK: torch.zeros(1, 1, 1, 1), BLOCK_MASKS: of_layers}] * len(self.kinds)
         dense = {window: self._dense(trie, window, known) for window in dict.fromkeys(windows.values())}
@@ -194,24 +192,16 @@ class SharedNetwork:
             order[own] = path
         rows = sent(order[order >= 0], self.device)
 
-        def known(parts: Sequence[Tensor], dim: int) -> Tensor:
-            return (torch.cat([*parts], dim) if len(parts) > 1 else parts[0]).index_select(
-                dim, rows.to(parts[0].device)
-            )
+        def known(parts: Sequence[Tensor]) -> Tensor:
+            return (torch.cat([*parts], 2) if len(parts) > 1 else parts[0]).index_select(2, rows.to(parts[0].device))
 
         layers = zip(*(cache.layers for cache in caches), strict=True)
         cache = DynamicCache(
-            [(known([each.keys for each in own], 2), known([each.values for each in own], 2)) for own in layers]
+            [(known([each.keys for each in own]), known([each.values for each in own])) for own in layers]
         )
         longer = self.read(trie, cache, len(rows))
-        first, *others = [each.captured for each in forwards]
-        return replace(
-            longer,
-            part=trie.paths[len(paths) :],
-            states=torch.cat([known([each.states for each in forwards], 0), longer.states]),
-            captured=Captured(*first.joined(*others).cut(rows)).joined(longer.captured),
-            cache=cache if keep else None,
-        )
+        whole = forwards[0].joined(*forwards[1:]).cut(rows).joined(longer)
+        return replace(whole, trie=trie, cache=cache if keep else None, part=trie.paths[len(paths) :])
 
     def adapted(self, forward: Pass, nodes: Nodes) -> Replay:
         """Return a replay of the adapted model's final hidden states (N, d) at `nodes` of a pass.
@@ -224,7 +214,7 @@ class SharedNetwork:
         requested, order = np.unique(np.searchsorted(needed.numpy(), nodes), return_inverse=True)
         # The last layer has queries, and so blocks, at the requested rows alone.
         masks = self.masks(forward.trie.at(needed), torch.from_numpy(requested))[-len(self.top) :]
-        hidden, arguments = forward.captured.cut(sent(needed.numpy(), self.device))
+        hidden, arguments = forward.trunk(sent(needed.numpy(), self.device))
         given = [{**own, **mask} for own, mask in zip(arguments, masks, strict=True)]
         rows, back = sent(requested, self.device), sent(order, self.device)
         cost = len(needed) * self.top_share

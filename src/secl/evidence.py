@@ -208,6 +208,11 @@ class Posterior:
         return None if self.own is None else self.probabilities[self.own]
 
     @property
+    def unlisted(self) -> bool:
+        """Whether "None of these" is the most probable candidate."""
+        return self.none_last and self.probabilities[-1] == max(self.probabilities)
+
+    @property
     def best(self) -> int:
         """Number of the most probable answer; in a tie the model's own answer, or else the first."""
         high = max(self.probabilities[:-1] if self.none_last else self.probabilities)

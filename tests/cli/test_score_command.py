@@ -12,6 +12,7 @@ import pytest
 import secl.cli.run as demo
 from secl import Question, Store
 from secl.evaluation.estimators import ESTIMATORS
+from secl.evidence import Posterior
 from secl.reports.run_report import command
 from secl.runs.recipes import score_settings
 from secl.settings.names import with_set
@@ -35,7 +36,9 @@ def pairs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("scripted")
-def test_answers_are_printed_and_json_and_a_run_have_every_number(shell: Shell, pairs: Path, tmp_path: Path) -> None:
+def test_answers_are_printed_and_json_and_a_run_have_every_number(
+    shell: Shell, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ended = shell("score", pairs)
     assert ended.code == 0
     lines = ended.out.splitlines()
@@ -60,6 +63,9 @@ def test_answers_are_printed_and_json_and_a_run_have_every_number(shell: Shell, 
         likelihood = compared.likelihoods[own]
         assert (likelihood is None) is (not record.question.options)  # an open answer is compared with further ones
         assert row["pmi"] == (None if likelihood is None else likelihood.given - likelihood.alone)
+    assert "unlisted" not in ended.out
+    monkeypatch.setattr(Posterior, "unlisted", True)
+    assert "For 4 answers an unlisted answer is the most probable: the model would" in shell("score", pairs).out
 
 
 @pytest.mark.usefixtures("scripted")

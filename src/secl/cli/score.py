@@ -58,13 +58,19 @@ def _print(run: Run) -> None:
     screen, records = console(), run.records
     columns = ("question", "answer", "confidence", "stated", "P(True)", "PMI", "grade")
     screen.print(to_rich(questions_table(records, *columns)))
-    weighed = sum(record.posterior is not None for record in records)
+    posteriors = [record.posterior for record in records if record.posterior is not None]
+    weighed, unlisted = len(posteriors), sum(each.unlisted for each in posteriors)
     others = "" if weighed == len(records) else "; the others keep the stated confidence"
     screen.print(
         f"Confidence: the posterior of the answer among its rivals, for {weighed} of {counted(len(records), 'answer')}"
         f"{others}. PMI: nats by which the question makes the answer more probable.",
         soft_wrap=True,
     )
+    if unlisted:
+        echo(
+            f"For {counted(unlisted, 'answer')} an unlisted answer is the most probable: the model would write "
+            "something else. Without labels such a confidence ranks the answer and is no rate."
+        )
     if (accepted := accepted_sentence(records)) is not None:
         echo(accepted)
     echo(trust_line(assess(records)))

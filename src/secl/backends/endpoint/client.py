@@ -122,7 +122,9 @@ class Endpoint:
             cause = problem.__cause__
             if isinstance(cause, httpx2.ReadError | httpx2.RemoteProtocolError):
                 raise self.broke_off(type(cause).__name__) from problem
-            raise UnavailableError(f"{self.url} does not answer ({type(cause).__name__}).") from problem
+            raise UnavailableError(
+                f"{self.url} does not answer ({type(cause).__name__}); is the server up, and not too busy?"
+            ) from problem
         except openai.APIError as problem:  # an error in the middle of a stream
             raise self.broke_off(problem.message) from problem
         except ValueError as problem:

@@ -33,11 +33,8 @@ def _column(paper: PaperTable | None, setup: Setup, compared: Counterpart) -> li
     models = read_paper().models
     if compared.name is not None and compared.name in paper.numbers:
         return [f"The paper's column is {models[compared.name]}: {compared.why}."]
-    whom = f"{models[compared.name]} here" if compared.name else f"{setup.model_name} ({compared.why})"
-    return [
-        f"The paper has no column for {whom}, so none is shown; --against compares with one that it has "
-        f"({', '.join(paper.numbers)})."
-    ]
+    whom = f"{models[compared.name]} in this table" if compared.name else f"{setup.model_name} ({compared.why})"
+    return [f"The paper has no column for {whom}; to compare with another, add --against {'|'.join(paper.numbers)}."]
 
 
 def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: Counterpart) -> list[str]:
@@ -87,7 +84,7 @@ def _precision(runs: Mapping[Run, FinishedRun]) -> list[str]:
     """Name precision and device of the network, which the paper does not give."""
     environments = [run.environment for run in runs.values() if "dtype" in run.environment]
     bodies = dict.fromkeys(f"{each['dtype']} on {each['device']}" for each in environments)
-    return [f"The network computed in {' and in '.join(bodies)}; the paper does not say in what."] if bodies else []
+    return [f"The network computed in {' and in '.join(bodies)}; the paper names no precision."] if bodies else []
 
 
 def _counts(stream: Sequence[str]) -> str:

@@ -105,8 +105,8 @@ def method_to_follow(name: str) -> Method:
     chosen = method(name)
     if chosen.paper:
         raise ParameterError(
-            f"the method {name!r} also determines how the model is asked and trained, which a calibrator cannot set; "
-            f"take secl run --method {name}."
+            f"the method {name!r} also sets prompts and training, which a Calibrator cannot do; take "
+            f"secl run --method {name}."
         )
     return chosen
 

@@ -134,7 +134,9 @@ class Question:
         cells = (cell for cell in chain.from_iterable(self.row) if isinstance(cell, str))
         texts = (self.text, self.context, self.system, *self.options, *spoken, *cells)
         if any(map(has_half_character, texts)):
-            raise QuestionError(f"{name} holds half a character, which no tokenizer reads; save it as UTF-8 again.")
+            raise QuestionError(
+                f"{name} holds an unpaired surrogate, which no tokenizer reads; save it as UTF-8 again."
+            )
         if self.form not in FORMS:
             raise QuestionError(f"{name} asks for the unknown form {self.form!r}; the forms are {', '.join(FORMS)}.")
         if self.grader and self.grader not in GRADERS:
@@ -239,7 +241,7 @@ class GivenAnswer:
             if not text.strip():
                 raise QuestionError(f"{name} has an empty answer or rival to rate; fill it in or leave it out.")
             if has_half_character(text):
-                raise QuestionError(f"{name} has half a character in an answer; save it as UTF-8 again.")
+                raise QuestionError(f"{name} has an unpaired surrogate in an answer; save it as UTF-8 again.")
         if self.question.options:
             if self.rivals:
                 raise QuestionError(f"{name} has options, which are the rivals of an answer; give no others.")

@@ -193,8 +193,8 @@ def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:
     run, empty = run_folder(tmp_path / "run", answered([0.9] * 5, [True] * 5)), run_folder(tmp_path / "empty", [])
     for folder, arguments, *words in (
         (run, (), "--risk"),
-        (run, ("--risk", 0), "from 1e-09 to 1, without 1", "no number of labels"),
-        (run, ("--risk", 1), "from 1e-09 to 1, without 1"),
+        (run, ("--risk", 0), "at least 1e-09 and below 1", "no number of labels"),
+        (run, ("--risk", 1), "at least 1e-09 and below 1"),
         (run, ("--risk", "often"), "often"),
         (run, ("--risk", 0.1, "--certainty", 1), "certainty"),
         (tmp_path / "nosuch", ("--risk", 0.1), "nosuch", "not a run folder"),

@@ -34,7 +34,7 @@ def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
     for row in ("Verbalized", "P(True) Norm", "DINCO", "SECL"):
         assert re.search(rf"^{re.escape(row)} +\d+\.\d +\d+\.\d +[+-]\d+\.\d +0\.\d{{3}} +0\.\d{{3}}", first.out, re.M)
     assert "not the paper's, with its own in brackets: gate always (page-hinkley), tau 1 (0.7)." in first.out
-    assert re.search(r"The network computed in (float32|bfloat16) on cpu; the paper does not say in what", first.out)
+    assert re.search(r"The network computed in (float32|bfloat16) on cpu; the paper names no precision", first.out)
     assert first.out.splitlines()[-1] == f"tables: {out / 'README.md'}"
     assert len(list((out / "runs" / "tiny-llama").glob(f"*/{FILE}"))) == 2
     written = {f"{key}.{suffix}" for key in ("main", "tau") for suffix in ("md", "csv", "tex")}
@@ -55,7 +55,7 @@ def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp
     assert [line.split()[1] for line in lines[2:6]] == ["waiting"] * 4
     assert lines[-2:] == [
         "4 runs for 2 tables, 0 finished; 24 questions left to ask",
-        "beside the paper's Phi 3.5-Mini: the model is this preset",
+        "compared with the paper's Phi 3.5-Mini: the model is this preset",
     ]
     assert not out.exists()
 

@@ -251,7 +251,7 @@ def test_what_is_no_gate_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: p
         ("other.py:EveryThird", "there is no file other.py"),
         ("mine.py:Nobody", "mine.py defines no Nobody"),
         ("mine.py:Asks", "AttributeError: 'Asks' object has no attribute 'step'"),
-        ("mine.py:Bare", r"step\(\) must give a frozen dataclass"),
+        ("mine.py:Bare", r"step\(\) must return a state \(a frozen dataclass"),
         ("broken.py:EveryThird", "SyntaxError"),
     ):
         with pytest.raises(ParameterError, match=problem):

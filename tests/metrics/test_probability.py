@@ -212,7 +212,7 @@ def test_the_walk_ends_at_the_first_threshold_that_fails_and_needs_labels_and_es
 
 def test_what_is_no_risk_or_no_answer_is_refused() -> None:
     for risk in (0.0, 5e-324, 1e-10, 1.0, NAN):  # no float is as large as the labels for 5e-324
-        with pytest.raises(ParameterError, match="risk must lie from 1e-09 to 1, without 1"):
+        with pytest.raises(ParameterError, match="risk must be at least 1e-09 and below 1"):
             guaranteed(risk_coverage([0.5], [1]), risk, 0.9)
     assert risk_bound(0, fewest_labels(1e-9, 0.9), 0.9) <= 1e-9 < risk_bound(0, fewest_labels(1e-9, 0.9) - 1, 0.9)
     with pytest.raises(ParameterError, match="certainty"):

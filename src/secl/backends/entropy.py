@@ -37,7 +37,7 @@ def _tail(rest: float, smallest: float, count: int, others: int) -> float:
     ratio = rest / (math.exp(smallest) * count)
     span = math.log1p(others / count)
     high = min(1.0, 600.0 / span)
-    low = -1.0 - 1.0 / ratio  # even without an end the mass is at most 1 / -a there
+    low = -1.0 - 1.0 / ratio  # for a < 0 even an endless tail has a mass of at most 1 / -a
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if _mass(middle, span) < ratio else (low, middle)

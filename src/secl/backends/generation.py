@@ -87,7 +87,7 @@ class Draft:
         log_p: ln P of each token before top-p truncation, for sampled texts only.
         steps: next-token distributions, if the backend reports them.
         free: whether the prompt goes through the network alone, so that its probabilities do not depend on other texts.
-        thought: the thought in the prompt, or the draft's own text as a finished thought; None without a thought.
+        thought: the thought that the prompt contains, or that this draft itself is once finished; None without one.
         kept: whether `begun` includes the written text, as it does for a thought.
         begun: state of the backend from which later passes go on; None if not kept.
         number: number of a free text among the texts after its prompt.

@@ -46,7 +46,7 @@ def ask(
 
     Args:
         question: The question; - reads it from standard input.
-        option: An answer to choose from; repeat the flag for each of two or more.
+        option: An answer to choose from; give the flag once for each, at least twice.
         context: A passage to answer from.
         system: System text; the model's own by default.
         version: Use the weights that this run has learned.

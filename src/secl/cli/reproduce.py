@@ -35,7 +35,7 @@ def reproduce(
     """Repeat the paper's tables: do the missing runs, and print the paper's numbers, ours, and the differences.
 
     Each table is written when its runs are finished. Settings default to the paper's, with 500 questions of each
-    benchmark. A table that varies a setting takes its own values, not the flag.
+    benchmark. Where a table varies a setting, the table's values override the flag.
 
     Args:
         table: Tables by name; all if none is named.
@@ -82,7 +82,7 @@ def _show_plan(reproduction: Reproduction) -> None:
     questions = counted(sum(question_counts(missing).values()), "question")
     column = "no column of the paper" if compared.name is None else f"the paper's {read_paper().models[compared.name]}"
     screen.print(f"{runs} for {tables}, {len(reproduction.runs) - len(missing)} finished; {questions} left to ask")
-    screen.print(f"beside {column}: {compared.why}", soft_wrap=True)
+    screen.print(f"compared with {column}: {compared.why}", soft_wrap=True)
 
 
 def _print(table: FilledTable, screen: Console) -> None:

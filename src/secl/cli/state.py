@@ -59,7 +59,7 @@ def verify(
 
     Args:
         last: Number of latest answers to compute again; 20 by default, 0 for none.
-        record: Compute this answer again instead.
+        record: Compute only this answer again.
     """
     if last is not None and record is not None:
         raise ParameterError("--last and --record are both given; name one of them.")

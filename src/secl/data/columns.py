@@ -133,7 +133,11 @@ def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False)
     >>> unread(["domains", "year"])
     ["secl copies the column 'domains' but does not read it; if it is the domain, add --columns 'domain=domains'"]
     """
-    sentences = []
+    extras, sentences = list(extras), []
+    if {"a", "b"} <= {*extras} and not classes:
+        sentences.append(
+            "secl copies the columns 'a' and 'b' but does not read them; if they are options, name them in capitals"
+        )
     for name in dict.fromkeys(extras):
         key = _HINTS.get(plain(name)) or next(iter(difflib.get_close_matches(plain(name), KEYS, 1, 0.85)), None)
         if classes and plain(name) in _CLASSES:

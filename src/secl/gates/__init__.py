@@ -48,7 +48,7 @@ def gate_class(name: str) -> Callable[..., Gate]:
         raise ParameterError(f"the gate {name!r} cannot be loaded: {file} defines no {attribute}.")
     if not ((state is None or is_dataclass(state)) and isinstance(decision, Decision)):
         raise ParameterError(
-            f"the gate {name!r}: step() must give a frozen dataclass of numbers, or None, and a secl Decision."
+            f"the gate {name!r}: step() must return a state (a frozen dataclass of numbers, or None) and a Decision."
         )
     gate: Callable[..., Gate] = own
     return gate

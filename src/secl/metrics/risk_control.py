@@ -229,6 +229,6 @@ def separating(accepted: float, rejected: float | None) -> float:
 
 def check_level(risk: float, certainty: float) -> None:
     """Raise a ParameterError for a risk outside [1e-9, 1) or a certainty outside (0, 1)."""
-    rule = f"lie from {LEAST_RISK:g} to 1, without 1 (no number of labels shows that nothing is wrong)"
+    rule = f"be at least {LEAST_RISK:g} and below 1 (no number of labels shows that all answers are right)"
     check_finite("risk", risk, LEAST_RISK <= risk < 1.0, rule)
     check_finite("certainty of a promise", certainty, 0.0 < certainty < 1.0, "lie above 0 and below 1")

@@ -92,7 +92,7 @@ def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
     """Return whether an answer is accepted, in words.
 
     >>> accepted_line("A", 0.62, 0.6), accepted_line("A", 0.5996, 0.6)
-    ('accepted: 0.620 is not below 0.6', 'not accepted: 0.5996 is below 0.6; ask a person or a larger model')
+    ('accepted: 0.620 is at least 0.6', 'not accepted: 0.5996 is below 0.6; ask a person or a larger model')
     """
     instead = "ask a person or a larger model"
     if answer is None:
@@ -100,7 +100,7 @@ def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
     digits = next(digits for digits in range(3, 18) if round(confidence, digits) < accept or confidence >= accept)
     number = f"{confidence:.{digits}f}"
     if confidence >= accept:
-        return f"accepted: {number} is not below {accept}"
+        return f"accepted: {number} is at least {accept}"
     return f"not accepted: {number} is below {accept}; {instead}"
 
 

@@ -53,7 +53,7 @@ def _by_labels(result: Check) -> str:
         accuracy = result.best["accuracy"]
         reason += f"; {percent(accuracy.b)} of its best answers are right, and {percent(accuracy.a)} of the model's own"
     if not auroc.b > 0.5:
-        reason += "; it ranks these answers no better than chance, so the gain may be in the level alone"
+        reason += "; it ranks these answers no better than chance, so the gain may be in calibration alone"
     return reason
 
 
@@ -102,6 +102,6 @@ def _notes(result: Check) -> list[str]:
     if result.verdict == "adapt" and auroc.b <= 0.5:
         lines.append(
             f"Warning: normalised P(True) ranks these answers no better than chance (AUROC {auroc.b:.3f}), so learning "
-            "may teach the share of right answers alone."
+            "may teach the model only its accuracy."
         )
     return lines

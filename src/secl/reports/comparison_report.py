@@ -11,8 +11,8 @@ from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Row, Table
 
 NOTE = (
-    "Differences have 95% paired bootstrap intervals over questions; * marks an interval without 0. The intervals "
-    "are symmetric, because the ECE of few answers is biased. They end at -1 and 1. An interval needs "
+    "Differences have 95% intervals by a paired bootstrap over questions; * marks an interval that excludes 0. All "
+    "intervals are symmetric, because the ECE of few answers is biased, and lie in [-1, 1]. An interval needs "
     f"{FEWEST_COMPARED} questions; the AUROC needs {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong answers."
 )
 
@@ -63,7 +63,7 @@ def remarks(comparison: Comparison) -> list[str]:
         lines.append(f"{ungraded} of {comparison.shared} questions are not graded on both sides.")
     if math.isnan(comparison.measures["auroc"].difference):
         lines.append(
-            f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong. Labels do not change the "
-            "ranking that it measures."
+            f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong. The AUROC uses the "
+            "confidences before labels."
         )
     return lines

@@ -10,6 +10,7 @@ from rich.table import Table as RichTable
 from secl.display import excerpt
 from secl.evaluation.symptoms import seen_in_one
 from secl.evidence import Posterior, PTrue, Sample
+from secl.prompts.parsing import is_brief
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.formatting import counted, percent, percents
@@ -68,6 +69,8 @@ def answer_reasons(record: Record) -> list[str]:
 def _why(record: Record) -> str:
     question, evidence, posterior = record.question, record.evidence, record.posterior
     if posterior is None:
+        if not question.options and record.reply.answer and not is_brief(record.reply.answer, question.form):
+            return "The answer is too long to be compared with others."
         return "There are no two different candidates to compare."
     orders = () if evidence.candidates is None else evidence.candidates.letters
     chosen = [each.log_p.index(max(each.log_p)) for each in orders if each.thought is not None]

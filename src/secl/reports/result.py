@@ -164,20 +164,20 @@ def headline(run: RunReport) -> str:
     which = " without a label or a reference" if graded else ""
     text = (
         f"About {percent(share)} of {counted(len(unknown), 'answer')}{which} are right ({percents(low, high)}) "
-        f"if the confidences are calibrated: the mean of {_basis(run, unknown)}."
+        f"if the confidences are calibrated. This is the mean of {_basis(run, unknown)}."
     )
     return f"{text} {_of_graded(run.trust) if graded else UNTESTED}"
 
 
 def _basis(run: RunReport, records: Sequence[Record]) -> str:
     names: dict[Source, str] = {
-        "posterior": "the posterior, made without labels",
-        "stated": "stated confidence, adapted to the model's own P(True) without labels"
+        "posterior": "the posterior",
+        "stated": "the stated confidences, adapted to the model's own P(True)"
         if run.summary.trained
-        else "stated confidence, the model's own word, which is often too high",
+        else "the confidences that the model states, which are often too high",
     }
     labels = max(record.labelled.labels if record.labelled else 0 for record in records)
-    moved = f"; moved by up to {counted(labels, 'label')}" if labels else ""
+    moved = f", moved by up to {counted(labels, 'label')}" if labels else ", without labels"
     return names[main_source(records)] + moved
 
 

@@ -96,8 +96,8 @@ def caption(summary: Summary) -> str:
     if not math.isnan(summary.cost_measured):
         text += f" Measured cost of the run: {summary.cost_measured:.2f} forward passes per question."
     text += (
-        " ECE has ten equal-width bins [lo, hi). Above: higher than for 95% of perfectly calibrated confidences. "
-        "Within: not higher"
+        ' ECE has ten equal-width bins [lo, hi). "above": 95% of perfectly calibrated confidences would have a lower '
+        'ECE; "within": fewer would'
     )
     intervals = any(row.intervals for row in summary.estimators.values())
     return f"{text}; ranges are 95% intervals over questions." if intervals else f"{text}."

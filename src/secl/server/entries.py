@@ -16,6 +16,7 @@ from pydantic import AfterValidator
 from secl.evaluation.json_values import defined
 from secl.evaluation.symptoms import source_of
 from secl.methods import Plan
+from secl.prompts.parsing import is_brief
 from secl.question import has_half_character
 from secl.records import Record
 
@@ -130,11 +131,13 @@ def remark_on(record: Record, plan: Plan) -> str | None:
     expected = not record.gated or "candidates" in plan.weighed(record.decision.in_burst)
     if source_of(record) == "posterior" or not expected:
         return None
-    if record.reply.answer is None:
-        return "the answer could not be read, so the confidence is the stated one."
-    if record.posterior is not None:
-        return "the model's own answer is none of the candidates, so the confidence is the stated one."
     missing = "there are no two different candidates to compare, or more than the model has letters for"
+    if record.reply.answer is None:
+        missing = "the answer could not be read"
+    elif record.posterior is not None:
+        missing = "the model's own answer is none of the candidates"
+    elif not record.question.options and not is_brief(record.reply.answer, record.question.form):
+        missing = "the answer is too long to be compared with others"
     return f"{missing}, so the confidence is the stated one."
 
 

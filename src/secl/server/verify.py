@@ -149,7 +149,7 @@ CONTRADICTIONS = {
         SELECT position FROM served WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
     "its outcome and its stored update contradict each other": """
         SELECT position FROM records WHERE position >= ? AND (outcome = 'trained') != (learned IS NOT NULL)""",
-    "its update has no higher version than the update before": """
+    "the version of its update is no higher than that of the update before": """
         SELECT position FROM (
             SELECT position, learned, lag(learned) OVER (ORDER BY position) AS before FROM records
             WHERE learned IS NOT NULL)

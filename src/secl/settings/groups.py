@@ -199,7 +199,7 @@ class GateSettings(Settings):
         None, description="page-hinkley: weight of the newest entropy in the mean."
     )
     epsilon: Annotated[float | None, UNFLAGGED] = Field(
-        None, description="page-hinkley: ignored rise of the entropy, in nats."
+        None, description="page-hinkley: rise of the entropy to ignore, in nats."
     )
 
     def overrides(self) -> dict[str, object]:

@@ -41,7 +41,7 @@ START: dict[str, Callable[[EndpointModel], object]] = {"start": started}
 # (changes of the server, which requests, error, part of its sentence)
 BAD: dict[str, tuple[dict[str, Any], dict[str, Callable[[EndpointModel], object]], type[Exception], str]] = {
     "400": ({"statuses": [400] * 9}, ANSWERS | TEXT, QuestionError, r"refuses with status 400: Not now\."),
-    "400 at the start": ({"statuses": [400] * 99}, START, ModelError, "cannot be asked with log-probabilities.*400"),
+    "400 at the start": ({"statuses": [400] * 99}, START, ModelError, "refuses to give log-probabilities.*400"),
     "401": ({"statuses": [401] * 9}, ANSWERS | TEXT | START, ModelError, "rejected the API key .status 401"),
     "429": ({"statuses": [429] * 99}, ANSWERS | TEXT | START, UnavailableError, "refuses with status 429"),
     "500": ({"statuses": [500] * 99}, ANSWERS | TEXT | START, UnavailableError, "refuses with status 500"),

@@ -107,7 +107,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "thoughts without log-probabilities": (
         ENGINES["OpenAI"][0],
-        r"tiny cannot think with log-probabilities, .*: .* not supported .* leave thinking out",
+        r"tiny gives no log-probabilities after a thought, .*: .* not supported .* leave thinking out",
     ),
 }
 

@@ -178,7 +178,7 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
             return abilities if thinking == "off" else _let_think(endpoint, abilities, thinking)
     if accepted is None:
         said_last = " ".join(dict.fromkeys(refusals[-len(LIMITS) :]))
-        raise ModelError(f"{model} cannot be asked with log-probabilities, which confidences need: {said_last}")
+        raise ModelError(f"{model} refuses to give log-probabilities, which confidences need: {said_last}")
     if thinking == "off":
         raise ModelError(
             f"{model} thinks before it answers, and {endpoint.url} ignores the request to switch thoughts off "
@@ -223,7 +223,8 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
     if abilities.off == {}:
         return replace(abilities, request=request_for(thinking), budget=budget or REQUESTED_TOKENS)
     raise ModelError(
-        f"{abilities.model} cannot think with log-probabilities, which confidences need{refusal}; leave thinking out."
+        f"{abilities.model} gives no log-probabilities after a thought, and confidences need them{refusal}; leave "
+        "thinking out."
     )
 
 

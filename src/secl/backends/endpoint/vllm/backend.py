@@ -44,7 +44,7 @@ class VllmReading:
         self._best: dict[Position, list[float]] = {}  # ln probabilities of the most probable tokens, in order
         draft = bundle.draft
         if draft is not None and draft.version == version:
-            # The server has reported the distribution before each written token; a trimmed text may end in others.
+            # The server has reported a distribution before each written token. A trimmed text may end in other tokens.
             written, first = (*draft.prompt, *draft.written), len(draft.prompt)
             alike = common_length(written, bundle.answers[0])
             for length, step in zip(range(first, alike + 1), draft.steps, strict=False):

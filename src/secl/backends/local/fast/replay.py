@@ -34,7 +34,7 @@ MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
 PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
 """Usual names of a decoder layer's modules that work on each token alone and matter at the requested tokens alone.
 
-Not the key and value projections, because the requested tokens attend to all others; not the norms, which are cheap.
+Key and value projections do not belong here, because the requested tokens attend to all others. Norms are cheap.
 """
 
 

@@ -35,7 +35,8 @@ TRIED_TOKENS = 32
 class PlainNetwork:
     """Runs every sequence alone, as the model itself does.
 
-    Its head reads hidden states. If the model computes logits in an unknown way, the head reads these logits instead.
+    Its head turns hidden states into logits. If secl does not know how the model does this, the head takes the model's
+    own logits.
     """
 
     def __init__(self, model: PreTrainedModel, adapter: Adapter, head: LinearHead | AsLogits) -> None:

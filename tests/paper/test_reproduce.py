@@ -183,7 +183,7 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(scripted:
         ("main", "with its own in brackets: gate entropy-shift (page-hinkley)."),
         ("main", "DINCO was judged by the answering model itself; the paper used an NLI model"),
         ("control", "no column for Llama 3.2-3B in this table"),
-        ("control", "(qwen2.5-3b)"),
+        ("control", "add --against qwen2.5-3b."),
         ("extended", "with 1,000 questions per domain; these numbers are smollm2 with 16."),
         ("generation", "No benchmark of this stream has an open-ended form"),
         ("generation", "n = 16 graded answers (Verbalized forward 4k 32, SECL forward 4k 32)."),

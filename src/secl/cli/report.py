@@ -81,7 +81,7 @@ def export(
             "--version writes a folder for PEFT, which has no format; leave --format or --version out."
         )
     if version is not None and str(out) == "-":
-        raise ParameterError("an adapter is a folder and no text; name a folder with --out.")
+        raise ParameterError("an adapter is written as a folder, not as text; name a folder with --out.")
     with Store(run) as store:
         if version is not None:
             folder = out or run / f"adapter-{version}"

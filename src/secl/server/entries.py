@@ -127,14 +127,14 @@ def answer_text(record: Record) -> str:
 
 
 def remark_on(record: Record, plan: Plan) -> str | None:
-    """Return why a stated confidence replaces the posterior of a plan, in one sentence; None if it does not."""
+    """Return in one sentence why an answer lacks the posterior of a plan; None if it has the posterior."""
     expected = not record.gated or "candidates" in plan.weighed(record.decision.in_burst)
     if source_of(record) == "posterior" or not expected:
         return None
-    missing = "there are no two different candidates to compare, or more than the model has letters for"
     if record.reply.answer is None:
-        missing = "the answer could not be read"
-    elif record.posterior is not None:
+        return "the answer could not be read, so it has no confidence."
+    missing = "there are no two different candidates to compare, or more than the model has letters for"
+    if record.posterior is not None:
         missing = "the model's own answer is none of the candidates"
     elif not record.question.options and not is_brief(record.reply.answer, record.question.form):
         missing = "the answer is too long to be compared with others"

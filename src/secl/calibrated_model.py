@@ -206,7 +206,8 @@ class CalibratedModel(Shown):
         Raises:
             ParameterError: a tool is not usable, the choice names no tool, llguidance is not installed, or the model
                 runs on a server.
-            QuestionError: the parts make no conversation, it is too long, or a pydantic class rejects the arguments.
+            QuestionError: the parts do not form a conversation, the conversation is too long, or a pydantic class
+                rejects the arguments.
             ModelError: the model did not close a call.
         """
         model = self.calibrator.model

@@ -77,6 +77,15 @@ def test_the_result_is_about_the_posterior_and_both_kinds_of_answers_or_the_adap
         ["Posterior, best answers", "100.0%"],
     ]
     assert [title for title, _, _ in panels(own)[0]] == ["Stated (frozen)", "Posterior", "Posterior, best answers"]
+    assert table.notes == ()
+    ungraded = [
+        replace(each, correct=None, frozen_correct=None, question=replace(each.question, reference=None))
+        for each in records[20:]
+    ]
+    labelled = [replace(each, answers_best=True).with_label(True) for each in ungraded]
+    mixed = main_table(make_report([*records[:20], *labelled], method="posterior", keys=KEYS))
+    assert mixed is not None
+    assert "(Stated (frozen): 20, Posterior, best answers: 30, Posterior: 20)" in mixed.notes[0]
     ((*_, accuracy),) = domain_table(own).sections["Posterior"]
     assert accuracy.detail == "best 100.0%"
     best = make_report([replace(each, answers_best=True) for each in records], method="posterior", keys=KEYS)

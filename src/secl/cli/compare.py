@@ -1,4 +1,4 @@
-"""Commands that compare confidences: compare, of runs, and check, of methods for one model and stream."""
+"""Commands that compare confidences: `compare` for runs, `check` for methods on one model and its questions."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ class Benchmark:
 
     Attributes:
         hub: repository and configuration on the hub.
-        read: the reader of official files in a data folder, which gives rows in the schema of the hub, and the builder
-            of a question from a row, its index in its subject, and the seed; None for the quiz.
+        read: two functions; None for the quiz. The first reads the official files in a data folder as rows in the
+            hub's schema. The second makes a question from a row, its index in its subject, and the seed.
         sampled: whether the seed shuffles the questions of each subject.
     """
 

@@ -132,6 +132,8 @@ def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False)
 
     >>> unread(["domains", "year"])
     ["secl copies the column 'domains' but does not read it; if it is the domain, add --columns 'domain=domains'"]
+    >>> unread(["a", "b", "c"])[0].split("; ")[1]
+    'if they are options, name them in capitals'
     """
     extras, sentences = list(extras), []
     if {"a", "b"} <= {*extras} and not classes:

@@ -21,11 +21,11 @@ from secl.question import Question
 from secl.records import Record, Reply
 
 SAMPLES = 5
-"""Samples of a reply with calls if some choice or value is uncertain, and of an object whose tokens have unknown
-probabilities: there the samples are the evidence."""
+"""Number of samples of a reply with an uncertain call, and of an object whose tokens have unknown probabilities. For
+such an object, the samples are the only evidence."""
 
 REDRAWN = 2
-"""Samples of an object, or of its uncertain values, if some value is uncertain: the samples name other values."""
+"""Number of samples of an object, or of its uncertain values alone. The samples show other possible values."""
 
 CERTAIN = 0.65
 """A value is certain if each of its tokens has at least this probability."""

@@ -176,10 +176,10 @@ def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> f
 def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | None:
     """Return the number of labels for a guarantee of a risk, if further labels are like the present ones.
 
-    At each place of the curve whose share of wrong answers lies below the risk, this number is the fewest accepted
-    labels for a guarantee, divided by the coverage; the result is the least of all places. Without labels, the
-    confidences give the share. The result may be at most the present number, if a stricter threshold failed. None if no
-    number up to `MOST_NEEDED` suffices.
+    A place of the curve counts if its share of wrong answers lies below the risk. This place needs the fewest accepted
+    labels for a guarantee, divided by the coverage. The result is the least number of all places. Without labels, the
+    confidences give the share. The result can be as low as the present number of labels, if a stricter threshold
+    failed. None if no number up to `MOST_NEEDED` suffices.
     """
     shares = curve.risk if curve.total else curve.expected
     counted = curve.labels >= min(5, curve.total)  # shares of one or two labels are unreliable

@@ -23,7 +23,7 @@ CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""
 
 NONE_OF_THESE = "None of these"
-"""The last candidate of an open question as a choice among answers."""
+"""Text of the last candidate if an open question is asked as a choice among answers."""
 
 WORDS_TRUE = ("True", " True", "true", " true", "TRUE")
 WORDS_FALSE = ("False", " False", "false", " false", "FALSE")

@@ -35,7 +35,9 @@ def main_table(run: RunReport) -> Table | None:
     headings = ("Confidence", "Accuracy", "Mean confidence", "Brier", "AUROC")
     shares = [(percent(row.accuracy, 1), percent(row.mean_confidence, 1)) for row in rows]
     texts = [(r.title, *pair, number(r.brier, 3), number(r.auroc, 3)) for r, pair in zip(rows, shares, strict=True)]
-    return plain_table(headings, texts, texts=1) if rows else None
+    counts = ", ".join(f"{row.title}: {amount(row.n)}" for row in rows)
+    notes = [f"The rows have different graded answers ({counts}): a label grades the returned answer alone."]
+    return plain_table(headings, texts, notes if len({row.n for row in rows}) > 1 else (), texts=1) if rows else None
 
 
 def score_cells(row: Measures | None) -> dict[str, Cell]:

@@ -57,8 +57,8 @@ def backup(folder: Path, out: Path) -> int:
             unfinished = Path(tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent))  # only its owner can enter it
             failure.callback(shutil.rmtree, unfinished, ignore_errors=True)
             try:
-                (unfinished / FILE).touch(mode=0o600)  # who copies the file alone shall not open it to others
-                store.db.execute("PRAGMA query_only = OFF")  # for the copy; this connection writes nothing else
+                (unfinished / FILE).touch(mode=0o600)  # stays private if copied out of this folder
+                store.db.execute("PRAGMA query_only = OFF")  # VACUUM INTO needs this; nothing else is written
                 store.db.execute("VACUUM INTO ?", (str(unfinished / FILE),))
                 with closing(sqlite3.connect(unfinished / FILE)) as copy:
                     copy.execute("PRAGMA journal_mode = WAL")

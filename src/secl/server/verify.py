@@ -135,7 +135,7 @@ def _replay(state: ServerStore, found: Verification) -> None:
         detail = f"the evidence gives {_in_words(posterior)}, the record has {_in_words(record.posterior)}"
         found.compare("posterior", position, furthest(posterior, record.posterior), detail)
         found.compare("labels", position, *labels.difference(record))
-        signal = plan.signal(record.question, record.reply, record.evidence)  # None of texts that are not kept
+        signal = plan.signal(record.question, record.reply, record.evidence)  # None without kept texts
         if None not in (signal, record.signal) and furthest(signal, record.signal) > ARITHMETIC:
             found.find("integrity", position, "its signal does not follow from its evidence")
         numbers = state.rows("SELECT reported, frozen, accepted FROM served WHERE position = ?", position)

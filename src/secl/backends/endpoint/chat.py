@@ -47,7 +47,7 @@ class Requests:
     ) -> Pending:
         """Request the greedy answer; with a seed, request a draw at temperature 1 with `top_p`.
 
-        `think`: the question about which a model that may think does so before this answer; None for no thought. If the
+        `think`: the question for a thought before this answer, if the model may think; None for no thought. If the
         answer after a thought is empty, for example because the thought has no end, the model answers without one.
         """
         drawn = {} if seed is None else {"temperature": 1, "top_p": top_p, "seed": seed % 2**31}

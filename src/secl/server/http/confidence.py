@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NotRequired
 
-from typing_extensions import TypedDict  # pydantic reads that of typing from Python 3.12 on only
+from typing_extensions import TypedDict  # pydantic accepts typing.TypedDict only from Python 3.12 on
 
 from secl.evaluation.json_values import defined
 from secl.fields.calls import Call

@@ -151,7 +151,7 @@ class Learner:
     @contextmanager
     def _no_lesson(self) -> Iterator[None]:
         """Within the block no lesson runs; a running lesson is interrupted, and runs again later."""
-        # An interrupt ends one lesson, so it is repeated until the model is free.
+        # An interrupt ends one lesson, and the next may begin at once, so the loop interrupts until the model is free.
         while not self._model_free.acquire(timeout=0.01):
             self.scheduler.interrupt()
         try:

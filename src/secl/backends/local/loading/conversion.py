@@ -67,7 +67,7 @@ def convert_gguf(path: Path, precision: torch.dtype) -> Path:
             raise ModelError(f"{path} is not a GGUF file.")
     with _alone(path, folder.parent):
         if not (folder / "config.json").is_file():
-            for left in (folder, *folder.parent.glob(f"{UNFINISHED}*")):  # of killed conversions
+            for left in (folder, *folder.parent.glob(f"{UNFINISHED}*")):  # remains of killed conversions
                 shutil.rmtree(left, ignore_errors=True)
             _convert(path, folder, precision)
     return folder

@@ -88,7 +88,7 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
         RuntimeWarning,
         stacklevel=2,
     )
-    torch.cuda.empty_cache()  # after the handler, which held the failed work's memory
+    torch.cuda.empty_cache()  # here, because inside the handler the failed work still has its memory
     half = len(items) // 2
     return in_halves(work, items[:half]) + in_halves(work, items[half:])
 

@@ -70,7 +70,8 @@ class Reply:
     @property
     def written(self) -> Written:
         """The answer with the thought before it, as `secl.model.Model.answer` takes them."""
-        return Written.read(self.text, self.thought, (self.prompt_tokens or 0, self.answer_tokens or 0))
+        prompt, own = self.prompt_tokens or 0, self.answer_tokens or 0
+        return Written(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
 
     @property
     def stated(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from secl.errors import ParameterError
@@ -74,7 +74,7 @@ class Token:
 class Piece:
     """The part of a text that the model has written since the previous piece.
 
-    Only the last piece has `finish`, `draft` and the token counts.
+    Only the last piece has `finish`, `draft`, `whole_thought` and the token counts.
 
     Attributes:
         choice: number of the text, from 0.
@@ -83,7 +83,7 @@ class Piece:
         draft: state of the model after the text, from which the model goes on; opaque to callers.
         thought: new part of the thought before the text. "" means that a server hides the thought. None means that the
             piece has no thought.
-        thought_tokens, thought_cut: length of the thought, and whether the token limit ended it.
+        whole_thought: the thought, with its length; None without a thought.
     """
 
     choice: int = 0
@@ -94,8 +94,7 @@ class Piece:
     completion_tokens: int = 0
     draft: object = field(default=None, repr=False, compare=False)
     thought: str | None = None
-    thought_tokens: int = 0
-    thought_cut: bool = False
+    whole_thought: Thought | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +110,6 @@ class Written(Piece):
     def length(self) -> int:
         """Number of tokens of prompt and text."""
         return self.prompt_tokens + self.completion_tokens
-
-    @classmethod
-    def read(cls, text: str, thought: Thought | None, tokens: tuple[int, int]) -> Written:
-        """Return a text that the model has written before; `tokens` counts the tokens of its prompt and of the text."""
-        prompt, own = tokens
-        plain = cls(text=text, finish="stop", prompt_tokens=prompt, completion_tokens=own)
-        if thought is None:
-            return plain
-        return replace(plain, thought=thought.text, thought_tokens=thought.tokens, thought_cut=thought.cut)
 
     @classmethod
     def of(cls, pieces: Iterable[Piece]) -> tuple[Written, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sqlite3
 import threading
 import time
@@ -9,10 +10,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from secl.errors import ClosingError, NotFiniteError, RunError, StorageError
 from secl.gates import EntropyShift, replay
+from secl.machine import release_memory
 from secl.question import Question
 from secl.records import Reply, Update
 from secl.runs.folder import FILE
@@ -76,6 +79,29 @@ def test_what_was_asked_before_the_end_is_answered(make_service: Make) -> None:
     assert [future.result(60).record.position for future in asked] == list(range(30))
     ending.join(60)
     assert not ending.is_alive()
+
+
+def test_freed_memory_goes_back_to_the_system_after_a_batch_from_time_to_time(
+    make_service: Make, monkeypatch: Patch
+) -> None:
+    service, released = make_service(settings={"gate.name": "never"}), list[int]()
+
+    def release() -> None:
+        before = psutil.Process().memory_info().rss
+        release_memory()
+        released.append(before - psutil.Process().memory_info().rss)
+
+    monkeypatch.setattr(service_module, "release_memory", release)
+    ask_all(service, toy_stream(2))
+    assert released == []
+    held = [bytes(4096) for _ in range(20_000)]
+    last = held.pop()  # above all others, so that they stay
+    held.clear()
+    monkeypatch.setattr(service_module, "RELEASE", 0.0)
+    ask_all(service, toy_stream(1))
+    until(lambda: released)
+    assert len(last) == 4096
+    assert released[0] > 2**25 or not hasattr(ctypes.CDLL(None), "malloc_trim")
 
 
 def test_what_is_asked_after_the_end_is_refused_and_waits_for_nobody() -> None:

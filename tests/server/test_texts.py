@@ -34,9 +34,11 @@ class Paced(ScriptedModel):
         self.steps = threading.Semaphore(0)
         self.written: list[str] = []
         self.together = self.most = 0
+        self.threads: set[str] = set()
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         for piece in super().write(question, writing):
+            self.threads.add(threading.current_thread().name)
             self.together += 1
             self.most = max(self.most, self.together)
             assert self.steps.acquire(timeout=60)
@@ -77,6 +79,7 @@ def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(make_servic
     for text in both:
         text.answers()
     assert model.most == 1  # one pass at a time
+    assert len(model.threads) == 1  # each thread would keep compiled kernels of its own
     assert set(model.written[:4]) == {WHY.text, other.text}
 
 

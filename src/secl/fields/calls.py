@@ -167,7 +167,8 @@ class Calls(Shown):
     @property
     def written(self) -> Written:
         """The text with its thought, in the form that `secl.model.Model.answer` takes."""
-        return Written.read(self.text, self.thought, self.tokens)
+        prompt, own = self.tokens
+        return Written(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
 
     def _facts(self) -> Mapping[str, object]:
         return {"confidence": self.confidence, "calls": self.calls, "text": excerpt(self.text, 60)}

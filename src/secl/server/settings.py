@@ -23,6 +23,9 @@ MAX_DRIFT = 0.1
 SHARE = 0.2
 """Learning time after a batch under load, as a fraction of the batch's time, in [0, 1)."""
 
+RELEASE = 60.0
+"""Seconds after which a batch returns freed memory to the system, which takes some hundredths of a second."""
+
 MAX_PROMPT_CHARS = 100_000
 """Longest question with its context and options, in characters (413 beyond)."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.backends.endpoint.listener import Handler, Listener
 
 Distribution = Mapping[str, float]
 """Probabilities of the next token."""
@@ -67,7 +67,7 @@ class Form:
     effortless: bool = False
 
 
-class FakeServer:
+class FakeServer(Listener):
     """A server whose misbehaviour can be switched on.
 
     Attributes:
@@ -93,6 +93,7 @@ class FakeServer:
     """
 
     def __init__(self, rule: Callable[[Body], list[Distribution]] = knowing) -> None:
+        super().__init__()
         self.rule = rule
         self.most = 20
         self.models = ["tiny"]
@@ -112,7 +113,6 @@ class FakeServer:
         self.limit = "max_tokens"
         self.asked: list[Body] = []
         self.heard: list[Mapping[str, str]] = []
-        self.url = ""
 
     def change(self, changes: Mapping[str, Any]) -> None:
         """Set some attributes; a name that does not exist is an error."""
@@ -120,11 +120,24 @@ class FakeServer:
             getattr(self, name)
             setattr(self, name, value)
 
-    def refuse(self, headers: Any, status: int, body: Any) -> tuple[int, Any]:
-        """Status and body of a reply, which may be those of a refusal instead."""
-        if self.key is not None and headers["authorization"] != f"Bearer {self.key}":
-            status, body = 401, {"error": {"message": "Incorrect API key."}}
-        return (self.statuses.pop(0), {"error": {"message": "Not now."}}) if self.statuses else (status, body)
+    def serve(self, http: Handler, body: Body) -> None:
+        self.heard.append(dict(http.headers))
+        answer: Any = {"data": [{"id": name} for name in self.models]}
+        status = 200
+        if http.command == "POST":
+            time.sleep(self.delay)
+            status, answer = self.answer(body)
+        if body.get("stream") and status == 200 and not self.statuses:
+            http.stream(chunks_of(answer, self.tells_usage)[: self.cut])
+        elif body.get("stream") and status != 200 and self.hushed:
+            http.stream([])
+        else:
+            if self.key is not None and http.headers["authorization"] != f"Bearer {self.key}":
+                status, answer = 401, {"error": {"message": "Incorrect API key."}}
+            if self.statuses:
+                status, answer = self.statuses.pop(0), {"error": {"message": "Not now."}}
+            wait = {} if self.retry_after is None else {"retry-after": self.retry_after}
+            http.reply(status, json.dumps(answer).encode(), wait, self.broken)
 
     def answer(self, body: Body) -> tuple[int, Any]:
         """Status and body of the answer to a chat request."""
@@ -231,62 +244,8 @@ def chunks_of(answer: Any, usage: bool) -> list[str]:
 @contextmanager
 def running(server: FakeServer) -> Iterator[FakeServer]:
     """The server at a free port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            server.heard.append(dict(self.headers))
-            self.reply(200, {"data": [{"id": name} for name in server.models]})
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            server.heard.append(dict(self.headers))
-            time.sleep(server.delay)
-            status, answer = server.answer(body)
-            if body.get("stream") and status != 200 and server.hushed:
-                self.send_response(200)
-                self.end_headers()
-                self.close_connection = True
-            elif body.get("stream") and status == 200 and not server.statuses:
-                self.stream(answer)
-            else:
-                self.reply(status, answer)
-
-        def stream(self, answer: Any) -> None:
-            self.send_response(200)
-            self.send_header("content-type", "text/event-stream")
-            self.end_headers()
-            for chunk in chunks_of(answer, server.tells_usage)[: server.cut]:
-                self.wfile.write(f"data: {chunk}\n\n".encode())
-            self.close_connection = True
-
-        def reply(self, status: int, body: Any) -> None:
-            status, body = server.refuse(self.headers, status, body)
-            if not status:
-                self.close_connection = True
-                return
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            if server.retry_after is not None:
-                self.send_header("retry-after", server.retry_after)
-            self.end_headers()
-            self.wfile.write(server.broken(data))
-            self.close_connection = self.close_connection or len(server.broken(data)) < len(data)
-
-        def log_message(self, *_args: object) -> None:
-            """Quiet."""
-
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listener.daemon_threads = True
-    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    server.url = f"http://127.0.0.1:{listener.server_address[1]}"
+    server.start()
     try:
         yield server
     finally:
-        listener.shutdown()
-        thread.join()
-        listener.server_close()
+        server.kill()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import socket
-import threading
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tests.backends.endpoint.listener import Handler, Listener
 
 Rule = Callable[[bytes, list[int]], NDArray[np.float64]]
 """Logits behind a prompt, from the weights of an adapter (empty for the base model)."""
@@ -27,8 +25,8 @@ def hashed(weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
     return np.random.default_rng(int.from_bytes(digest[:8], "big")).normal(size=VOCABULARY) * 3
 
 
-class FakeVllm:
-    """A server that can be killed and started again on its port.
+class FakeVllm(Listener):
+    """A vLLM server, which listens from the start.
 
     Attributes:
         adapters: folder in which it finds adapters by name, when a request asks for one; None finds none.
@@ -41,6 +39,7 @@ class FakeVllm:
     """
 
     def __init__(self, rule: Rule = hashed, *, decode: Callable[[list[int]], str] = str) -> None:
+        super().__init__()
         self.rule = rule
         self.decode = decode
         self.base = "base"
@@ -54,36 +53,12 @@ class FakeVllm:
         self.before: Callable[[], object] = lambda: None
         self.breaks_off = False
         self._weights: dict[str, bytes] = {}  # survives a restart, like a cache that does not look behind a name
-        self._open: set[socket.socket] = set()
-        self._port = 0
-        self._ending = threading.Lock()
         self.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
         """Begin to listen, with no adapter loaded."""
         self.loaded = []
-        self._server = _Server(("127.0.0.1", self._port), _Handler, self)
-        self._port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-
-    def kill(self) -> None:
-        """End at once: requests that are under way get no answer."""
-        with self._ending:
-            if self._thread.is_alive():
-                self._kill()
-
-    def _kill(self) -> None:
-        self._server.shutdown()
-        for connection in list(self._open):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        self._server.server_close()
-        self._thread.join()
+        super().start()
 
     def models(self) -> list[str]:
         """Which model or adapter each completion named."""
@@ -94,9 +69,13 @@ class FakeVllm:
         if (method, route) == ("GET", "/v1/models"):
             base = {"id": self.base, "root": self.root, "parent": None, "max_model_len": self.window}
             return 200, {"data": [base, *({"id": name, "parent": self.base} for name in self.loaded)]}
-        return (
-            self._complete(body) if (method, route) == ("POST", "/v1/completions") else (404, {"detail": "Not Found"})
-        )
+        return self._complete(body) if (method, route) == ("POST", "/v1/completions") else (404, {})
+
+    def serve(self, http: Handler, body: dict[str, Any]) -> None:
+        status, answer = self.answer(http.command, http.path, body)
+        streams = status == 200 and body.get("stream")
+        data = _events(answer["choices"]) if streams else json.dumps(answer).encode()
+        http.reply(status, data, {}, lambda sent: sent[: len(sent) // 2] if streams and self.breaks_off else sent)
 
     def _find(self, name: str) -> bool:
         """Look for an adapter; one of another base model is none, as in vLLM's lora_filesystem_resolver."""
@@ -169,54 +148,6 @@ class FakeVllm:
             if token in body["stop_token_ids"] or any(stop in text for stop in body["stop"]):
                 break
         return tokens, logs, tops
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], fake: FakeVllm) -> None:
-        self.fake = fake
-        super().__init__(address, handler)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A killed server says nothing."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def setup(self) -> None:
-        super().setup()
-        self.server.fake._open.add(self.connection)
-
-    def finish(self) -> None:
-        self.server.fake._open.discard(self.connection)
-        super().finish()
-
-    def do_GET(self) -> None:
-        self._reply("GET", {})
-
-    def do_POST(self) -> None:
-        self._reply("POST", json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-    def _reply(self, method: str, body: dict[str, Any]) -> None:
-        status, answer = self.server.fake.answer(method, self.path, body)
-        data = json.dumps(answer).encode()
-        if status == 200 and body.get("stream"):
-            data = _events(answer["choices"])
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        # A server that is to break off promises more than it sends.
-        self.wfile.write(data[: len(data) // 2] if body.get("stream") and self.server.fake.breaks_off else data)
-        self.close_connection = self.server.fake.breaks_off
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
 
 
 def _events(choices: list[dict[str, Any]]) -> bytes:

@@ -40,7 +40,7 @@ def test_a_busy_server_is_asked_three_times_more_after_as_long_as_it_wants(
 def test_a_server_that_is_not_there_is_given_up_and_a_slow_one_is_asked_once(
     connect: Connect, server: FakeServer
 ) -> None:
-    with pytest.raises(UnavailableError, match=r"does not answer \(ConnectError\); is the server up"):
+    with pytest.raises(UnavailableError, match=r"\(ConnectError\); start the server, or check its address"):
         connect("http://127.0.0.1:9").models()
     server.delay = 1.0
     with pytest.raises(UnavailableError, match=r"does not answer \(ReadTimeout\)"):

@@ -12,6 +12,7 @@ import pytest
 
 from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError
+from secl.evidence import Thought
 from secl.question import Question
 from secl.writing import Writing, Written
 from tests.backends.endpoint.fake import PLAIN, Body, FakeServer, Form, knowing
@@ -201,7 +202,8 @@ def test_a_stream_has_the_thought_apart_from_the_text(connect: Connect, server: 
     (text,) = Written.of(pieces)
     assert (text.text, text.thought) == ("Lima", "".join(server.thought).strip())
     assert [piece.thought for piece in pieces if piece.text] == [None]
-    assert len(server.thoughts({})) - text.thought_tokens in (0, 1)  # a token may end the reply
+    assert text.whole_thought
+    assert len(server.thoughts({})) - text.whole_thought.tokens in (0, 1)  # a token may end the reply
     assert not any("Let" in token.text for token in text.tokens)
     reply = model.answer(OPEN, written=text).reply
     assert reply.thought is not None
@@ -293,7 +295,7 @@ def test_a_free_text_stands_behind_a_requested_thought(connect: Connect, server:
     server.asked.clear()
     pieces = list(model.write(free, Writing(top_logprobs=1, max_tokens=9, n=2)))
     for text in Written.of(pieces):
-        assert (text.text, text.thought, text.thought_tokens, text.thought_cut) == ("Lima", "Let me see: A or", 5, True)
+        assert (text.text, text.whole_thought) == ("Lima", Thought(text="Let me see: A or", tokens=5, cut=True))
         assert (text.prompt_tokens, text.completion_tokens) == (20, 6)
         reply = model.answer(free, written=text).reply
         assert (reply.thought.text, reply.log_probability) == (text.thought, pytest.approx(math.log(PLAIN["Lima"])))

@@ -143,7 +143,7 @@ def test_a_text_behind_a_thought_is_the_learner_s_own(
     asked = Question("Why is the sky blue?", form="text")
     remote, local = make_remote(make_learner(thinking=12), tiny_server(), learns=False), make_learner(thinking=12)
     (here,), (there,) = (Written.of(model.write(asked, Writing(max_tokens=6))) for model in (local, remote))
-    assert (there.text, there.thought, there.thought_tokens) == (here.text, here.thought, 12)
+    assert (there.text, there.thought, there.whole_thought) == (here.text, here.thought, here.whole_thought)
     assert there.completion_tokens == here.completion_tokens
     one, other = (model.answer(asked, written=text).reply for model, text in ((local, here), (remote, there)))
     assert one.thought == other.thought

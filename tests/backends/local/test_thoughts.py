@@ -247,12 +247,8 @@ def test_a_free_text_stands_behind_a_thought_and_is_read_behind_it_again(templat
         draft = text.draft
         assert isinstance(draft, Draft)
         assert draft.thought is not None
-        assert (text.thought_tokens, text.thought_cut, text.thought) == (
-            12,
-            True,
-            text.thought and text.thought.strip(),
-        )
         assert (draft.thought.tokens, draft.thought.cut) == (12, True)
+        assert (text.whole_thought, text.thought) == (draft.thought, text.thought and text.thought.strip())
         assert text.completion_tokens == 12 + len(draft.written)
         assert text.prompt_tokens == len(model.prompting.thought(FREE, 2048).prompt)
         assert draft.prompt == model.prompting.answer(FREE, draft.thought.text)
@@ -284,7 +280,9 @@ def test_a_text_ends_its_own_thought_and_stops_end_the_answer_alone(template: st
     closed = behind.removesuffix("Answer:")
     model = thinking(template, 20, {before: "I see.\n</think>", closed: "Well, I see."})
     (text,) = Written.of(model.write(FREE, Writing(stop=(" see",))))
-    assert (text.thought, text.thought_cut, str(text), text.finish) == ("I see.", False, "Well, I", "stop")
+    assert (text.thought, str(text), text.finish) == ("I see.", "Well, I", "stop")
+    assert text.whole_thought is not None
+    assert not text.whole_thought.cut
 
 
 @pytest.mark.parametrize("template", ["Qwen 3", "ChatML"])

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from secl.backends.endpoint.chat import Pending
 from secl.backends.endpoint.reading import VERDICTS, read_names
-from secl.backends.endpoint.said import thought_of
 from secl.backends.open_answers import Distractors
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
 from secl.ledger import Purpose
@@ -72,7 +71,7 @@ class Findings:
             letters = read_names(written.tokens, LETTERS[: len(options)])
             if letters.best is not None:
                 log_p = tuple(letters.of(LETTERS[order.index(number)]) for number in range(len(options)))
-                orders.append(LetterOrder(order=order, log_p=log_p, thought=thought_of(written)))
+                orders.append(LetterOrder(order=order, log_p=log_p, thought=written.whole_thought))
         return CandidateEvidence(
             candidates=tuple(options),
             letters=tuple(orders),

@@ -13,6 +13,7 @@ from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.said import Said, Usage, read_chat, said_in
 from secl.backends.generation import thoughts_apart
 from secl.errors import ModelError, QuestionError, UnavailableError
+from secl.evidence import Thought
 from secl.prompts.parsing import bare_thought
 from secl.prompts.templates import THOUGHT_END, Prompt, answer_prompt, behind_thought_prompt, thinking_prompt
 from secl.question import Question
@@ -102,7 +103,7 @@ class Requests:
         with closing(self._stream(question, writing, number)) as pieces:
             for piece in pieces:
                 begun = begun or bool(piece.text.strip())
-                if piece.finish is None or begun or not able or not piece.thought_tokens:
+                if piece.finish is None or begun or not able or piece.whole_thought is None:
                     yield piece
                     continue
                 with closing(self._stream(question, writing, number, think=False)) as further:
@@ -155,7 +156,8 @@ class Requests:
             prompt_tokens=usage.get("prompt_tokens") or self._prompt_tokens(body),
             completion_tokens=length,
             draft=alone.tokens,
-            **alone.of_thought(length) | ({} if alone.thought is None else {"thought": held}),
+            thought=None if alone.thought is None else held,
+            whole_thought=alone.whole_thought(length),
         )
         yield last if thought is None else replace(_after(thought, last), thought=None)
 
@@ -199,7 +201,8 @@ def reasoned(
     text, end, _ = written.text.partition(THOUGHT_END)
     text, cut = bare_thought(text), written.finish == "length" and not end
     behind = behind_thought_prompt(question, abilities.request, text) if text else None
-    return behind, replace(written, text="", thought=text, thought_tokens=written.completion_tokens, thought_cut=cut)
+    thought = Thought(text=text or None, tokens=written.completion_tokens, cut=cut)
+    return behind, replace(written, text="", thought=text, whole_thought=thought)
 
 
 def _after(thought: Piece, reply: P) -> P:
@@ -209,8 +212,7 @@ def _after(thought: Piece, reply: P) -> P:
         prompt_tokens=thought.prompt_tokens + reply.prompt_tokens,
         completion_tokens=thought.completion_tokens + reply.completion_tokens,
         thought=thought.thought,
-        thought_tokens=thought.thought_tokens,
-        thought_cut=thought.thought_cut,
+        whole_thought=thought.whole_thought,
     )
 
 

@@ -31,6 +31,8 @@ SILENCE = 600.0
 REFUSED = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 LOCKED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
+UNREACHED = "start the server, or check its address and the proxy settings (HTTP_PROXY, HTTPS_PROXY, NO_PROXY)"
+
 Body = Mapping[str, object]
 
 
@@ -122,9 +124,9 @@ class Endpoint:
             cause = problem.__cause__
             if isinstance(cause, httpx2.ReadError | httpx2.RemoteProtocolError):
                 raise self.broke_off(type(cause).__name__) from problem
-            raise UnavailableError(
-                f"{self.url} does not answer ({type(cause).__name__}); is the server up, and not too busy?"
-            ) from problem
+            absent = isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
+            remedy = UNREACHED if absent else "try again when it is less busy"
+            raise UnavailableError(f"{self.url} does not answer ({type(cause).__name__}); {remedy}.") from problem
         except openai.APIError as problem:  # an error in the middle of a stream
             raise self.broke_off(problem.message) from problem
         except ValueError as problem:

@@ -19,7 +19,7 @@ from secl.backends.endpoint.questions import EndpointAsker
 from secl.backends.generation import question_seed
 from secl.display import Shown
 from secl.errors import ModelError, QuestionError, SeclError
-from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue
+from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue, Thought
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
@@ -31,7 +31,7 @@ from secl.records import Reply
 from secl.settings.groups import NUCLEUS, AnswerWeights, Thinking, check_thinking
 from secl.writing import Piece, Writing, Written
 
-Asked = tuple[Question, str | None, str | None]
+Asked = tuple[Question, str | None, Thought | None]
 """A question, with an answer that was written before, and the answer's thought."""
 
 
@@ -276,7 +276,7 @@ class EndpointModel(Shown):
 
 
 def _asked(question: Question, written: str | Written | None) -> Asked:
-    thought = written.thought if isinstance(written, Written) else None
+    thought = written.whole_thought if isinstance(written, Written) else None
     return question, None if written is None else str(written), thought
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from secl.backends.endpoint.abilities import ROUTE, Abilities
 from secl.backends.endpoint.chat import reasoned
 from secl.backends.endpoint.client import Body, Endpoint
-from secl.backends.endpoint.said import Said, Usage, first_said, said_in, thought_of
+from secl.backends.endpoint.said import Said, Usage, first_said, said_in
 from secl.backends.generation import question_seed
 from secl.display import excerpt
 from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, TooLongError, needs
@@ -104,7 +104,7 @@ class ObjectAsker:
         """Return the most probable object with the number of tokens; try a second time if the first try fails."""
         grammar, thinks = request.schema.grammar, self.abilities.thinks(True)
         body, requested = self._body(request, {})
-        spent, thought = (0, None) if requested is None else (requested.length, thought_of(requested))
+        spent, thought = (0, None) if requested is None else (requested.length, requested.whole_thought)
         reason, finish = "", ""
         for _ in range(2):
             first, used = first_said(self._post(body, grammar))
@@ -143,12 +143,7 @@ class ObjectAsker:
 
 def _thought(said: Said, used: Usage, requested: Written | None = None) -> Thought | None:
     """Return the thought before an object, which may be `requested`."""
-    if requested is not None:
-        return thought_of(requested)
-    known = said.of_thought(used.get("completion_tokens", 0))
-    return (
-        Thought(text=said.thought or None, tokens=known["thought_tokens"], cut=known["thought_cut"]) if known else None
-    )
+    return said.whole_thought(used.get("completion_tokens", 0)) if requested is None else requested.whole_thought
 
 
 def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None, str]:

@@ -15,7 +15,6 @@ from typing import Any, cast
 from secl.backends.endpoint.candidates import EvidenceKinds, Findings
 from secl.backends.endpoint.chat import Requests
 from secl.backends.endpoint.reading import DIGITS, bins_of, entropy, read_names, within
-from secl.backends.endpoint.said import thought_of
 from secl.backends.generation import items_of, list_tokens, question_seed
 from secl.backends.open_answers import (
     FREE_TOKENS,
@@ -72,11 +71,11 @@ class EndpointAsker:
         if written is None:
             pending = self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form], think=question)
             drawn = findings.take("answering", pending)
-            text, tokens, thought = trim_answer(drawn.text, question.form), drawn.tokens, thought_of(drawn)
+            text, tokens, thought = trim_answer(drawn.text, question.form), drawn.tokens, drawn.whole_thought
         elif isinstance(written, str):
             text, tokens = written, ()
         else:
-            thought = thought_of(written)
+            thought = written.whole_thought
             text, tokens = written.text, cast(tuple[Token, ...], written.draft or ())
             findings.pay("answering", written.length)
         self._state(findings, text, within(tokens, text.strip()), thought)
@@ -156,7 +155,7 @@ class EndpointAsker:
             self._probe(findings, question.options, evidence, "options", behind=named is None),
         )
         answered = findings.take("answering", pending)
-        letters, thought = read_names(answered.tokens, question.letters), thought_of(answered)
+        letters, thought = read_names(answered.tokens, question.letters), answered.whole_thought
         letter = named or letters.best
         asked = digit_prompt(prompt, _behind(thought, letter or answered.text))
         stated = findings.take("answering", self._ask(asked))
@@ -255,7 +254,7 @@ def _read_sample(sampled: Written, question: Question) -> Sample:
     tokens = within(sampled.tokens, text.strip())
     log_p = math.fsum(token.log_p for token in tokens) if tokens else None
     brief = answer is not None and sampled.finish == "stop" and is_brief(answer, question.form)
-    return Sample(text=answer if brief else None, candidate=None, log_p=log_p, thought=thought_of(sampled))
+    return Sample(text=answer if brief else None, candidate=None, log_p=log_p, thought=sampled.whole_thought)
 
 
 def _behind(thought: Thought | None, answer: str) -> str:

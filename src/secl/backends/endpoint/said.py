@@ -51,7 +51,7 @@ class Said:
         thoughts = [each.thought for each in chunks if each.thought is not None]
         return cls(
             text="".join(each.text for each in chunks),
-            thought="".join(thoughts) if thoughts else None,
+            thought="".join(thoughts).strip() if thoughts else None,
             tokens=tuple(token for each in chunks for token in each.tokens),
             parts=tuple(part for each in chunks for part in each.parts),
             finish=next((each.finish for each in reversed(chunks) if each.finish), ""),
@@ -76,12 +76,12 @@ class Said:
             return replace(self, text=text, thought=thought, tokens=(), parts=())
         return replace(self, text=text, thought=thought, tokens=self.tokens[first:], parts=self.parts[first:])
 
-    def of_thought(self, length: int) -> dict[str, Any]:
-        """Return the fields of a `Piece` that describe the thought; `length` counts the tokens of thought and reply."""
+    def whole_thought(self, length: int) -> Thought | None:
+        """Return the thought; `length` counts the tokens of thought and reply."""
         if self.thought is None:
-            return {}
+            return None
         cut = self.finish == "length" and not self.text.strip()
-        return {"thought": self.thought, "thought_tokens": max(0, length - len(self.tokens)), "thought_cut": cut}
+        return Thought(text=self.thought or None, tokens=max(0, length - len(self.tokens)), cut=cut)
 
 
 def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str]:
@@ -145,7 +145,8 @@ def read_chat(answer: Any, *, thinking: bool = False) -> Written:
         prompt_tokens=usage.get("prompt_tokens", 0),
         completion_tokens=length,
         tokens=said.tokens,
-        **said.of_thought(length),
+        thought=said.thought,
+        whole_thought=said.whole_thought(length),
     )
 
 
@@ -155,13 +156,6 @@ def first_said(answer: Any) -> tuple[Said, Usage]:
     if not texts:
         raise ModelError(OTHERWISE)
     return texts[0], usage
-
-
-def thought_of(written: Written) -> Thought | None:
-    """Return the thought before a text; None without a thought."""
-    if written.thought is None:
-        return None
-    return Thought(text=written.thought or None, tokens=written.thought_tokens, cut=written.thought_cut)
 
 
 def said_in(answer: Any) -> tuple[list[Said], Usage]:

@@ -22,7 +22,7 @@ from secl.backends.local.structured import StructuredWriting
 from secl.backends.prompting import Prompting
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, TooLongError
-from secl.evidence import EvidenceKind, Thought
+from secl.evidence import EvidenceKind
 from secl.ledger import Meter
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
@@ -186,8 +186,8 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
             case.draft = written.draft if isinstance(written.draft, Draft) else None
             if case.draft is not None and case.draft.thought is not None:
                 case.thought = case.draft.thought
-            elif thinks and written.thought is not None:
-                case.thought = Thought(text=written.thought, tokens=written.thought_tokens, cut=written.thought_cut)
+            elif thinks:
+                case.thought = written.whole_thought
         return case
 
     def answer(

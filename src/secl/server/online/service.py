@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from secl.calibrator import Calibrator
 from secl.errors import REQUEST_ERRORS, ClosingError, SeclError, StorageError, UnavailableError, public_reason
 from secl.evaluation.json_values import defined
+from secl.machine import release_memory
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.store import Version
@@ -33,7 +34,7 @@ from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import TextWriters, WritingJob
 from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
-from secl.server.settings import SHARE, TEXTS, Limits
+from secl.server.settings import RELEASE, SHARE, TEXTS, Limits
 from secl.server.store import ServerStore
 from secl.writing import Written
 
@@ -154,6 +155,7 @@ class Service:
         return self.calibrator.state.position
 
     def _answer_all(self) -> None:
+        released = time.monotonic()
         while self._queue.wait():
             requests = self._queue.take()
             try:
@@ -165,6 +167,9 @@ class Service:
                 for request in requests:
                     if not request.future.done():
                         self._fail(request, problem)
+            if time.monotonic() - released > RELEASE:
+                release_memory()
+                released = time.monotonic()
 
     def _answer_batch(self, batch: list[Request]) -> None:
         """Answer requests in one pass, each with its own outcome; if the pass fails, answer one request at a time."""

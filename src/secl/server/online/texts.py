@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from secl.errors import BusyError, ClosingError
 from secl.model import Model
@@ -18,6 +18,8 @@ from secl.server.entries import new_record_id
 from secl.server.online.queue import Answer, Request, RequestQueue
 from secl.server.online.scheduler import Scheduler
 from secl.writing import Piece, Writing, Written
+
+T = TypeVar("T")
 
 
 class Ended(NamedTuple):
@@ -48,8 +50,9 @@ class WritingJob:
 class TextWriters:
     """Writes texts in separate threads, and queues each text for its confidence.
 
-    If the memory suffices, threads write the texts of `most` requests at the same time. As many requests as the queue
-    holds may wait. A model in this process writes the texts in turns of a few tokens.
+    If the memory suffices, the texts of `most` requests grow at the same time. As many requests as the queue holds may
+    wait. A model in this process writes the texts in turns of a few tokens, all in one thread, because PyTorch keeps
+    compiled kernels for each thread.
 
     Attributes:
         unrated: record ids of written texts that have no confidence yet.
@@ -58,17 +61,17 @@ class TextWriters:
     def __init__(self, model: Model, scheduler: Scheduler, queue: RequestQueue, most: int) -> None:
         self.model, self.scheduler, self.queue = model, scheduler, queue
         self.unrated: set[str] = set()
-        self._most, self._places = most, most + queue.most
-        self._waiting: dict[WritingJob, None] = {}
+        self._places, self._stopping = most + queue.most, False
+        self._jobs: dict[WritingJob, Future[None]] = {}
         self._shares: dict[WritingJob, float] = {}
-        self._begun, self._stopping = 0, False
         self._changed, self._entering = threading.Condition(), threading.Lock()
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="secl-texts")
+        self._computing = ThreadPoolExecutor(1, thread_name_prefix="secl-writing")
 
     @property
     def active(self) -> int:
         """Number of requests whose texts are being written or are waiting."""
-        return len(self._waiting) + self._begun
+        return len(self._jobs)
 
     def submit(self, job: WritingJob) -> None:
         """Queue a job. Raises the errors of `Service.write`."""
@@ -77,48 +80,38 @@ class TextWriters:
                 raise ClosingError("the server is stopping; ask again when it is back.")
             if self.active >= self._places:
                 raise BusyError(f"{self.active} texts are being written already; ask again in a moment.")
-            self._waiting[job] = None
-            self._begin()
+            self._jobs[job] = future = self._pool.submit(self._work, job)
+        future.add_done_callback(lambda _: self._jobs.pop(job))
 
     def cancel(self, job: WritingJob) -> None:
         """Stop writing a job's texts; complete texts still become records."""
         with self._changed:
             job.cancelled.set()
-            self._waiting.pop(job, None)
             self._changed.notify_all()
+        if (waiting := self._jobs.get(job)) is not None:
+            waiting.cancel()
 
     def stop(self) -> None:
         """Finish all jobs, including waiting jobs."""
         with self._changed:
             self._stopping = True
-            self._changed.wait_for(lambda: not self.active)
         self._pool.shutdown()
-
-    def _begin(self) -> None:
-        """Begin waiting jobs on free threads; the caller holds the lock."""
-        while self._waiting and self._begun < self._most:
-            job = next(iter(self._waiting))
-            del self._waiting[job]
-            self._pool.submit(self._work, job)
-            self._begun += 1
-        self._changed.notify_all()
+        self._computing.shutdown()
 
     def _work(self, job: WritingJob) -> None:
         try:
-            with self._turn():
-                share = self.model.memory_share(job.question, job.writing)
-                coming = self.model.write(job.question, job.writing)
+            share, coming = self._in_turn(lambda _: self._started(job))
             with self._room(share, job):  # until the texts are rated; the model keeps the conversation as long
-                texts = self._written(job, coming)
-                if texts is not None:
+                pieces: list[Piece] = []
+                ended = False
+                while not ended and not job.cancelled.is_set():
+                    ended = self._in_turn(partial(self._advance, job, coming, pieces))
+                if ended:
+                    texts = Written.of(pieces)
                     job.send(Ended(texts))
                     job.send(Ended(texts, self._answered(job, texts)))
         except Exception as problem:
             job.send(problem)
-        finally:
-            with self._changed:
-                self._begun -= 1
-                self._begin()
 
     def _answered(self, job: WritingJob, texts: Sequence[Written]) -> tuple[Answer, ...]:
         """Wait for the records of the written texts."""
@@ -132,23 +125,6 @@ class TextWriters:
             return tuple(each.result() for each in waiting)
         finally:
             self.unrated -= set(job.record_ids)
-
-    def _written(self, job: WritingJob, coming: Iterator[Piece]) -> tuple[Written, ...] | None:
-        """Return the texts; None if the job was cancelled."""
-        pieces: list[Piece] = []
-        while not job.cancelled.is_set():
-            with self._turn() as seconds:
-                until = time.monotonic() + seconds
-                for piece in coming:
-                    if job.cancelled.is_set():
-                        break
-                    pieces.append(piece)
-                    job.send(piece)
-                    if time.monotonic() >= until:
-                        break
-                else:
-                    return Written.of(pieces)
-        return None
 
     @contextlib.contextmanager
     def _room(self, share: float, job: WritingJob) -> Iterator[None]:
@@ -165,7 +141,23 @@ class TextWriters:
                 del self._shares[job]
                 self._changed.notify_all()
 
-    def _turn(self) -> AbstractContextManager[float]:
+    def _in_turn(self, work: Callable[[float], T]) -> T:
+        """Run a piece of work, which gets the length of its turn in seconds."""
         if self.model.writes_apart:
-            return contextlib.nullcontext(math.inf)
-        return self.scheduler.writing(max(1, len(self._shares)))
+            return work(math.inf)
+        with self.scheduler.writing(max(1, len(self._shares))) as seconds:
+            return self._computing.submit(work, seconds).result()
+
+    def _started(self, job: WritingJob) -> tuple[float, Iterator[Piece]]:
+        return self.model.memory_share(job.question, job.writing), self.model.write(job.question, job.writing)
+
+    def _advance(self, job: WritingJob, coming: Iterator[Piece], pieces: list[Piece], seconds: float) -> bool:
+        """Write pieces for some seconds; return whether the texts have ended."""
+        until = time.monotonic() + seconds
+        for piece in coming:
+            if not job.cancelled.is_set():
+                pieces.append(piece)
+                job.send(piece)
+            if job.cancelled.is_set() or time.monotonic() >= until:
+                return False
+        return True

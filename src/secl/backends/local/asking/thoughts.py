@@ -105,8 +105,7 @@ def texts_behind_thoughts(asker: Asker, question: Question, writing: Writing) ->
                         draft=replace(piece.draft, thought=tried),
                         prompt_tokens=len(draft.prompt),
                         completion_tokens=tokens,
-                        thought_tokens=tried.tokens,
-                        thought_cut=tried.cut,
+                        whole_thought=tried,
                     )
                 yield replace(last, choice=number, text=text)
             if begun:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -11,11 +10,12 @@ from typing import Any
 
 from examples.secl_by_hand import ByHand
 from secl import RunSettings, load_stream
-from secl.backends.local.loading.loader import Loaded, ModelCache, load
+from secl.backends.local.loading.loader import Loaded, load
 from secl.backends.local.loading.presets import parse_layers
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
 from secl.question import Form, Question
+from secl.runs.loading import model_cache
 from secl.settings.groups import Device, Dtype
 
 OFFICIAL = ("mmlu", "arc", "truthfulqa")
@@ -85,7 +85,7 @@ class Setting:
 
     def loaded(self) -> Loaded:
         """The model as modules of its own over shared weights, with nothing remembered."""
-        return replace(_model_cache().load(self.model, dtype=self.dtype, device=self.device), written={})
+        return replace(model_cache().load(self.model, dtype=self.dtype, device=self.device), written={})
 
     def library(self, **settings: Any) -> LocalModel:
         """The model with an untouched adapter; `settings` as for `LocalModel`."""
@@ -98,8 +98,3 @@ class Setting:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # asked for by PEFT
             return ByHand(own.model, own.tokenizer, layers, own.preset.modules)
-
-
-@functools.cache
-def _model_cache() -> ModelCache:
-    return ModelCache()

@@ -91,7 +91,9 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
     if explained["keep_text"] == "full":
         turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]
         read = [(turn["role"], turn["content"]) for turn in explained["prompt"] or ()]
-        conversation = _turns(read or turns)
+        conversation = Table.grid(padding=(0, 2))
+        for role, text in read or turns:
+            conversation.add_row(Text(role, style="dim"), Text(terminal_lines(text)))
     answer = answer_text(record) if record.answer else "no readable answer"
     bold = Text(terminal_lines(answer), style="bold")
     parts: list[RenderableType] = [Text(title, style="bold"), "", conversation, "", bold]
@@ -104,13 +106,6 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
     stated = f"stated confidence  {reply.stated:.4f}   frozen model  {record.frozen.stated:.4f}"
     numbers = f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}"
     return [*parts, "", stated, numbers, bins_table(reply, record.frozen)]
-
-
-def _turns(prompt: Sequence[tuple[str, str]]) -> RenderableType:
-    table = Table.grid(padding=(0, 2))
-    for role, text in prompt:
-        table.add_row(Text(role, style="dim"), Text(terminal_lines(text)))
-    return table
 
 
 AGREES = {True: "agree", None: "not verifiable", False: "different"}

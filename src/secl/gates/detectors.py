@@ -146,7 +146,8 @@ class EntropyShift(Gate):
             return begun, Decision(alarm=True, in_burst=True, remaining=begun.remaining)
         if state.count < self.warmup:
             return _observed(state, value, 0.0, 0.0), Decision()
-        distance = (value - state.mean) / _spread(state)
+        spread = max(math.sqrt(state.squares / (state.count - 1)), 1e-3 * state.mean, 1e-6)
+        distance = (value - state.mean) / spread
         up = max(0.0, state.up + distance - self.slack)
         down = max(0.0, state.down - distance - self.slack)
         statistic = max(up, down)
@@ -161,10 +162,6 @@ def _observed(state: EntropyShiftState, value: float, up: float, down: float) ->
     mean = state.mean + (value - state.mean) / count
     squares = state.squares + (value - state.mean) * (value - mean)
     return EntropyShiftState(False, count, mean, squares, up, down, 0)
-
-
-def _spread(state: EntropyShiftState) -> float:
-    return max(math.sqrt(state.squares / (state.count - 1)), 1e-3 * state.mean, 1e-6)
 
 
 @dataclass(frozen=True, slots=True)

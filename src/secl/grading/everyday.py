@@ -80,7 +80,8 @@ def _says(question: str, reference: str, answer: str) -> bool:
     if _unspaced(reference):
         return "".join(normalise_text(reference).split()) in "".join(normalise_text(answer).split())
     date = _date_words(reference)
-    if _is_date(date):
+    kinds = {word[0] if word[0] == "#" else word.isdecimal() for word in date if word not in _IN_DATES}
+    if kinds == {"#", True}:  # a month with a day, a year or both
         return {*date} - _IN_DATES <= {*_date_words(answer)}
     if mentioned(question, reference, answer):
         return True
@@ -136,12 +137,6 @@ def _date_words(text: str) -> list[str]:
     spelled = _ISO_DATE.sub(lambda date: f"{date[1]} {_MONTH_NAMES[int(date[2]) - 1]} {date[3]}", text.lower())
     words = re.findall(r"[^\W\d_]+|\d+", spelled)
     return [str(int(word)) if word.isdecimal() else _MONTHS.get(word, word) for word in words]
-
-
-def _is_date(words: Sequence[str]) -> bool:
-    """Return whether words are a month with a day, a year or both."""
-    kinds = {word[0] if word[0] == "#" else word.isdecimal() for word in words if word not in _IN_DATES}
-    return kinds == {"#", True}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from rich.table import Table as RichTable
 
@@ -85,21 +84,16 @@ def _why(record: Record) -> str:
     computed = [each for each in samples if each.program]
     if computed:
         return f"A short program that the model wrote {_compared(computed[0], posterior.best)}."
-    return _repeated(samples, posterior.best)
+    same = sum(each.candidate == posterior.best for each in samples)
+    often = "every time" if same == len(samples) else counted(same, "time")
+    said = f"gives the same answer {often}" if same else "never gives the same answer"
+    return f"Asked {counted(len(samples), 'time')} more, the model {said}."
 
 
 def _compared(program: Sample, number: int) -> str:
     if program.text is None:
         return "comes to no number"
     return "comes to the same number" if program.candidate == number else "comes to another number"
-
-
-def _repeated(drawn: Sequence[Sample], number: int) -> str:
-    same = sum(each.candidate == number for each in drawn)
-    often = (
-        "gives the same answer every time" if same == len(drawn) else f"gives the same answer {counted(same, 'time')}"
-    )
-    return f"Asked {counted(len(drawn), 'time')} more, the model {often if same else 'never gives the same answer'}."
 
 
 def answer_details(record: Record, tau: float) -> list[RichTable]:

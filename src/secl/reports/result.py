@@ -11,7 +11,7 @@ from statistics import fmean
 
 from secl.display import excerpt
 from secl.evaluation.symptoms import FEWEST, Source, main_source
-from secl.evaluation.trust import ENOUGH, Level, Verdict, separation
+from secl.evaluation.trust import ENOUGH, Level, separation
 from secl.grading.rules import reported_correct
 from secl.metrics.calibration import Z, wilson
 from secl.records import Record
@@ -19,7 +19,7 @@ from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import NOTHING, SIGNS, answered, asked, neediest, signs_of
 from secl.reports.formatting import amount, counted, number, percent, percents
 from secl.reports.run_report import RunReport
-from secl.reports.table import Cell, Column, Row, Table, plain_table
+from secl.reports.table import Cell, Column, Table, plain_table
 
 BANDS = 5
 """Bands of confidence in the table of counts."""
@@ -166,7 +166,13 @@ def headline(run: RunReport) -> str:
         f"About {percent(share)} of {counted(len(unknown), 'answer')}{which} are right ({percents(low, high)}) "
         f"if the confidences are calibrated. This is the mean of {_basis(run, unknown)}."
     )
-    return f"{text} {_of_graded(run.trust) if graded else UNTESTED}"
+    if not graded:
+        return f"{text} {UNTESTED}"
+    low, high = wilson(run.trust.accuracy, graded)
+    return (
+        f"{text} Of {counted(graded, 'graded answer')} {percent(run.trust.accuracy)} are right "
+        f"({percents(low, high)}); their mean confidence is {percent(run.trust.mean_confidence)}."
+    )
 
 
 def _basis(run: RunReport, records: Sequence[Record]) -> str:
@@ -179,14 +185,6 @@ def _basis(run: RunReport, records: Sequence[Record]) -> str:
     labels = max(record.labelled.labels if record.labelled else 0 for record in records)
     moved = f", moved by up to {counted(labels, 'label')}" if labels else ", without labels"
     return names[main_source(records)] + moved
-
-
-def _of_graded(verdict: Verdict) -> str:
-    low, high = wilson(verdict.accuracy, verdict.graded)
-    return (
-        f"Of {counted(verdict.graded, 'graded answer')} {percent(verdict.accuracy)} are right ({percents(low, high)}); "
-        f"their mean confidence is {percent(verdict.mean_confidence)}."
-    )
 
 
 def share_notes(records: Sequence[Record]) -> list[str]:
@@ -204,14 +202,11 @@ def domains_table(records: Sequence[Record]) -> Table:
         groups = {"all questions": [*records]} | groups
     headings = ("Questions", "Estimated right", "Worth a look")
     columns = [Column("Domain", text=True, wraps=True), *map(Column, headings)]
-    return Table(columns, {"": [_domain(name, group) for name, group in groups.items()]}, (RANGES,))
-
-
-def _domain(name: str, records: Sequence[Record]) -> Row:
-    share, low, high = estimate_share([record.expected_grade for record in records])
-    return [
-        Cell(name),
-        Cell(amount(len(records))),
-        Cell(percent(share, 1), percents(low, high)),
-        Cell(amount(sum(bool(signs_of(record)) for record in records))),
-    ]
+    rows = []
+    for name, group in groups.items():
+        share, *bounds = estimate_share([record.expected_grade for record in group])
+        doubted = sum(bool(signs_of(record)) for record in group)
+        rows.append(
+            [Cell(name), Cell(amount(len(group))), Cell(percent(share, 1), percents(*bounds)), Cell(amount(doubted))]
+        )
+    return Table(columns, {"": rows}, (RANGES,))

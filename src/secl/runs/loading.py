@@ -147,7 +147,7 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
         model = settings.model
-        loaded = loaded or _model_cache().load(
+        loaded = loaded or model_cache().load(
             model.name, dtype=model.dtype, device=model.device, device_map=model.device_map, quantize=model.quantize
         )
         return LocalModel(
@@ -165,7 +165,7 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
 
 
 @functools.cache
-def _model_cache() -> ModelCache:
+def model_cache() -> ModelCache:
     """Return the cache through which runs of one process load a model once."""
     from secl.backends.local.loading.loader import ModelCache
 

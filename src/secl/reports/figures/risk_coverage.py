@@ -45,15 +45,11 @@ def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Fi
     axes.plot(coverage, expected, color=ORANGE, linewidth=1.6, linestyle="--", label="by the confidences")
     labelled = f", {curve.total:,} labelled" if curve.total else ""
     axes.set_title(f"{curve.answers:,} answers{labelled}")
-    axes.set(xlabel="accepted", ylabel="wrong of these", xlim=(0, 1), ylim=(0, min(1.0, 1.2 * _highest(curve))))
+    wide = curve.coverage >= SHOWN
+    shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
+    top = min(1.0, 1.2 * float(shares.max(initial=0.1)))  # at least a tenth is in the plot
+    axes.set(xlabel="accepted", ylabel="wrong of these", xlim=(0, 1), ylim=(0, top))
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     figure.legend(loc="outside lower center", ncols=3)
     return figure
-
-
-def _highest(curve: RiskCoverage) -> float:
-    """Return the largest risk in the plot, at least a tenth."""
-    wide = curve.coverage >= SHOWN
-    shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
-    return float(shares.max(initial=0.1))

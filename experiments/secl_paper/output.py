@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from secl.reports.formatting import RANGE, UNDEFINED
-from secl.reports.table import Cell, Table, to_csv
+from secl.reports.table import Cell, Table
 from secl.reports.table import Column as Heading
 from secl.runs.folder import storage_errors
 from secl_paper.compare import FilledTable, Line
@@ -80,8 +82,12 @@ def csv_text(table: FilledTable) -> str:
     """
     suffixes = tuple(f" {kind}" for kind in THREE) if table.printed else ("", " low", " high")
     headings = ["row", *(f"{name}{suffix}" for name in table.columns for suffix in suffixes)]
-    rows = ([line.name, *(x for name in table.columns for x in _values(table, line, name))] for line in table.lines)
-    return to_csv(headings, rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headings)
+    for line in table.lines:
+        writer.writerow([line.name, *(value for name in table.columns for value in _values(table, line, name))])
+    return text.getvalue()
 
 
 def write_table(table: FilledTable, folder: Path) -> None:

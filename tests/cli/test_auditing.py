@@ -189,9 +189,8 @@ def test_labels_are_in_the_exports_and_the_report_of_a_server(shell: Shell, rate
     assert {position: line["label"] for position, line in enumerate(lines) if line["label"] is not None} == LABELS
     assert all(line["correct"] == line["label"] for line in lines)
     shell("report", rated, "--out", tmp_path / "page")
-    with (tmp_path / "page" / "summary.csv").open(encoding="utf-8") as stream:
-        counted = {row["estimator"]: row["n"] for row in csv.DictReader(stream) if not row.get("domain")}
-    assert counted["stated"] == str(len(LABELS))
+    summary = json.loads((tmp_path / "page" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["estimators"]["stated"]["n"] == len(LABELS)
     page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert "label the other 8 and ask 38 more questions" in page
 

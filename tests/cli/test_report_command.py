@@ -29,7 +29,7 @@ from tests.runs.conftest import setting
 pytestmark = pytest.mark.heavy
 
 DRAWN = ("reliability", "reliability-others", "risk", "timeline")
-FILES = {f"{stem}.{end}" for stem in DRAWN for end in ("png", "svg")} | {"report.html", "summary.csv"}
+FILES = {f"{stem}.{end}" for stem in DRAWN for end in ("png", "svg")} | {"report.html", "summary.json"}
 OF_RUN = {"report.html", "summary.json"}
 SCRIPTED = RunSettings.of({"stream.benchmarks": ("capitals",), "model.name": '<b>"model" & co</b>'})
 

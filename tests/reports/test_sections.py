@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from dataclasses import fields, replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from rich.console import Console
 from secl import Calibrator, Question, Record, References, ScriptedModel, Store
 from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.json_values import json_value
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import summarise
 from secl.evidence import LetterOrder
@@ -28,7 +26,7 @@ from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.formatting import UNDEFINED
 from secl.reports.run_report import panels
 from secl.reports.sections import graders_line, posterior_notes, sections_of
-from secl.reports.summary_table import COLUMNS, caption, domain_table, footnotes, main_table, summary_csv, summary_table
+from secl.reports.summary_table import COLUMNS, caption, domain_table, footnotes, main_table, summary_table
 from secl.reports.table import to_rich
 from secl.runs.labelling import current_records
 from tests.answers import answered, compared, make_record, make_report, make_stream, run_folder, weighed
@@ -213,26 +211,3 @@ def test_nothing_is_cut_off_in_a_terminal_of_80_columns() -> None:
     for text in ("12,500", "0.100–1.000", "above 0.123", "100.0%", "15.0", "123.4", "0.26]"):  # noqa: RUF001
         assert narrow.count(text) == wide.count(text) > 0, text
     assert all(estimator.title in wide for estimator in ESTIMATORS.values())
-
-
-def test_csv_keeps_every_digit_of_every_run_domain_and_estimator() -> None:
-    summary, name = summarise(make_stream(60), in_domains=["stated"]), 'a, "b"\nc'
-    rows = list(csv.DictReader(io.StringIO(summary_csv(name, summary))))
-    assert {row["run"] for row in rows} == {name}
-    plain = json_value(summary)
-    parts = {"": plain, **plain["domains"]}
-    assert [(row["domain"], row["estimator"]) for row in rows] == [
-        (domain, key) for domain, part in parts.items() for key in ESTIMATORS if key in part["estimators"]
-    ]
-    for row in rows:
-        found = parts[row["domain"]]["estimators"][row["estimator"]]
-        expected = {m: found[m] for m in (*MEASURES, "ece_floor", "auroc_within", "prr", "cost_paper")}
-        for measure in MEASURES:
-            low, high = (found["intervals"] or {}).get(measure) or (None, None)
-            expected |= {f"{measure}_low": low, f"{measure}_high": high}
-        assert {column: row[column] for column in expected} == {
-            column: "" if value is None else repr(value) for column, value in expected.items()
-        }
-        assert int(row["n"]) == found["n"]
-        assert (row["needs_right_answers"] == "1") == ESTIMATORS[row["estimator"]].needs_labels
-        assert not row["confidence"].endswith("*")

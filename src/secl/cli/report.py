@@ -32,7 +32,7 @@ from secl.runs.store import Store
 def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None = None, full: Full = False) -> None:
     """Write a page about a run, also about an unfinished one, and print the result.
 
-    With --out the folder also gets all numbers as CSV, and all pictures.
+    All numbers are in summary.json beside the page; with --out the folder also gets all pictures.
 
     Args:
         grader: Grade open answers again, for this report only, by auto, exact, contains, number, regex or overlap.
@@ -96,14 +96,10 @@ def export(
 
 
 def write_and_print(store: Store, records: Sequence[Record], out: Path | None = None, *, full: bool = False) -> None:
-    """Write the report of an open run, and print all tables (`full`) or a short result.
-
-    A report in the run's own folder also updates `summary.json`.
-    """
+    """Write the report of an open run with its summary, and print all tables (`full`) or a short result."""
     run = RunReport.of(store, records)
-    if out is None:
-        write_summary(store, run.summary, run.trust)
     page = write_report(out or store.folder, run, of_run=out is None)
+    write_summary(store, run.summary, run.trust, page.parent)
     screen, sections = console(), list(sections_of(run))
     print_sections(sections if full else [replace(sections[0], title="")], screen)
     for line in (trust_line(run.trust), None if full else look_first(run.records)):

@@ -1,4 +1,4 @@
-"""A report as files: a self-contained HTML page, pictures, and numbers."""
+"""A report as files: a self-contained HTML page, and pictures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from secl.reports.figures.drawing import write_picture
 from secl.reports.formatting import html_templates, number
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, sections_of
-from secl.reports.summary_table import summary_csv
 from secl.runs.folder import storage_errors
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -38,8 +37,8 @@ def check_folder(folder: Path) -> None:
 def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
     """Write the report of a run into a new or existing folder, and return the path of the page.
 
-    Files: `report.html`, which is self-contained; `summary.csv` with every number; every picture as `.png` and `.svg`.
-    A run's own folder gets the page alone.
+    Files: `report.html`, which is self-contained, and every picture as `.png` and `.svg`. A run's own folder gets the
+    page alone.
     """
     sections = list(sections_of(run))
     with storage_errors(folder):
@@ -49,11 +48,7 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
             for section in sections
             for picture in section.pictures
         }
-        texts = {PAGE: render(run, sections, pictures)}
-        if not of_run:
-            texts["summary.csv"] = summary_csv(run.name, run.summary)
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8", errors="replace")
+        (folder / PAGE).write_text(render(run, sections, pictures), encoding="utf-8", errors="replace")
     return folder / PAGE
 
 

@@ -7,10 +7,9 @@ import math
 from secl.evaluation.estimators import LABELLED
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import Summary
-from secl.metrics.standard import MEASURES
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
 from secl.reports.run_report import RunReport
-from secl.reports.table import Cell, Column, Row, Table, plain_table, to_csv
+from secl.reports.table import Cell, Column, Row, Table, plain_table
 
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
 """Headings; costs are in forward passes per question, as the paper counts and as measured."""
@@ -57,31 +56,6 @@ def score_cells(row: Measures | None) -> dict[str, Cell]:
         Cell(number(row.cost_measured, 1)),
     )
     return dict(zip(COLUMNS, cells, strict=True))
-
-
-OTHERS = ("ece_floor", "ece_floor_95", "ece_within_floor", "prr", "cost_paper", "cost_measured", "fitted")
-"""Numbers of a row without an interval."""
-
-
-def summary_csv(run: str, summary: Summary) -> str:
-    """Return every number of a run as CSV at full precision: a row for each domain ("" for all) and estimator."""
-    ranges = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
-    first = ("run", "domain", "estimator", "confidence", "needs_right_answers", "n")
-    rows = [
-        (run, domain, name, *_values(row))
-        for domain, part in (("", summary), *summary.domains.items())
-        for name, row in part.estimators.items()
-    ]
-    return to_csv((*first, *ranges, *OTHERS), rows)
-
-
-def _values(row: Measures) -> tuple[object, ...]:
-    values: list[object] = []
-    for name in MEASURES:
-        interval = row.intervals[name] if row.intervals else None
-        values += (getattr(row, name), *((interval.low, interval.high) if interval else (None, None)))
-    values += [getattr(row, name) for name in OTHERS]
-    return (row.title.removesuffix("*"), int(row.needs_labels), row.n, *values)
 
 
 def caption(summary: Summary) -> str:

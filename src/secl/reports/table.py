@@ -1,10 +1,7 @@
-"""Tables for the terminal, and rows as CSV."""
+"""Tables for the terminal."""
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +9,6 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from secl.data.cells import harmless
 from secl.reports.formatting import terminal_lines, terminal_text
 
 
@@ -83,17 +79,3 @@ def to_rich(table: Table) -> RichTable:
                 text.append(f"\n{terminal_text(cell.detail)}" if cell.detail else "", style="dim")
             rich.add_row(*cells)
     return rich
-
-
-def to_csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as CSV with full precision. None and nan become empty fields, and no text becomes a formula.
-
-    >>> to_csv(("name", "value"), [("a", 0.1), ("b", None)])
-    'name,value\\na,0.1\\nb,\\n'
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(headings)
-    for row in rows:
-        writer.writerow(["" if isinstance(value, float) and math.isnan(value) else harmless(value) for value in row])
-    return text.getvalue()

@@ -133,7 +133,7 @@ class Run:
         """Store the last adapter version, and write and return the summary."""
         self.keep()
         records = list(current_records(self.store))
-        return write_summary(self.store, summary_of(self.manifest, records), assess(records))
+        return write_summary(self.store, summary_of(self.manifest, records), assess(records), self.store.folder)
 
 
 def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, mode: Mode = "ask") -> Run:
@@ -257,8 +257,8 @@ def summary_of(manifest: Manifest, records: Sequence[Record]) -> Summary:
     )
 
 
-def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str, object]:
-    """Write summary and verdict of the records so far into the run folder, and return them as JSON values."""
+def write_summary(store: Store, summary: Summary, verdict: Verdict, folder: Path) -> dict[str, object]:
+    """Write summary and verdict of the records so far into a folder, and return them as JSON values."""
     manifest = Manifest.of(store)
     plain = {
         "model": manifest.settings.model.name,
@@ -270,9 +270,9 @@ def write_summary(store: Store, summary: Summary, verdict: Verdict) -> dict[str,
         "verdict": json_value(verdict),
         **json_value(summary),
     }
-    unfinished = store.folder / f"{SUMMARY}.new"
-    with storage_errors(store.folder):
+    unfinished = folder / f"{SUMMARY}.new"
+    with storage_errors(folder):
         text = json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2)
         unfinished.write_text(f"{text}\n", encoding="utf-8")
-        unfinished.rename(store.folder / SUMMARY)
+        unfinished.rename(folder / SUMMARY)
     return plain

@@ -74,7 +74,7 @@ def test_in_a_browser_a_key_opens_the_page_until_it_is_forgotten(make_service: M
     tab.goto(address)
     tab.fill("#key", "wrong")
     tab.click("#key-form button[type=submit]")
-    shown(tab, "#trouble", "That key opens nothing here.")
+    shown(tab, "#trouble", "This server does not know this key.")
     tab.fill("#key", reader)
     tab.keyboard.press("Enter")
     shown(tab, "h1", "scripted")
@@ -156,7 +156,7 @@ def test_in_a_browser_a_review_takes_keys_and_mouse(make_service: Make, host: Ho
     for position in queue[1:]:
         at(position)
         tab.keyboard.press("r")
-    shown(tab, ".empty", "Nothing is left here.")
+    shown(tab, ".empty", "No answer is left to rate.")
     assert said() == dict.fromkeys(queue, True)
     tab.keyboard.press("u")
     at(queue[-1])

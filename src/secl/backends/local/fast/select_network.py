@@ -132,7 +132,7 @@ def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) 
         if isinstance(fast, SharedNetwork):
             return fast
         warnings.warn(
-            f"{type(model).__name__} runs on the slow plain path, every pass through the whole network: {fast}",
+            f"{type(model).__name__} runs on the plain path, where every pass goes through the whole network: {fast}",
             RuntimeWarning,
             stacklevel=2,
         )

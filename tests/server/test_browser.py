@@ -74,7 +74,7 @@ def test_in_a_browser_a_key_opens_the_page_until_it_is_forgotten(make_service: M
     tab.goto(address)
     tab.fill("#key", "wrong")
     tab.click("#key-form button[type=submit]")
-    shown(tab, "#trouble", "This server does not know this key.")
+    shown(tab, "#trouble", "This key does not open this page.")
     tab.fill("#key", reader)
     tab.keyboard.press("Enter")
     shown(tab, "h1", "scripted")
@@ -89,7 +89,7 @@ def test_in_a_browser_a_key_opens_the_page_until_it_is_forgotten(make_service: M
     assert tab.evaluate("document.cookie") == ""
     tab.click("#key-box summary")
     tab.click("#key-forget")
-    shown(tab, ".headline", "to those who have a key")
+    shown(tab, ".headline", "This page needs an API key.")
 
 
 def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(make_service: Make, host: Host, tab: Any) -> None:

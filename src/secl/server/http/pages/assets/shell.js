@@ -45,7 +45,7 @@ async function useKey(event) {
   await refresh();
   const locked = $("main").dataset.locked;
   const place = $(locked ? "trouble" : "done");
-  if (place) place.textContent = locked ? "This server does not know this key." : "The key is in use.";
+  if (place) place.textContent = locked ? "This key does not open this page." : "The key is in use.";
 }
 
 export async function start() {

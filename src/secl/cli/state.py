@@ -17,6 +17,7 @@ from secl.reports.table import listing
 from secl.server import recompute
 from secl.server.explain import explain
 from secl.server.folder import backup as copy_state
+from secl.server.http.api_keys import Keys
 from secl.server.records import history as history_of
 from secl.server.store import ServerStore
 
@@ -92,16 +93,12 @@ def add_key(state: StateFolder, name: str, /, *, role: str = "ask") -> None:
         name: Name of the person or program that gets the key.
         role: ask, read (and see all records), review (and give drawn labels) or admin (and roll back, pause).
     """
-    from secl.server.http.api_keys import Keys
-
     echo(Keys(state).add(name, role))
 
 
 @keys.command(name="list")
 def list_keys(state: StateFolder, /) -> None:
     """List the names and roles of all keys."""
-    from secl.server.http.api_keys import Keys
-
     if not state.is_dir():
         raise ParameterError(f"there is no folder {state}; name the one of secl serve.")
     console().print(listing(("name", "role"), [(key.name, key.role) for key in Keys(state).all()]))
@@ -114,8 +111,6 @@ def remove_key(state: StateFolder, name: str, /) -> None:
     Args:
         name: Name of the key.
     """
-    from secl.server.http.api_keys import Keys
-
     api_keys = Keys(state)
     api_keys.remove(name)
     if not api_keys.all():

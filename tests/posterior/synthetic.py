@@ -1,4 +1,4 @@
-"""Replies, and letters with known preferences for places and for options, and known noise."""
+"""Replies, and letters with known preferences for places, and known noise."""
 
 from __future__ import annotations
 
@@ -34,18 +34,16 @@ def lettered(
     count: int,
     *,
     places: Sequence[float] | None = None,
-    preference: float = 0.0,
     noise: float = 1.0,
     further: int = 1,
 ) -> Views:
-    """Letters in `1 + further` orders: what their places get, the preference for an option, and noise in each order."""
+    """Letters in `1 + further` orders: what their places get, and noise in each order."""
     texts = texts_of(count)
-    liked = preference * rng.normal(size=count)
     orders = []
     half = count // 2
     orders_of = [tuple(range(count)), other_order(count), (*range(half, count), *range(half))]
     for order in orders_of[: 1 + further]:
-        log_p = liked + noise * rng.normal(size=count)
+        log_p = noise * rng.normal(size=count)
         for place, candidate in enumerate(order):
             log_p[candidate] += 0.0 if places is None else places[place]
         orders.append(LetterOrder(order=order, log_p=centred(texts, log_p.tolist())))

@@ -239,11 +239,3 @@ def test_letters_that_follow_places_alone_show_nothing_and_what_cannot_tell_leav
     ):
         assert known(questions, before=0.3, weight=20) == 0.3
     assert math.isnan(known([], before=math.nan))
-
-
-@pytest.mark.parametrize("places", [None, ENDS])
-@pytest.mark.parametrize("preference", [0.5, 2.0])
-def test_correlation_is_the_share_of_the_preference(places: tuple[float, ...] | None, preference: float) -> None:
-    rng = np.random.default_rng(1)
-    questions = [lettered(rng, 4, places=places, preference=preference, further=2) for _ in range(1000)]
-    assert known(questions) == pytest.approx(preference**2 / (preference**2 + 1), abs=0.03)

@@ -96,8 +96,7 @@ def test_history_show_and_verify_tell_why_an_answer_got_its_number(
 @pytest.mark.usefixtures("loads_nothing")
 def test_without_texts_show_and_verify_say_so(shell: Shell, make_service: serving.Make) -> None:
     folder = serve(make_service, 12, "none")
-    shown = shell("show", folder, "3")
-    assert shown.code == 0
+    shown = shell("show", folder, "3").fine
     assert "texts were not kept (keep-text none)" in shown.out
     assert TEXT not in shown.out
     ended = shell("verify", folder)

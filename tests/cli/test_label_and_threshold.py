@@ -92,8 +92,7 @@ def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(shell: Sh
         with Store(folder, writable=True) as store:
             for position in queue(store)[:30]:
                 add_label(store, store.record(position), position % 3 == 0)
-    resumed = shell("run", "--resume", folders[0])
-    assert resumed.code == 0, resumed.err
+    resumed = shell("run", "--resume", folders[0]).fine
     assert json.loads((folders[0] / "summary.json").read_text())["unlabelled"] == 10
     assert "No answer has a label" not in resumed.out
     assert json.loads(shell("compare", *folders, "--json").out)["graded"] == 30
@@ -133,8 +132,7 @@ def facts(out: str) -> dict[str, str]:
 
 def test_labels_give_a_promise_and_confidences_alone_an_estimate(shell: Shell, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", answered(CONFIDENCE, [True] * 60 + [False] * 60))
-    ended = shell("threshold", run, "--risk", 0.05)
-    assert ended.code == 0
+    ended = shell("threshold", run, "--risk", 0.05).fine
     promise = {"accept from": "0.7", "answers accepted": "50% of 120", "labelled among these": "60, 0 wrong"}
     promise |= {"wrong among these": "at most 3.8%: guaranteed with 90% certainty"}
     promise |= {"at most 5% wrong, 90% certainty": "", "rests on": "120 labels of answers drawn at random"}
@@ -211,8 +209,7 @@ def accepted(records: Any) -> list[tuple[float | None, bool | None]]:
 def test_a_run_marks_counts_and_exports_what_it_does_not_accept(shell: Shell, tmp_path: Path, refused: Any) -> None:
     run, asked = tmp_path / "run", ("run", "--benchmarks", "capitals:6", "--method", "stated")
     refused((*asked, "--accept", 1.5, "--out", run), "accept is 1.5", "0 to 1")
-    ended = shell(*asked, "--accept", 0.8, "--out", run)
-    assert ended.code == 0
+    ended = shell(*asked, "--accept", 0.8, "--out", run).fine
     assert "Accepted at 0.8: 0 of 6 answers (0%); " in ended.out
     with Store(run) as store:
         assert accepted(store.records()) == [(0.8, False)] * 6

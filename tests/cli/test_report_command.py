@@ -108,8 +108,7 @@ def test_a_report_grades_anew_beside_the_run_and_leaves_its_summary_alone(shell:
         run.proceed()
         run.finish()
     before = (folder / "summary.json").read_text()
-    said = shell("report", folder, "--grader", "regex")
-    assert said.code == 0, said.err
+    said = shell("report", folder, "--grader", "regex").fine
     assert (folder / "graded-regex" / "report.html").exists()
     assert (folder / "summary.json").read_text() == before
     said = shell("report", folder, "--grader", "overlap")

@@ -39,8 +39,7 @@ def pairs(tmp_path: Path) -> Path:
 def test_answers_are_printed_and_json_and_a_run_have_every_number(
     shell: Shell, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = shell("score", pairs)
-    assert ended.code == 0
+    ended = shell("score", pairs).fine
     lines = ended.out.splitlines()
     assert lines[1].split() == ["Question", "Answer", "Confidence", "(frozen)", "P(True)", "PMI", "Grade"]
     answers = ("B. Mercury", "C. Mars", "Lima", "[red]Elvis[/red]")

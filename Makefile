@@ -99,7 +99,7 @@ bench: $(VENV)/product  ## time the library against other ways of doing the same
 	$(BIN)/python -m benchmarks $(BENCH)
 
 test-gpu: $(VENV)/developer  ## check a GPU, and write how fast it is into gpu.xml: under nine minutes, without a network
-	SECL_GPU=1 OMP_NUM_THREADS=$$(nproc) $(BIN)/python -m pytest tests/test_gpu.py -m elsewhere -v -s --junitxml gpu.xml
+	SECL_GPU=1 OMP_NUM_THREADS=$$(nproc) $(BIN)/python -m pytest tests/test_gpu.py -m elsewhere -v -s -o junit_family=xunit1 --junitxml gpu.xml
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) dist runs site .pytest_cache .coverage .mypy_cache .ruff_cache .import_linter_cache

@@ -219,7 +219,9 @@ def report(folder: Path) -> Iterator[str]:
     """Yield the tables."""
     fields, passes = read(folder)
     right = ", ".join(f"{name} {share:.0%}" for name, share in _accuracy(fields).items())
-    yield f"{len(passes)} documents, {np.mean(passes):.2f} passes in the mean. Right: {right}.\n"
+    if passes:
+        yield f"{len(passes)} documents, {np.mean(passes):.2f} passes in the mean.\n"
+    yield f"Right: {right}.\n"
     yield from table(fields)
     some = [each for each in fields if "stated" in each.confidences]
     yield f"\nThe {len({each.document for each in some})} documents with whole samples:\n"

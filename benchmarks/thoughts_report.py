@@ -13,7 +13,7 @@ from benchmarks.study import heading, row
 from secl.backends.open_answers import compare, settled
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Sample, Thought
 from secl.grading.texts import parse_number
-from secl.metrics.bootstrap import intervals
+from secl.metrics.bootstrap import Difference, paired_differences
 from secl.metrics.calibration import ece_floor
 from secl.metrics.discrimination import auroc
 from secl.metrics.probability import softmax
@@ -31,6 +31,9 @@ BUDGETS = (0, 64, 128)
 
 LONGEST, THOUGHTS, USED = 256, 5, 3
 """Most tokens of a thought, thoughts of a question, and the thoughts that `secl` uses at most."""
+
+
+BUILT, OFF = "thoughts: posterior", "thinking off: posterior"
 
 
 def weighed(records: Iterable[Record]) -> list[tuple[str, float]]:
@@ -93,6 +96,13 @@ def evidence_of_numbers(line: dict[str, Any]) -> tuple[Question, Reply, Candidat
     return question, reply_of(line, answer), candidates
 
 
+def used(line: dict[str, Any]) -> int:
+    """Return the number of thoughts that `secl` uses: the others are drawn where the first answers disagree."""
+    if "program" in line:
+        return USED if len(evidence_of_numbers(line)[2].samples) > 1 else 1
+    return USED if best(line["thoughts"][0]) != best(line["thoughts"][1]) else USED - 1
+
+
 def best(thought: dict[str, Any]) -> str:
     """Return the answer behind a thought."""
     if "answer" in thought:
@@ -132,48 +142,69 @@ def report(evidence: Path) -> Iterator[str]:
     lines = [json.loads(line) for line in evidence.read_text().splitlines()]
     for kinds in (("arc", "mmlu"), ("gsm8k", "arithmetic")):
         some = [line for line in lines if line["kind"] in kinds]
-        cut = [line["thoughts"][:THOUGHTS] for line in some]
-        at_once = [next(each for each in line["thoughts"] if each["budget"] == 0) for line in some]
-        rows: dict[str, tuple[list[tuple[str, float]], float]] = {
-            "at once: stated": ([(best(each), stated(each)) for each in at_once], 0),
-            "at once: letter or text": ([mean_letters([each]) for each in at_once], 0),
-            "a thought: stated": ([(best(each[0]), stated(each[0])) for each in cut], 1),
-            "a thought: letter or text": ([mean_letters(each[:1]) for each in cut], 1),
-            "two thoughts: letters or text": ([mean_letters(each[:2]) for each in cut], 2),
-            "two thoughts: stated": ([shared(each[:2], alike=False) for each in cut], 2),
-            "two thoughts: stated, 0 where the other differs": ([shared(each[:2], alike=True) for each in cut], 2),
-            "two thoughts: agreement": ([agreement(each[:2]) for each in cut], 2),
-            "three thoughts: agreement": ([agreement(each[:3]) for each in cut], 3),
-            "five thoughts: agreement": ([agreement(each) for each in cut], 5),
-            "thoughts: posterior": (weighed(map(behind_thoughts, some)), 2),
-            "thinking off: posterior": (weighed(from_plain(line["plain"]) for line in some), 0),
-        }
         yield f"\n{' and '.join(kinds)}: {len(some)} questions\n"
-        yield heading("confidence", "accuracy", "AUROC within", "Brier", "ECE (floor)", "mean", "tokens")
-        for name, (found, thoughts) in rows.items():
-            right = [same(line, answer) for line, (answer, _) in zip(some, found, strict=True)]
-            confidence = [value for _, value in found]
-            domains = [line["kind"] for line in some]
-            measures = standard_measures(confidence, right, domains)
-            ends = intervals(confidence, right, domains=domains)["auroc_within"]
-            tokens = [sum(each["prompt"] + each["tokens"] for each in own[: max(1, thoughts)]) for own in cut]
-            spent = sum(tokens) / len(tokens) if thoughts else sum(own[0]["prompt"] for own in cut) / len(cut)
-            shown = [f"{measures[key]:.3f}" for key in ("accuracy", "auroc_within", "brier", "ece", "mean_confidence")]
-            shown[1] += f" ({ends.low:.2f} to {ends.high:.2f})"
-            shown[3] += f" ({ece_floor(confidence).mean:.3f})"
-            yield row(name, *shown, f"{spent:.0f}")
+        yield from compared(some)
     yield ""
     yield heading("tokens of the thought at most", *(f"{kind}: accuracy, AUROC of stated" for kind in KINDS))
     for budget in (*BUDGETS, LONGEST):
-        cells = []
-        for kind in KINDS:
-            some = [line for line in lines if line["kind"] == kind]
-            read = [reached(line, budget) for line in some]
-            right = [same(line, best(each)) for line, each in zip(some, read, strict=True)]
-            stating = [i for i, each in enumerate(read) if each["bins"]]
-            area = auroc([stated(read[i]) for i in stating], [right[i] for i in stating])
-            cells.append(f"{sum(right) / len(right):.3f}, {area:.2f}")
-        yield row(budget, *cells)
+        yield row(budget, *(of_budget([line for line in lines if line["kind"] == kind], budget) for kind in KINDS))
+
+
+def compared(some: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield a table of all confidences, and one of the posterior behind thoughts less each of them."""
+    cut = [line["thoughts"][:THOUGHTS] for line in some]
+    at_once = [next(each for each in line["thoughts"] if each["budget"] == 0) for line in some]
+    plain = [from_plain(line["plain"]) for line in some]
+    rows: dict[str, tuple[list[tuple[str, float]], int]] = {
+        "at once: stated": ([(best(each), stated(each)) for each in at_once], 0),
+        "at once: letter or text": ([mean_letters([each]) for each in at_once], 0),
+        OFF: (weighed(plain), 0),
+        "a thought: stated": ([(best(each[0]), stated(each[0])) for each in cut], 1),
+        "a thought: letter or text": ([mean_letters(each[:1]) for each in cut], 1),
+        "two thoughts: letters or text": ([mean_letters(each[:2]) for each in cut], 2),
+        "two thoughts: stated": ([shared(each[:2], alike=False) for each in cut], 2),
+        "two thoughts: stated, 0 where the other differs": ([shared(each[:2], alike=True) for each in cut], 2),
+        "two thoughts: agreement": ([agreement(each[:2]) for each in cut], 2),
+        "three thoughts: agreement": ([agreement(each[:3]) for each in cut], 3),
+        "five thoughts: agreement": ([agreement(each) for each in cut], 5),
+        BUILT: (weighed(map(behind_thoughts, some)), USED),
+    }
+    kinds = [line["kind"] for line in some]
+    graded = {}
+    yield heading("confidence", "accuracy", "AUROC within", "Brier", "ECE (floor)", "mean", "tokens")
+    for name, (found, thoughts) in rows.items():
+        right = [same(line, answer) for line, (answer, _) in zip(some, found, strict=True)]
+        confidence = [value for _, value in found]
+        graded[name] = confidence, right
+        measures = standard_measures(confidence, right, kinds)
+        shown = [f"{measures[key]:.3f}" for key in ("accuracy", "auroc_within", "brier", "ece", "mean_confidence")]
+        shown[3] += f" ({ece_floor(confidence).mean:.3f})"
+        tokens = [sum(each["prompt"] + each["tokens"] for each in own[:thoughts]) for own in cut]
+        if name == OFF:
+            tokens = [record.ledger.total for record in plain]
+        if name == BUILT:
+            tokens = [sum(each["prompt"] + each["tokens"] for each in line["thoughts"][: used(line)]) for line in some]
+        yield row(name, *shown, f"{sum(tokens) / len(tokens):.0f}" if any(tokens) else "")
+    yield ""
+    yield heading(f"{BUILT}, less", "accuracy", "AUROC within", "Brier")
+    for name, other in graded.items():
+        if name != BUILT:
+            less = paired_differences(*other, *graded[BUILT], domains=kinds)
+            yield row(name, *(difference(less[key]) for key in ("accuracy", "auroc_within", "brier")))
+
+
+def difference(of: Difference) -> str:
+    """Return a difference with its 95 % interval."""
+    return f"{of.difference:+.3f} [{of.interval.low:+.3f}, {of.interval.high:+.3f}]"
+
+
+def of_budget(some: Sequence[dict[str, Any]], budget: int) -> str:
+    """Return accuracy, and AUROC of the stated confidence, behind so many tokens of the greedy thought."""
+    read = [reached(line, budget) for line in some]
+    right = [same(line, best(each)) for line, each in zip(some, read, strict=True)]
+    stating = [i for i, each in enumerate(read) if each["bins"]]
+    area = auroc([stated(read[i]) for i in stating], [right[i] for i in stating])
+    return f"{sum(right) / len(right):.3f}, {area:.2f}"
 
 
 def reached(line: dict[str, Any], budget: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from urllib.parse import unquote, urlsplit
 
 
@@ -101,7 +101,10 @@ def needs(what: str, package: str, extra: str) -> str:
     The command names the source of this installation (PEP 610), for example "xlsx needs openpyxl; run: pip install -e
     '/home/me/secl[tables]'".
     """
-    origin = json.loads(distribution("secl").read_text("direct_url.json") or "{}")
+    try:
+        origin = json.loads(distribution("secl").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:  # a checkout on the path, without an installation
+        origin = {}
     url, vcs = origin.get("url"), origin.get("vcs_info", {}).get("vcs")
     source = [f"secl[{extra}]" + (f" @ {vcs}+{url}" if vcs else f" @ {url}" if url else "")]
     if origin.get("dir_info", {}).get("editable"):

@@ -49,7 +49,10 @@ def test_a_call_has_a_record_for_its_tool_and_one_for_each_argument() -> None:
     (weather,) = found.calls
     assert (weather.name, weather.arguments, [*weather.fields]) == ("weather", {"city": "Rome"}, ["city", "days"])
     assert weather.tool is not None
+    p = math.exp(weather.tool.frozen.log_probability)
+    odds = p / (1 - p)
     assert weather.tool.candidates[0][0] == "weather"
+    assert weather.tool.candidates[0][1] == pytest.approx(odds**2 / (1 + odds**2))
     assert {text for text, _ in weather.tool.candidates} == {"weather", "Book", "now", NO_TOOL}
     assert sum(p for _, p in weather.tool.candidates) == pytest.approx(1)
     compared = weather.tool.evidence.candidates

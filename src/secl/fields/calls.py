@@ -213,7 +213,7 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
         if reading is None or not (request.chooses or number):
             return None
         values = (*offered, NO_TOOL) if request.choice == "auto" or number else offered
-        leaf = Leaf(("tool",), "choice", "tool", "", values)
+        leaf = Leaf(("tool",), "tool", "tool", "", values)
         question = _asked(request, f"{number}/tool", "Which tool is to be called next, if any?", "tool")
         # Most entropy of the first token comes from other beginnings of a reply, so P alone counts.
         reading = reading._replace(entropy=math.nan)

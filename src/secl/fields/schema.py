@@ -16,8 +16,9 @@ from secl.errors import ParameterError, QuestionError
 Node = Mapping[str, Any]
 """A JSON Schema, or a part of one."""
 
-Kind = Literal["text", "number", "choice", "json"]
-"""Kind of a value: a text, a number, one of listed values (booleans too), or JSON (lists, texts of a format)."""
+Kind = Literal["text", "number", "choice", "tool", "json"]
+"""Kind of a value: a text, a number, one of listed values (booleans too), the choice of a tool, or JSON (lists, texts
+of a format)."""
 
 _KINDS: Mapping[object, Kind] = {"string": "text", "number": "number", "integer": "number"}
 _TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")

@@ -221,7 +221,8 @@ def same_value(leaf: Leaf, question: Question, one: object, other: object) -> bo
     if leaf.kind == "text" and isinstance(one, str) and isinstance(other, str) and one.strip() and other.strip():
         numbers = only_number(one), only_number(other)
         return numbers[0] == numbers[1] if None not in numbers else same_answer(question, one, other)
-    return _plain(one, exact=leaf.kind == "choice") == _plain(other, exact=leaf.kind == "choice")
+    exact = leaf.kind in ("choice", "tool")
+    return _plain(one, exact=exact) == _plain(other, exact=exact)
 
 
 def _plain(value: object, *, exact: bool) -> object:

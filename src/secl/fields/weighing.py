@@ -15,7 +15,7 @@ from secl.fields.schema import Leaf
 from secl.fields.values import OpenedObject, Reading, Span, WrittenObject, same_value, shown
 from secl.ledger import Ledger
 from secl.model import Rating
-from secl.posterior.open_views import FIXED_VALUES, VALUES
+from secl.posterior.open_views import FIXED_VALUES, TOOLS, VALUES
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.records import Record, Reply
@@ -100,6 +100,7 @@ def _rating(
         )
         for each, number in zip(drawn, numbers, strict=True)
     )
+    source = TOOLS if leaf.kind == "tool" else FIXED_VALUES if leaf.kind in FIXED_KINDS else VALUES
     # Samples of a certain value would repeat it.
     text = shown(own.value)
     samples = samples or (Sample(text=text, candidate=0, log_p=own.log_p),) * SAMPLES
@@ -108,7 +109,7 @@ def _rating(
         letters=(),
         likelihoods=(own.alone, *[None] * len(kept)),
         samples=samples,
-        source=f"{FIXED_VALUES if leaf.kind in FIXED_KINDS else VALUES}:{len(kept) - 1}",
+        source=f"{source}:{len(kept) - 1}",
     )
     log_p = min(own.log_p, 0.0)  # nan stays nan
     reply = Reply(

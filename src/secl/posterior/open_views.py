@@ -30,11 +30,18 @@ VALUES = "values"
 FIXED_VALUES = f"{VALUES} of a fixed form"
 """Beginning of `source` for fields that are numbers, booleans or enumerations."""
 
+TOOLS = f"{VALUES} of a choice of tools"
+"""Beginning of `source` for the choice of a tool, or of no tool."""
+
 VALUE_COEFFICIENTS = (0.6, -1.4, 0.02, -0.7)
 """a, b, c, d: log-odds of a field's value = a + b ln(H + c) + d [fixed form], H the entropy of its tokens in nats."""
 
 VALUE_SLOPE = 0.6
 """Ratio of a value's log-odds to those of its text, if the entropy is unknown."""
+
+TOOL_SLOPE = 2.0
+"""Ratio of the log-odds of a choice of a tool to those of its first tokens: most other beginnings lead to the same
+choice."""
 
 ALONE_SLOPE = 0.8
 """Ratio of a value's log-odds to those of its text in the reply to a request for this field alone."""
@@ -84,7 +91,8 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
 
     The model's own value has the probability sigmoid(L). L = a + b ln(H + c), plus d for a fixed form. H is the entropy
     of the value's tokens under the schema; `VALUE_COEFFICIENTS` holds a to d. Servers do not report H. Then L =
-    `VALUE_SLOPE` logit P, where P is the probability of the value's text, at most 1 - `LEAST_WRONG`. If the model also
+    `VALUE_SLOPE` logit P, where P is the probability of the value's text, at most 1 - `LEAST_WRONG`. For the choice of
+    a tool, L = `TOOL_SLOPE` logit P, at most -ln `LEAST_WRONG`. If the model also
     read the value in the reply to a request for this field alone, where it has the probability P', L becomes the mean
     of L and `ALONE_SLOPE` logit P'. The other values share the remaining probability in proportion to the probabilities
     of their texts.
@@ -101,8 +109,11 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     count = len(candidates.candidates)
     others = [max(math.exp(log_p.get(n, -math.inf)), LEAST_WRONG / 100) for n in range(1, count - 1)]
     others.append(max(1 - math.exp(own) - math.fsum(others), LEAST_WRONG))
-    if math.isnan(reply.entropy):
-        log_odds = VALUE_SLOPE * (own - math.log1p(-math.exp(own)))
+    odds = own - math.log1p(-math.exp(own))
+    if candidates.source.startswith(TOOLS):
+        log_odds = min(TOOL_SLOPE * odds, -math.log(LEAST_WRONG))
+    elif math.isnan(reply.entropy):
+        log_odds = VALUE_SLOPE * odds
     else:
         a, b, c, d = VALUE_COEFFICIENTS
         log_odds = a + b * math.log(reply.entropy + c) + d * candidates.source.startswith(FIXED_VALUES)

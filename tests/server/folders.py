@@ -11,6 +11,7 @@ from pathlib import Path
 from secl.runs.folder import FILE
 from secl.runs.loading import build_calibrator
 from secl.runs.settings import Recipe
+from secl.server.entries import new_record_id
 from secl.server.online.factory import begun, serving_settings
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
@@ -29,7 +30,8 @@ def filled(folder: Path, count: int, settings: Recipe = QUIET) -> Path:
     with begun(folder, settings, "full", model) as state:
         for _ in range(0, count, BATCH):
             records = [calibrator.answer(question) for question in questions]
-            state.add_answers(records, 1.0, moment=1.7e9, stream=calibrator.state)
+            ids = [new_record_id() for _ in records]
+            state.add_answers(records, 1.0, moment=1.7e9, stream=calibrator.state, ids=ids)
     return folder
 
 

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 import pytest
 
 from secl.errors import ParameterError
-from secl.evaluation.trust import Verdict, conclude
 from secl.labels.label import MIN_CHANCE
 from secl.labels.state import LabelState
 from secl.server.http.health import problems
 from secl.server.online import monitors
+from secl.server.online import service as service_module
 from secl.server.online.monitors import LABELS, Monitor
 from secl.server.online.service import Service
 from secl.testing import toy_stream
-from tests.server.conftest import Make, Patch, client_of, metrics_of
+from tests.server.conftest import Log, Make, Patch, client_of, metrics_of
 from tests.server.waiting import close, examined
 
 
-def rated(service: Service, chance: float | None = 1.0) -> list[float]:
-    """Ask 30 questions and say of each whether it is right: one of three is."""
-    confidences = []
+def rated(service: Service) -> Service:
+    """The service after 30 questions, one of three answered rightly."""
     for number, question in enumerate(toy_stream(30)):
-        confidences.append(service.ask(question, 20).record.confidence)
-        service.state.add_feedback(number, number % 3 == 0, chance)
-    return confidences
+        service.ask(question, 20)
+        service.state.add_feedback(number, number % 3 == 0, 1.0)
+    return service
 
 
 def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service: Make) -> None:
-    service = make_service()
-    rated(service)
+    service = rated(make_service())
     record = service.ask(toy_stream(31)[30], 20).record
     state = LabelState.start().add(service.state.label_log())
     assert record.labelled == state.rate(record.question.domain, record.label_free)
@@ -55,8 +50,7 @@ def test_a_chance_that_would_outweigh_all_other_labels_is_refused(make_service: 
 
 
 def test_a_state_that_holds_a_label_of_a_tiny_chance_starts_and_answers(make_service: Make) -> None:
-    service = make_service()
-    rated(service)
+    service = rated(make_service())
     with service.state.writing():
         service.state.db.execute("UPDATE labels SET chance = 5e-324 WHERE number = 7")
     close(service)
@@ -70,8 +64,7 @@ def test_a_state_that_holds_a_label_of_a_tiny_chance_starts_and_answers(make_ser
 
 
 def test_labels_that_cannot_be_taken_fail_no_answer(make_service: Make, monkeypatch: Patch) -> None:
-    service = make_service()
-    rated(service)
+    service = rated(make_service())
     monkeypatch.setattr(LabelState, "add", lambda *_: 1 / 0)
     labelled = service.ask(toy_stream(31)[30], 20).record.labelled
     assert labelled
@@ -112,7 +105,8 @@ def test_domains_keep_their_own_level(make_service: Make) -> None:
     assert law["low"] < law["confidence"] < art["confidence"] < art["high"]
 
 
-def test_labels_that_contradict_are_named_everywhere(make_service: Make) -> None:
+def test_labels_that_contradict_are_named_everywhere(make_service: Make, monkeypatch: Patch, caplog: Log) -> None:
+    monkeypatch.setattr(service_module, "TIDY", 0.0)
     service = make_service(settings={"gate.name": "never"})
     client = client_of(service)
     for position, question in enumerate(toy_stream(30)):
@@ -129,6 +123,8 @@ def test_labels_that_contradict_are_named_everywhere(make_service: Make) -> None
     page = client.get("/").text
     assert "Do not act on these confidences." in page
     assert 'class="lamp warn"' in page
+    service.ask(toy_stream(1)[0], 20)
+    assert len([each for each in caplog.records if each.getMessage().startswith("confidences: ")]) == 1
 
 
 def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(make_service: Make, monkeypatch: Patch) -> None:
@@ -141,21 +137,3 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(make_servic
     latest = [(0.5, True, 0.6), (0.5, False, 0.6)] * (LABELS // 2)
     monitor.refresh([(0.9, False, 0.9)] * 50 + latest)
     assert monitor.graded == tuple(latest)
-
-
-def test_a_verdict_misses_no_answer_of_another_thread(make_service: Make, monkeypatch: Patch) -> None:
-    service = make_service(settings={"gate.name": "never"})
-    records = [service.ask(question, 20).record for question in toy_stream(2)]
-    monitor = Monitor()
-    answering = threading.Thread(target=lambda: monitor.add([records[1]]))
-
-    def overtaken(*arguments: Any) -> Verdict:
-        monkeypatch.undo()
-        answering.start()
-        answering.join(0.1)  # the verdict of this thread must not replace a later one
-        return conclude(*arguments)
-
-    monkeypatch.setattr(monitors, "conclude", overtaken)
-    monitor.add([records[0]])
-    answering.join()
-    assert monitor.verdict.questions == 2

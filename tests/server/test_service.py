@@ -97,7 +97,7 @@ def test_freed_memory_goes_back_to_the_system_after_a_batch_from_time_to_time(
     held = [bytes(4096) for _ in range(20_000)]
     last = held.pop()  # above all others, so that they stay
     held.clear()
-    monkeypatch.setattr(service_module, "RELEASE", 0.0)
+    monkeypatch.setattr(service_module, "TIDY", 0.0)
     ask_all(service, toy_stream(1))
     until(lambda: released)
     assert len(last) == 4096

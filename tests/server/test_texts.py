@@ -156,38 +156,26 @@ def sized(service: Service, share: float) -> Texts:
     return Texts(service, Question(str(share), form="text"))
 
 
-def test_texts_wait_until_there_is_memory_for_them_and_none_overtakes_a_large_one(make_service: Make) -> None:
+def test_texts_wait_for_memory_in_order_and_a_cancelled_one_lets_the_next_begin(make_service: Make) -> None:
     model = Large()
     service = make_service(model=model)
     model.writes_apart = True  # no turn but memory keeps them apart
-    texts = [sized(service, 0.7)]
+    texts = [sized(service, 0.5)]
     until(lambda: model.together == 1)
+    cancelled = sized(service, 1.0)
+    until(lambda: waits_for_memory(service), 20)
+    texts.append(sized(service, 0.25))
+    assert model.begun == ["0.5"]
+    cancelled.cancel()
+    until(lambda: model.together == 2, 20)
     texts.append(sized(service, 0.8))
     until(lambda: waits_for_memory(service), 20)
-    texts += [sized(service, share) for share in (0.1, 0.2)]
-    assert model.begun == ["0.7"]
-    model.steps.release(80)
-    for text in texts:
-        assert text.answers()[0].stored
-    assert model.begun[:2] == ["0.7", "0.8"]
-    assert service.texts._shares == {}
-
-
-def test_a_cancelled_text_that_waits_for_memory_lets_the_next_one_begin(make_service: Make) -> None:
-    model = Large()
-    service = make_service(model=model)
-    model.writes_apart = True
-    begun = sized(service, 0.5)
-    until(lambda: model.together == 1)
-    large = sized(service, 1.0)
-    until(lambda: waits_for_memory(service), 20)
-    small = sized(service, 0.25)
-    until(lambda: waits_for_memory(service), 20)  # again, after a look at the newcomer
-    large.cancel()
-    until(lambda: model.together == 2, 20)
-    model.steps.release(40)
-    assert [begun.answers()[0].stored, small.answers()[0].stored] == [True, True]
+    texts.append(sized(service, 0.1))
     assert model.begun == ["0.5", "0.25"]
+    model.steps.release(80)
+    assert all(text.answers()[0].stored for text in texts)
+    assert model.begun[:3] == ["0.5", "0.25", "0.8"]
+    assert service.texts._shares == {}
 
 
 def test_texts_that_can_never_fit_are_refused_in_a_sentence(make_service: Make, host: Callable[[Service], str]) -> None:

@@ -159,19 +159,6 @@ def test_history_tells_what_the_records_tell(learned: Path) -> None:
     json.dumps(past, allow_nan=False)
 
 
-def test_the_version_of_learning_follows_lessons_and_rollbacks(make_service: Make) -> None:
-    service = make_service()
-    questions = toy_stream(20)
-    ask_all(service, questions[:6])
-    assert service.state.learned_version() == service.learner.model.version == 6
-    service.learner.rollback(2)
-    assert service.state.learned_version() == 2
-    ask_all(service, questions[6:8])
-    assert service.state.learned_version() == service.learner.model.version == 8
-    service.learner.rollback(0)
-    assert service.state.learned_version() == 0
-
-
 def test_an_answer_is_explained_from_its_prompt_to_its_lesson(learned: Path) -> None:
     with ServerStore(learned) as state:
         served, found, quiet = state.served(3), explained(state, 3), explained(state, 30)["why"]

@@ -23,8 +23,8 @@ MAX_DRIFT = 0.1
 SHARE = 0.2
 """Learning time after a batch under load, as a fraction of the batch's time, in [0, 1)."""
 
-RELEASE = 60.0
-"""Seconds after which a batch returns freed memory to the system, which takes some hundredths of a second."""
+TIDY = 60.0
+"""Seconds between two batches after which the server returns freed memory to the system, and logs a changed verdict."""
 
 MAX_PROMPT_CHARS = 100_000
 """Longest question with its context and options, in characters (413 beyond)."""

@@ -30,7 +30,7 @@ from secl.records import Record
 from secl.runs.encoding import to_body
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store, Version
-from secl.server.entries import TABLES, Event, EventKind, Served, Values, indexed_texts, new_record_id, reported_numbers
+from secl.server.entries import TABLES, Event, EventKind, Served, Values, indexed_texts, reported_numbers
 from secl.server.folder import make_private
 from secl.server.redaction import Keep, redacted
 
@@ -118,18 +118,18 @@ class ServerStore(Store):
         seconds: float,
         *,
         moment: float,
+        stream: StreamState,
+        ids: Sequence[str],
         version: Version | None = None,
-        stream: StreamState | None = None,
-        ids: Sequence[str] = (),
     ) -> None:
         """Write the records of one pass in one transaction.
 
-        The pass took `seconds`, and ended at `moment` (seconds since 1970). `version`: version of the weights, if not
-        stored yet. `stream`: the stream after the pass, for checkpoints. `ids`: ids of the records; random by default.
+        The pass took `seconds`, and ended at `moment` (seconds since 1970). `stream`: the stream after the pass, for
+        checkpoints. `ids`: ids of the records. `version`: version of the weights, if not stored yet.
         """
         first, count = records[0].position, len(records)
         with self.writing():
-            for record, identifier in zip(records, ids or [new_record_id() for _ in records], strict=True):
+            for record, identifier in zip(records, ids, strict=True):
                 self.write_record(redacted(record, self.keep_text), seconds / count)
                 row = (record.position, identifier, moment, count, *reported_numbers(record))
                 self.db.execute("INSERT INTO served VALUES (?, ?, ?, ?, ?, ?, ?)", row)
@@ -138,7 +138,7 @@ class ServerStore(Store):
                     self.db.execute("INSERT INTO words (rowid, question, answer) VALUES (?, ?, ?)", texts)
             if version is not None:
                 self.write_version(version, first)
-            if stream is not None and stream.position // CHECKPOINTS > first // CHECKPOINTS:
+            if stream.position // CHECKPOINTS > first // CHECKPOINTS:
                 self.write_checkpoint(stream)
 
     def write_checkpoint(self, stream: StreamState) -> None:

@@ -136,6 +136,9 @@ def test_a_thought_that_comes_now_and_then_is_no_part_of_an_answer(model: Endpoi
     assert math.isnan(unknown.stated)
 
 
+ORDERS = [((3, 2, 1, 0), False), ((0, 1, 2, 3), True), ((3, 2, 1, 0), True)]
+"""Orders of the letters behind a thought, and whether each comes without a further one."""
+
 THINKING = [name for name, (changes, switch) in ENGINES.items() if switch and name != "OpenAI"]
 
 
@@ -156,11 +159,7 @@ def test_answers_stand_behind_thoughts_and_words_are_asked_for_without(
     assert (reply.answer, reply.thought.cut) == ("C", False)
     assert reply.option_log_p[2] == pytest.approx(math.log(0.7))
     assert reply.digit_mass == pytest.approx(0.9)
-    assert [(each.order, each.thought is None) for each in compared.letters] == [
-        ((3, 2, 1, 0), False),
-        ((0, 1, 2, 3), True),
-        ((3, 2, 1, 0), True),
-    ]
+    assert [(each.order, each.thought is None) for each in compared.letters] == ORDERS
     assert all(each.log_p[2] == pytest.approx(math.log(0.7)) for each in compared.letters)
     # The answer and the other order think, two orders at once, the digit and four verdicts do not.
     thought = [body for body in server.asked if server.thoughts(body)]
@@ -269,11 +268,7 @@ def test_a_model_without_a_switch_thinks_on_request(
     assert reply.thought.tokens == len(MUSING) + len(end)
     assert reply.option_log_p[2] == pytest.approx(math.log(0.7))
     assert reply.digit_mass == pytest.approx(0.9)
-    assert [(each.order, each.thought is None) for each in compared.letters] == [
-        ((3, 2, 1, 0), False),
-        ((0, 1, 2, 3), True),
-        ((3, 2, 1, 0), True),
-    ]
+    assert [(each.order, each.thought is None) for each in compared.letters] == ORDERS
     first, second = (body for body in server.asked if "logprobs" not in body)
     assert (first["max_tokens"], first["stop"]) == (256 if thinking == "auto" else 60, ["Answer:"])
     assert {first["temperature"], second["temperature"]} == {0, 1}

@@ -24,7 +24,6 @@ from tests.backends.endpoint.test_engines import by_template
 from tests.backends.endpoint.test_objects import GREEDY, OTHER, SCHEMA, writing
 from tests.server.conftest import client_of
 from tests.server.conftest import opened as opened_app
-from tests.server.waiting import Texts
 
 Open = Callable[..., Service]
 
@@ -98,15 +97,6 @@ def test_each_question_of_a_batch_has_an_outcome_of_its_own_and_none_is_asked_tw
     assert [record.position for record in records] == [*range(15)]
     assert len(server.asked) == 15 * 7
     stop([service])
-
-
-def test_a_text_is_streamed_and_becomes_a_record(opened: Open) -> None:
-    service = opened()
-    texts = Texts(service, Question("Which city?", form="text"))
-    (answer,) = texts.answers()
-    assert "".join(piece.text for piece in texts.pieces) == answer.record.answer == "Lima"
-    assert 0 < answer.record.confidence < 1
-    assert service.position == 1
 
 
 @pytest.mark.parametrize("keep", ["full", "none"])

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from secl.backends.endpoint.chat import Pending
 from secl.backends.endpoint.reading import VERDICTS, read_names
-from secl.backends.open_answers import Distractors
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
 from secl.ledger import Purpose
 from secl.question import LETTERS, Question
@@ -29,7 +28,6 @@ class Findings:
         requested: kinds of requested evidence, with or without a result.
         reply: the model's answer, or the given answer.
         rivals: other answers to compare a given answer with.
-        distractors: distractors for normalised P(True) of an open answer; None before the search.
         drawn: further answers to compare an open answer with, without letters.
         p_true: P(True) of the candidates; None if not requested or not readable.
         candidates: letters of the candidates; None if not requested, or if the question has no candidates.
@@ -41,7 +39,6 @@ class Findings:
     requested: set[EvidenceKind] = field(default_factory=set)
     reply: Reply = field(init=False)
     rivals: Sequence[str] = ()
-    distractors: Distractors | None = None
     drawn: CandidateEvidence | None = None
     p_true: PTrue | None = None
     candidates: CandidateEvidence | None = None

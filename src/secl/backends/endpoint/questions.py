@@ -93,9 +93,8 @@ class EndpointAsker:
         else:
             self._state(findings, as_written(rated.answer, question.form), (), None)
             answer = findings.reply.answer
-            rivals = [] if answer is None else distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
-            findings.rivals = rivals
-            findings.distractors = Distractors(rivals, f"given:{len(rivals)}") if rivals else None
+            if answer is not None:
+                findings.rivals = distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
             self.gather(findings, evidence)
         if "p_true" not in evidence and findings.reply.answer is not None:
             self._probe(findings, [findings.own], {"p_true"}, "none")()
@@ -115,9 +114,8 @@ class EndpointAsker:
                 missing -= {"candidates"}
             texts, source = ((findings.reply.answer,), "none") if drawn is None else (drawn.candidates, drawn.source)
         else:
-            if findings.distractors is None:
-                findings.distractors = self._distractors(findings, findings.reply.answer)
-            texts, source = (findings.reply.answer, *findings.distractors.answers), findings.distractors.source
+            distractors = self._distractors(findings, findings.reply.answer)
+            texts, source = (findings.reply.answer, *distractors.answers), distractors.source
         self._probe(findings, texts, missing, source)()
 
     def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Written]:
@@ -184,8 +182,10 @@ class EndpointAsker:
         )
 
     def _distractors(self, findings: Findings, answer: str) -> Distractors:
-        """Return distractors of an open answer."""
-        question = findings.question
+        """Return distractors of an open answer, which are its rivals if there are any."""
+        question, rivals = findings.question, findings.rivals
+        if rivals:
+            return Distractors([*rivals], f"given:{len(rivals)}")
         if not is_brief(answer, question.form):
             return NOTHING
 

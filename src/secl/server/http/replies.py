@@ -23,7 +23,7 @@ from secl.server.http.confidence import LATER, UNWANTED, Secl, secl_of, unrated
 from secl.server.http.errors import ascii_json, describe_failure, error_json, to_request_error
 from secl.server.http.waiting import TextEvents, of_service
 from secl.server.online.texts import Ended
-from secl.writing import Finish, Piece, Token, Written
+from secl.writing import Finish, Piece, Token
 
 if TYPE_CHECKING:
     from secl.backends.endpoint.client import Upstream
@@ -134,10 +134,6 @@ def usage_of(prompt: int, written: int) -> Usage:
     return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
 
 
-def text_usage(texts: Sequence[Written]) -> Usage:
-    return usage_of(texts[0].prompt_tokens, sum(text.completion_tokens for text in texts))
-
-
 def log_probs(tokens: Sequence[Token]) -> LogProbs | None:
     """Return the log-probabilities of a text, or of a piece of it; None without tokens."""
     content: list[TokenLogProb] = [
@@ -207,10 +203,16 @@ class ChatReply:
             "warnings": self.warnings,
         }
 
-    def texts(self, ended: Ended) -> Completion:
-        """Return the whole reply with texts."""
-        confidences = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
-        return self.whole(_choices(ended.texts, confidences), text_usage(ended.texts))
+    def texts(self, ended: Ended, missing: Sequence[Secl] = ()) -> Completion:
+        """Return the whole reply with texts; `missing`: what the choices have in place of confidences."""
+        rated = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
+        pairs = zip(ended.texts, rated or missing or [UNWANTED] * len(ended.texts), strict=True)
+        choices = [
+            choice_of(str(text), text.finish, secl, tokens=text.tokens, index=index, thought=text.thought)
+            for index, (text, secl) in enumerate(pairs)
+        ]
+        usage = usage_of(ended.texts[0].prompt_tokens, sum(text.completion_tokens for text in ended.texts))
+        return self.whole(choices, usage)
 
     async def chunks_of(self, texts: TextEvents, first: Piece | Ended) -> AsyncIterator[Values]:
         """Yield the chunks of the reply while its texts are written.
@@ -227,10 +229,8 @@ class ChatReply:
                 yield self._chunk(event.choice, {"content": event.text}, logprobs=log_probs(event.tokens))
             event = await texts.next()
         rated = await texts.next_within(GRACE)
-        confidences = [unrated(LATER.format(name), name) for name in texts.record_ids]
-        if isinstance(rated, Ended):
-            confidences = [secl_of(answer, full=self.full) for answer in rated.answers or ()]
-        for chunk in self._last_chunks(_choices(event.texts, confidences), text_usage(event.texts)):
+        late = [unrated(LATER.format(name), name) for name in texts.record_ids]
+        for chunk in self._last_chunks(self.texts(rated if isinstance(rated, Ended) else event, late)):
             yield chunk
 
     async def chunks_at_once(self, reply: Completion) -> AsyncIterator[Values]:
@@ -240,7 +240,7 @@ class ChatReply:
         if "tool_calls" in delta:
             delta["tool_calls"] = [{**call, "index": number} for number, call in enumerate(delta["tool_calls"])]
         yield self._chunk(0, delta)
-        for chunk in self._last_chunks([choice], reply["usage"]):
+        for chunk in self._last_chunks(reply):
             yield chunk
 
     async def passed(self, upstream: Upstream, body: Values, secl: Secl) -> AsyncGenerator[Values]:
@@ -273,22 +273,13 @@ class ChatReply:
         choice = {"index": index, "delta": delta, "finish_reason": None, "logprobs": None, **more}
         return self._headed({"choices": [choice]})
 
-    def _last_chunks(self, choices: Sequence[Choice], usage: Usage) -> Iterator[Values]:
-        for choice in choices:
+    def _last_chunks(self, reply: Completion) -> Iterator[Values]:
+        for choice in reply["choices"]:
             secl = choice["secl"]
             chunk = self._chunk(choice["index"], {}, finish_reason=choice["finish_reason"], secl=secl)
             yield chunk | {"secl": secl, "warnings": self.warnings}
         if self.with_usage:
-            yield self._headed({"choices": [], "usage": usage})
-
-
-def _choices(texts: Sequence[Written], confidences: Sequence[Secl]) -> list[Choice]:
-    """Texts with their confidences; no confidences if the request wanted none."""
-    pairs = zip(texts, confidences or [UNWANTED] * len(texts), strict=True)
-    return [
-        choice_of(str(text), text.finish, secl, tokens=text.tokens, index=index, thought=text.thought)
-        for index, (text, secl) in enumerate(pairs)
-    ]
+            yield self._headed({"choices": [], "usage": reply["usage"]})
 
 
 async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:

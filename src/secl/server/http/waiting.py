@@ -27,17 +27,12 @@ async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
 
     Raises RequestError (499, 503 or 500), or one of `REQUEST_ERRORS` for an unusable request.
     """
-
-    async def answer() -> T:
-        try:
-            async with asyncio.timeout(timeout):
-                return await asyncio.wrap_future(pending)
-        except TimeoutError:
-            raise _too_late(timeout, "answer") from None
-        except Exception as problem:
-            raise of_service(problem) from None
-
-    return await unless_gone(request, answer())
+    try:
+        return await unless_gone(request, asyncio.wait_for(asyncio.wrap_future(pending), timeout))
+    except TimeoutError:
+        raise _too_late(timeout, "answer") from None
+    except Exception as problem:
+        raise of_service(problem) from None
 
 
 class TextEvents(WritingJob):
@@ -104,7 +99,7 @@ def _too_late(timeout: float, what: str) -> RequestError:
 
 def of_service(problem: Exception) -> SeclError:
     """Return the error for the client after a failure of the service."""
-    if isinstance(problem, REQUEST_ERRORS):
+    if isinstance(problem, (*REQUEST_ERRORS, RequestError)):
         return problem
     if isinstance(problem, UnavailableError):
         return RequestError(503, str(problem), "no_endpoint", headers=RETRY_SOON)

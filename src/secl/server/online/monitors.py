@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 
 from secl.evaluation.symptoms import seen
-from secl.evaluation.trust import Level, conclude, from_grades
+from secl.evaluation.trust import Level, Verdict, conclude, from_grades
 from secl.records import Record
 from secl.reports.verdict import trust_line
 
@@ -26,34 +25,31 @@ class Monitor:
 
     Attributes:
         graded: for the latest labelled answers: reported confidence, correctness, and label-free confidence.
-        verdict: verdict on the confidences.
     """
 
     def __init__(self) -> None:
         self.graded: tuple[tuple[float, bool, float], ...] = ()
         self._records: deque[Record] = deque(maxlen=WINDOW)
-        self._lock = threading.Lock()
         self._level: Level = "unproven"
-        self.add(())
 
     def add(self, records: Iterable[Record]) -> None:
         """Add answers of this model; answers from elsewhere do not count."""
-        with self._lock:
-            self._records.extend(record for record in records if not record.given)
-            self._judge()
+        self._records.extend(record for record in records if not record.given)
 
     def refresh(self, labelled: Sequence[tuple[float, bool, float]]) -> None:
         """Replace all labels by new labels, in the order of the answers."""
-        with self._lock:
-            self.graded = tuple(labelled[-LABELS:])
-            self._judge()
+        self.graded = tuple(labelled[-LABELS:])
 
-    def _judge(self) -> None:
-        pairs, ranks = [label[:2] for label in self.graded], [label[2] for label in self.graded]
-        grades = from_grades(pairs, ranks=ranks, chosen=True)
-        self.verdict = conclude(seen(tuple(self._records)), grades, len(self._records))
-        if self.verdict.level != self._level:
-            self._level = self.verdict.level
-            log.log(
-                logging.WARNING if self.verdict.stops else logging.INFO, "confidences: %s", trust_line(self.verdict)
-            )
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the confidences now."""
+        graded, records = self.graded, tuple(self._records)
+        grades = from_grades([label[:2] for label in graded], ranks=[label[2] for label in graded], chosen=True)
+        return conclude(seen(records), grades, len(records))
+
+    def log_change(self) -> None:
+        """Log the verdict if its level has changed since the last call."""
+        verdict = self.verdict
+        if verdict.level != self._level:
+            self._level = verdict.level
+            log.log(logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", trust_line(verdict))

@@ -34,7 +34,7 @@ from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import TextWriters, WritingJob
 from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
-from secl.server.settings import RELEASE, SHARE, TEXTS, Limits
+from secl.server.settings import SHARE, TEXTS, TIDY, Limits
 from secl.server.store import ServerStore
 from secl.writing import Written
 
@@ -155,7 +155,7 @@ class Service:
         return self.calibrator.state.position
 
     def _answer_all(self) -> None:
-        released = time.monotonic()
+        tidied = time.monotonic()
         while self._queue.wait():
             requests = self._queue.take()
             try:
@@ -167,9 +167,16 @@ class Service:
                 for request in requests:
                     if not request.future.done():
                         self._fail(request, problem)
-            if time.monotonic() - released > RELEASE:
-                release_memory()
-                released = time.monotonic()
+            if time.monotonic() - tidied > TIDY:
+                self._tidy()
+                tidied = time.monotonic()
+
+    def _tidy(self) -> None:
+        try:
+            release_memory()
+            self.monitor.log_change()
+        except Exception as problem:  # of any kind
+            self.last_error = public_reason(problem, "judging the latest answers")
 
     def _answer_batch(self, batch: list[Request]) -> None:
         """Answer requests in one pass, each with its own outcome; if the pass fails, answer one request at a time."""

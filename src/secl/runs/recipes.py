@@ -34,7 +34,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise DataError(f"the recipe {path} cannot be read: {problem.strerror}.") from problem
+        hint = "name a TOML file; the folder of a new run follows --out"
+        raise DataError(f"the recipe {path} cannot be read ({problem.strerror}); {hint}.") from problem
     except (ValueError, RecursionError) as problem:
         raise DataError(f"the recipe {path} is not valid TOML: {problem}.") from problem
 

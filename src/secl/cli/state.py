@@ -55,7 +55,7 @@ def verify(
 
     Another processor may round differently; the largest difference is printed.
 
-    Exit codes: 0 all agree; 1 a mismatch; 2 a mistake; 3 no mismatch, but some answers cannot be recomputed, for
+    Exit codes: 0 all agree; 1 a mismatch; 2 unusable input; 3 no mismatch, but some answers cannot be recomputed, for
     example because their texts were not kept.
 
     Args:

@@ -99,7 +99,7 @@ def answer_until_stopped(
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
-    verb = "resumed" if len(service.state) else "begins anew"
+    verb = "resumed" if len(service.state) else "started"
 
     def ready() -> None:
         on_ready()

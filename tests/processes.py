@@ -8,7 +8,6 @@ import signal
 import socket
 import sqlite3
 import sys
-import time
 from collections.abc import Callable
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
@@ -60,21 +59,6 @@ def finish(process: BaseProcess, seconds: float = 120) -> int | None:
     code = process.exitcode
     process.close()
     return code
-
-
-def wait_for(run: Path, wanted: int, patience: float = 60) -> None:
-    """Wait until a run has so many records."""
-    from secl.runs.folder import FILE
-    from secl.runs.store import Store
-
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        if (run / FILE).exists():
-            with Store(run) as store:
-                if len(store) >= wanted:
-                    return
-        time.sleep(0.002)
-    raise TimeoutError(f"{run} did not reach {wanted} records")
 
 
 def _main(

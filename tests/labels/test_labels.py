@@ -294,14 +294,6 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
         )
 
 
-def test_a_threshold_accepts_the_same_answers_whatever_labels_a_run_carries(tmp_path: Path) -> None:
-    first = reviewed(tmp_path / "first", 20)
-    plain = finished(tmp_path / "plain", **{"loop.accept": 0.8})
-    calibrated = finished(tmp_path / "moved", **{"loop.accept": 0.8, "model.calibration": str(first)})
-    assert [record.accepted for record in (*plain.records, *calibrated.records)] == [True] * 80
-    assert all(record.confidence < 0.8 for record in calibrated.records)  # which would have accepted none
-
-
 def test_labels_that_do_not_apply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     reviewed(tmp_path / "first", 3)

@@ -1,0 +1,194 @@
+"""Confidences on open answers, beside each other on the same answers of recorded runs.
+
+    python -m benchmarks.open_answers questions capitals,science OUT.jsonl [--data DIR] [--count 100]
+    secl run --method posterior --set evidence.extra_evidence=samples,p_true --questions OUT.jsonl --out RUN
+    python -m benchmarks.open_answers compare RUN [RUN ...]
+
+The first command writes multiple-choice questions that can be asked without their options. The last one computes the
+posterior anew from the recorded evidence. It prints for every score AUROC, PRR, Brier score and ECE, with 95 %
+intervals of the paired difference to the posterior.
+
+Clustered Self-Assessment (arXiv 2606.03846) is the closest published relative of the posterior of open answers: the
+model's samples, clustered, are options beside "None of these", the answer itself first, and the confidence is the
+probability of the answer's letter. Here it gets the clusters of `secl.grading.same` in place of those of an NLI model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import secl
+from benchmarks.study import heading, in_a_sentence, row
+from secl import Model, Question, Record
+from secl.data.benchmarks import load
+from secl.evaluation.measures import measure
+from secl.evaluation.posterior import replayed
+from secl.evidence import CandidateEvidence, Posterior
+from secl.grading.same import group
+from secl.metrics.bootstrap import paired_differences
+from secl.metrics.probability import averaged, softmax
+from secl.posterior.rule import PosteriorRule
+from secl.prompts.templates import as_choice
+from secl.runs.loading import load_model
+from secl.runs.manifest import Manifest
+
+LONGEST, WORDS = 220, 5
+"""Most characters of a question, and words of an option."""
+
+_NEEDS_OPTIONS = re.compile(
+    r"following|these|below|above|figure|diagram|graph|\btable\b|shown|statement|likely|\bbest\b|except|___"
+    r"|which (?:of|one|is|are|will|would|action|activity|change)|true about|example of|option|explains",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(r"\b(?:what|who|when|where|which|how (?:many|much|long|far|old))\b", re.IGNORECASE)
+_NO_ANSWER = re.compile(r"of the above|none of|all of|both|neither|\b(?:I|A)\b and", re.IGNORECASE)
+
+
+def can_be_open(question: Question) -> bool:
+    """Return whether a question asks for a name or an amount that its options only offer.
+
+    >>> can_be_open(Question("What is the capital of Peru?", ("Lima", "Cusco"), reference="A"))
+    True
+    >>> can_be_open(Question("Which of these is a city?", ("Lima", "Peru"), reference="A"))
+    False
+    """
+    text = question.text.strip()
+    return (
+        text.endswith("?")
+        and len(text) <= LONGEST
+        and _ASKS.search(text) is not None
+        and _NEEDS_OPTIONS.search(text) is None
+        and all(len(each.split()) <= WORDS and _NO_ANSWER.search(each) is None for each in question.options)
+    )
+
+
+def write_questions(names: Sequence[str], out: Path, data: Path | None, count: int | None) -> None:
+    """Write the questions of benchmarks that can be asked without their options."""
+    found = [each for name in names for each in load(name, data=data) if can_be_open(each)]
+    random.Random(7).shuffle(found)
+    rows = [
+        {"id": each.id, "question": each.text, "reference": each.option(str(each.reference)), "domain": each.domain}
+        for each in found[:count]
+    ]
+    out.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
+    print(f"{len(rows)} of {len(found)} questions that can be asked without their options: {out}")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An open answer with its recorded evidence.
+
+    Attributes:
+        record: of the run.
+        confidence: the posterior's.
+        samples: the further answers of self-consistency, of which the first are the posterior's own.
+        assessed: probability of the answer's letter by Clustered Self-Assessment.
+    """
+
+    record: Record
+    confidence: float
+    candidates: CandidateEvidence
+    samples: tuple[str | None, ...]
+    assessed: float
+
+    @classmethod
+    def of(cls, record: Record, posterior: Posterior | None, model: Model) -> Case | None:
+        """Return the case of a record; None without a grade, or without an answer that can be compared."""
+        candidates, answer = record.evidence.candidates, record.frozen.answer
+        if candidates is None or posterior is None or posterior.confidence is None or record.correct is None:
+            return None
+        samples = record.evidence.samples or tuple(each.text for each in candidates.samples)
+        assessed = self_assessed(model, record.question, str(answer), samples)
+        return cls(record, posterior.confidence, candidates, samples, assessed)
+
+    @property
+    def log_p(self) -> float:
+        return self.record.frozen.log_probability
+
+    def agreement(self, count: int) -> float:
+        """Return the smoothed share of the first samples that mean the same as the answer."""
+        _, numbers = group(self.record.question, self.samples[:count], (str(self.record.reply.answer),))
+        return (numbers.count(0) + 0.5) / (len(numbers) + 1)
+
+    def p_true(self) -> float | None:
+        asked = self.record.evidence.p_true
+        return None if asked is None else asked.probabilities[0]
+
+
+def self_assessed(model: Model, question: Question, answer: str, samples: Sequence[str | None]) -> float:
+    """Return the probability of the answer's letter among the clusters of the samples and "None of these"."""
+    clusters, numbers = group(question, samples, (answer,))
+    others = sorted(range(1, len(clusters)), key=numbers.count, reverse=True)
+    choice = as_choice(question, [answer, *(clusters[number] for number in others)])
+    letters = model.answer(choice).reply.option_log_p
+    return softmax(letters)[0] if letters else 0.5
+
+
+SCORES: dict[str, Callable[[Case], float | None]] = {
+    "stated": lambda case: case.record.reply.stated,
+    "P(True)": Case.p_true,
+    "exp(ln P)": lambda case: math.exp(case.log_p),
+    "agreement of 3": lambda case: case.agreement(3),
+    "agreement of 10": lambda case: case.agreement(10),
+    "letters, two orders": lambda case: averaged([order.log_p for order in case.candidates.letters])[0],
+    "Clustered Self-Assessment": lambda case: case.assessed,
+    "posterior": lambda case: case.confidence,
+}
+"""Every score by its title; None where a record lacks it."""
+
+
+def report(name: str, cases: Sequence[Case]) -> None:
+    """Print the table of one run."""
+    right = [bool(case.record.correct) for case in cases]
+    domains = [case.record.question.domain for case in cases]
+    rate = sum(right) / len(right)
+    print(f"\n## {name}: {len(cases)} answers, {rate:.1%} right; Brier score of a constant {rate * (1 - rate):.3f}\n")
+    print(heading("confidence", "AUROC", "PRR", "Brier", "ECE (floor)", "mean"))
+    ours = [case.confidence for case in cases]
+    for title, score in SCORES.items():
+        values = [value for case in cases if (value := score(case)) is not None]
+        if len(values) < len(cases):
+            continue
+        known = measure(values, right, domains=domains, resamples=0)
+        differences = paired_differences(ours, right, values, right, domains=domains)
+        auroc, brier = (
+            "" if title == "posterior" else f" [{each.low:+.3f}, {each.high:+.3f}]"
+            for each in (differences[name].interval for name in ("auroc", "brier"))
+        )
+        cells = f"{known.auroc:.3f}{auroc}", f"{known.prr:.2f}", f"{known.brier:.3f}{brier}"
+        print(row(title, *cells, f"{known.ece:.3f} ({known.ece_floor_95:.3f})", f"{sum(values) / len(values):.2f}"))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.open_answers", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    questions = commands.add_parser("questions")
+    questions.add_argument("benchmarks", help="names, with commas between them")
+    questions.add_argument("out", type=Path)
+    questions.add_argument("--data", type=Path, help="folder with the official files")
+    questions.add_argument("--count", type=int, help="questions, drawn from all that can be asked so")
+    compare = commands.add_parser("compare")
+    compare.add_argument("runs", nargs="+", type=Path, help="folders of runs over open questions")
+    chosen = parser.parse_args(arguments)
+    if chosen.command == "questions":
+        write_questions(chosen.benchmarks.split(","), chosen.out, chosen.data, chosen.count)
+        return
+    for folder in chosen.runs:
+        with secl.Store(folder) as store:
+            records, manifest = list(store.records()), Manifest.of(store)
+        model = load_model(manifest.to_load())
+        cases = map(Case.of, records, replayed(PosteriorRule(), records), [model] * len(records))
+        report(folder.name, [case for case in cases if case is not None])
+        model.close()
+
+
+if __name__ == "__main__":
+    with in_a_sentence():
+        main()

@@ -25,7 +25,7 @@ from secl.ledger import Meter
 from secl.model import ModelAnswer, Rating
 from secl.records import Reply, Update
 from secl.server.online.factory import open_service, serving_settings
-from secl.writing import Piece, Writing, Written
+from secl.writing import Piece, Writing
 
 BENCHMARKS = ("capitals:40", "science:20")
 
@@ -57,7 +57,7 @@ class LetterModel(secl.Model):
         raise secl.QuestionError("this model writes no free texts; ask it with options.")
 
     def answer(
-        self, question: secl.Question, *, evidence: Collection[str] = (), written: str | Written | None = None
+        self, question: secl.Question, *, evidence: Collection[str] = (), written: str | Piece | None = None
     ) -> ModelAnswer:
         self.hook()
         time.sleep(self.seconds)

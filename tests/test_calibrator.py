@@ -23,7 +23,7 @@ from secl.model import ModelAnswer
 from secl.records import Record, Reply, Update
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
-from secl.writing import Written
+from secl.writing import Piece
 
 SMALL = EntropyShift(warmup=4, threshold=3.0, burst=5)
 
@@ -37,7 +37,7 @@ class Recording(ScriptedModel):
         self.states: dict[str, float] = {}
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Piece | None = None
     ) -> ModelAnswer:
         self.calls.append(("answer", question.id))
         answered = super().answer(question, evidence=evidence, written=written)

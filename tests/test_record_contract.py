@@ -26,7 +26,7 @@ from secl.runs.encoding import from_plain, to_plain
 from secl.runs.loading import build_calibrator
 from secl.settings.groups import AnswerWeights, LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
-from secl.writing import Written
+from secl.writing import Piece
 from tests.answers import in_window
 
 STREAM = [
@@ -48,7 +48,7 @@ class Restless(ScriptedModel):
         self.taught: list[tuple[str, str | None]] = []
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Piece | None = None
     ) -> ModelAnswer:
         frozen = super().answer(question, evidence=evidence, written=None if question.options else written).frozen
         if written is None and self.version and self.answer_weights == "adapted":

@@ -18,7 +18,7 @@ from secl.ledger import Ledger, Meter
 from secl.question import GivenAnswer, Question
 from secl.records import Reply, Update
 from secl.settings.groups import AnswerWeights
-from secl.writing import Piece, Writing, Written
+from secl.writing import Piece, Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class Model(Protocol):
         evidence: Sequence[Collection[EvidenceKind]],
         *,
         weights_fixed: bool,
-        written: Sequence[str | Written | None] = (),
+        written: Sequence[str | Piece | None] = (),
     ) -> None:
         """Compute upcoming answers and evidence in shared passes. Every other call must work without this one.
 
@@ -116,14 +116,14 @@ class Model(Protocol):
         return
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Piece | None = None
     ) -> ModelAnswer:
         """Answer a question, and state a confidence.
 
         Args:
             evidence: kinds of evidence that will be requested, so that they can share a pass with the answer.
-            written: an earlier answer of this model, from `write` or `Reply.text`. The model then writes no answer,
-                and the reply is about this one.
+            written: an earlier answer of this model, joined from the pieces of `write`, or `Reply.text`. The model then
+                writes no answer, and the reply is about this one.
         """
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:

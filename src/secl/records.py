@@ -30,7 +30,7 @@ from secl.display import Shown
 from secl.evidence import Evidence, Labelled, Posterior, Thought
 from secl.ledger import Ledger
 from secl.question import GivenAnswer, Question
-from secl.writing import Written
+from secl.writing import Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +68,10 @@ class Reply:
     thought: Thought | None = None
 
     @property
-    def written(self) -> Written:
+    def written(self) -> Piece:
         """The answer with the thought before it, as `secl.model.Model.answer` takes them."""
         prompt, own = self.prompt_tokens or 0, self.answer_tokens or 0
-        return Written(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
+        return Piece(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
 
     @property
     def stated(self) -> float:

@@ -32,7 +32,7 @@ from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply, Update
 from secl.settings.groups import AnswerWeights
-from secl.writing import Piece, Token, Writing, Written
+from secl.writing import Piece, Token, Writing
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:
@@ -120,7 +120,7 @@ class ScriptedModel(Shown, Model):
         question: Question,
         *,
         evidence: Collection[EvidenceKind] = (),  # noqa: ARG002
-        written: str | Written | None = None,
+        written: str | Piece | None = None,
     ) -> ModelAnswer:
         self._pause()
         right = unit(f"a/{question.id}") < self.accuracy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from secl.errors import ParameterError
@@ -72,7 +72,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """The part of a text that the model has written since the previous piece.
+    """The part of a text that the model has written since the previous piece; joined pieces are a whole text.
 
     Only the last piece has `finish`, `draft`, `whole_thought` and the token counts.
 
@@ -96,13 +96,6 @@ class Piece:
     thought: str | None = None
     whole_thought: Thought | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written(Piece):
-    """A whole text, joined from its pieces."""
-
-    finish: Finish = "stop"
-
     def __str__(self) -> str:
         return self.text
 
@@ -111,21 +104,25 @@ class Written(Piece):
         """Number of tokens of prompt and text."""
         return self.prompt_tokens + self.completion_tokens
 
-    @classmethod
-    def of(cls, pieces: Iterable[Piece]) -> tuple[Written, ...]:
-        """Join the pieces of each text, and return the texts in the order of their numbers.
 
-        >>> [text.text for text in Written.of([Piece(text="Par"), Piece(text="is", finish="stop")])]
-        ['Paris']
-        """
-        texts: dict[int, list[Piece]] = {}
-        for piece in pieces:
-            texts.setdefault(piece.choice, []).append(piece)
-        written = []
-        for _, parts in sorted(texts.items()):
-            values = {each.name: getattr(parts[-1], each.name) for each in fields(Piece)}
-            values |= {"text": "".join(piece.text for piece in parts), "finish": parts[-1].finish or "length"}
-            values |= {"tokens": tuple(token for piece in parts for token in piece.tokens)}
-            thoughts = [piece.thought for piece in parts if piece.thought is not None]
-            written.append(cls(**values | {"thought": "".join(thoughts).strip() if thoughts else None}))
-        return tuple(written)
+def joined(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+    """Join the pieces of each text, and return the texts in the order of their numbers.
+
+    >>> [text.text for text in joined([Piece(text="Par"), Piece(text="is", finish="stop")])]
+    ['Paris']
+    """
+    texts: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        texts.setdefault(piece.choice, []).append(piece)
+    whole = []
+    for _, parts in sorted(texts.items()):
+        thoughts = [piece.thought for piece in parts if piece.thought is not None]
+        text = replace(
+            parts[-1],
+            text="".join(piece.text for piece in parts),
+            tokens=tuple(token for piece in parts for token in piece.tokens),
+            finish=parts[-1].finish or "length",
+            thought="".join(thoughts).strip() if thoughts else None,
+        )
+        whole.append(text)
+    return tuple(whole)

@@ -19,7 +19,7 @@ from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
 from secl.question import GivenAnswer, Question
 from secl.settings.groups import LoopSettings
-from secl.writing import Writing, Written
+from secl.writing import Writing, joined
 from tests.answers import in_window
 
 pytestmark = pytest.mark.heavy
@@ -118,7 +118,7 @@ def test_samples_are_the_same_every_time(make: Make) -> None:
 def test_a_text_comes_in_pieces_and_is_answered_for_as_it_was_written(make: Make) -> None:
     model = make()
     *pieces, last = model.write(FREE, Writing(max_tokens=3))
-    (text,) = Written.of([*pieces, last])
+    (text,) = joined([*pieces, last])
     assert last.finish in ("stop", "length")
     assert 0 < last.completion_tokens <= 3
     assert model.answer(FREE, written=text.text).reply.text == text.text.strip()

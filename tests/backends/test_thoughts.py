@@ -13,7 +13,7 @@ from secl.backends.generation import thoughts_apart
 from secl.errors import ParameterError
 from secl.prompts.parsing import THOUGHTS, Marks, is_complete, read_answer, trim_answer, without_thought
 from secl.question import Form
-from secl.writing import Piece, Token, Written
+from secl.writing import Piece, Token, joined
 from tests.backends.local.conftest import tiny_of
 
 
@@ -71,17 +71,17 @@ def pieces(text: str, choice: int = 0) -> list[Piece]:
     ],
 )
 def test_a_stream_shows_the_answer_and_its_thought_apart(text: str, shown: str, thought: str | None) -> None:
-    (written,) = Written.of(thoughts_apart(pieces(text)))
+    (written,) = joined(thoughts_apart(pieces(text)))
     assert (written.text, written.thought, written.finish) == (shown, thought, "stop")
     assert written.completion_tokens == len(text) + 1
     assert "".join(token.text for token in written.tokens) in (shown, shown[1:])
-    (whole,) = Written.of(thoughts_apart([Piece(text=text, finish="stop")]))
+    (whole,) = joined(thoughts_apart([Piece(text=text, finish="stop")]))
     assert (whole.text, whole.thought) == (shown, thought)
 
 
 def test_a_thought_without_a_mark_before_it_is_kept_back_up_to_its_end() -> None:
     for text, shown, thought in (("Hm.</think> Paris", "Paris", "Hm."), ("Paris", "Paris", None)):
-        (written,) = Written.of(thoughts_apart(pieces(text), unopened=True))
+        (written,) = joined(thoughts_apart(pieces(text), unopened=True))
         assert (written.text, written.thought) == (shown, thought)
     own = [Piece(thought="Hm"), Piece(thought="."), *pieces("Paris")]
     assert list(thoughts_apart(own)) == own
@@ -91,4 +91,4 @@ def test_a_stream_without_a_thought_comes_at_once_and_several_are_told_apart() -
     assert list(thoughts_apart(pieces("Paris"))) == pieces("Paris")
     both = itertools.zip_longest(pieces("<think>a</think>b"), pieces("Rome is a big city", 1))
     mixed = [piece for pair in both for piece in pair if piece is not None]
-    assert [each.text for each in Written.of(thoughts_apart(mixed))] == ["b", "Rome is a big city"]
+    assert [each.text for each in joined(thoughts_apart(mixed))] == ["b", "Rome is a big city"]

@@ -26,7 +26,7 @@ from secl.question import GivenAnswer, Question
 from secl.records import Decision, LearningOutcome, Record
 from secl.settings.groups import LoopSettings, SignalName
 from secl.signals import NormalisedPTrue, Signal, make_signal
-from secl.writing import Written
+from secl.writing import Piece
 
 UNDECIDED = Decision()
 """The decision about a given answer. No gate reads its entropy, because another model may have written the answer."""
@@ -168,7 +168,7 @@ class Calibrator(Shown):
         """Answer a question, then learn from it: a confidence never depends on its own question's lesson."""
         return self.learn(self.answer(question))
 
-    def answer(self, question: Question, written: str | Written | None = None) -> Record:
+    def answer(self, question: Question, written: str | Piece | None = None) -> Record:
         """Answer a question and let the gate decide, without a lesson.
 
         Args:
@@ -218,7 +218,7 @@ class Calibrator(Shown):
         return replace(weighed, labelled=self.state.labels.rate(record.question.domain, weighed.label_free))
 
     def answer_window(
-        self, questions: Sequence[Question], written: Sequence[str | Written | None] = ()
+        self, questions: Sequence[Question], written: Sequence[str | Piece | None] = ()
     ) -> list[Record | QuestionError]:
         """Answer questions in shared passes under one version of the weights; `learn` may follow for each record.
 

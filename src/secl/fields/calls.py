@@ -31,7 +31,7 @@ from secl.fields.weighing import (
 )
 from secl.question import Question
 from secl.records import Record
-from secl.writing import Written
+from secl.writing import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +165,10 @@ class Calls(Shown):
         return tuple(record for record in (*found, self.ended) if record is not None)
 
     @property
-    def written(self) -> Written:
+    def written(self) -> Piece:
         """The text with its thought, in the form that `secl.model.Model.answer` takes."""
         prompt, own = self.tokens
-        return Written(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
+        return Piece(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
 
     def _facts(self) -> Mapping[str, object]:
         return {"confidence": self.confidence, "calls": self.calls, "text": excerpt(self.text, 60)}

@@ -22,7 +22,7 @@ from secl.data.quiz import quiz
 from secl.question import Question
 from secl.records import Reply
 from secl.settings.groups import AdapterSettings
-from secl.writing import Writing, Written
+from secl.writing import Writing, joined
 from tests.backends.conftest import Say
 from tests.backends.endpoint.real import free_port, wait_for
 
@@ -167,15 +167,15 @@ def test_evidence_about_candidates_agrees_with_the_model_in_this_process(remote:
 
 def test_texts_are_those_of_the_model_in_this_process(remote: LocalModel, say: Say) -> None:
     asked = Question("Tell me about Paris.", form="text", system="Be brief.")
-    (whole,) = Written.of(learner().write(asked, Writing(max_tokens=40)))
+    (whole,) = joined(learner().write(asked, Writing(max_tokens=40)))
     pieces = list(remote.write(asked, Writing(max_tokens=40, top_logprobs=3)))
-    (found,) = Written.of(pieces)
+    (found,) = joined(pieces)
     assert (found.text, found.finish, found.completion_tokens) == (whole.text, whole.finish, whole.completion_tokens)
     assert len(pieces) > 20
     stop = whole.text[30:34]
-    (cut,) = Written.of(remote.write(asked, Writing(max_tokens=40, stop=(stop,))))
+    (cut,) = joined(remote.write(asked, Writing(max_tokens=40, stop=(stop,))))
     assert cut.text == whole.text[: whole.text.index(stop)]
-    drawn = [Written.of(remote.write(asked, Writing(max_tokens=20, temperature=0.9, seed=7, n=3))) for _ in range(2)]
+    drawn = [joined(remote.write(asked, Writing(max_tokens=20, temperature=0.9, seed=7, n=3))) for _ in range(2)]
     assert drawn[0] == drawn[1]
     assert len({each.text for each in drawn[0]}) == 3
     say(f"{found.text!r} in {len(pieces)} pieces; drawn: {drawn[0][0].text!r}")
@@ -185,7 +185,7 @@ def test_a_text_is_read_as_by_the_model_in_this_process_whether_or_not_the_serve
     remote: LocalModel, say: Say
 ) -> None:
     asked, local = Question("Tell me about Paris.", form="text", system="Be brief."), learner()
-    (whole,) = Written.of(remote.write(asked, Writing(max_tokens=40)))
+    (whole,) = joined(remote.write(asked, Writing(max_tokens=40)))
     expected = local.answer(asked, written=whole.text).reply
     kept = remote.answer(asked, written=whole).reply
     anew = remote.answer(asked, written=whole.text).reply

@@ -14,7 +14,7 @@ from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.question import Question
-from secl.writing import Writing, Written
+from secl.writing import Writing, joined
 from tests.backends.endpoint.fake import PLAIN, Body, FakeServer, Form, knowing
 
 CHOICE = Question("Which?", options=("Rome", "Paris", "Lima!", "Bonn"), id="choice")
@@ -86,7 +86,7 @@ def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(
     assert chosen.option_log_p[2] == pytest.approx(math.log(0.7))
     assert chosen.digit_mass == pytest.approx(0.9)
     assert opened.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
-    (text,) = Written.of(model.write(OPEN, Writing()))
+    (text,) = joined(model.write(OPEN, Writing()))
     assert (text.text, model.answer(OPEN, written=text).reply.log_probability) == ("Lima", opened.log_probability)
     assert all((switch in body) is bool(switch) for body in server.asked)
 
@@ -172,7 +172,7 @@ def test_answers_stand_behind_thoughts_and_words_are_asked_for_without(
     drawn = model.compare_candidates(OPEN, opened)
     assert opened.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
     assert all(each.thought is not None and each.text == "Lima" for each in drawn.samples)
-    (text,) = Written.of(model.write(OPEN, Writing(top_logprobs=0)))
+    (text,) = joined(model.write(OPEN, Writing(top_logprobs=0)))
     shown = "".join(token.text for token in text.tokens).removesuffix(server.form.end)
     assert (text.text, shown) == ("Lima", "Lima")  # the client of a stream sees no thought
     assert model.answer(OPEN, written=text).reply.thought is not None
@@ -198,7 +198,7 @@ def test_a_stream_has_the_thought_apart_from_the_text(connect: Connect, server: 
     server.change({"thought": MUSING, **changes})
     model = connect(thinking="auto")
     pieces = list(model.write(OPEN, Writing(top_logprobs=1)))
-    (text,) = Written.of(pieces)
+    (text,) = joined(pieces)
     assert (text.text, text.thought) == ("Lima", "".join(server.thought).strip())
     assert [piece.thought for piece in pieces if piece.text] == [None]
     assert text.whole_thought
@@ -208,7 +208,7 @@ def test_a_stream_has_the_thought_apart_from_the_text(connect: Connect, server: 
     assert reply.thought is not None
     assert (reply.text, reply.thought.text) == ("Lima", text.thought)
     server.thought, server.form = MUSING, Form(hides=True, mixes=False)
-    (hidden,) = Written.of(model.write(OPEN, Writing()))
+    (hidden,) = joined(model.write(OPEN, Writing()))
     assert hidden.text == "Lima"
 
 
@@ -289,7 +289,7 @@ def test_a_free_text_stands_behind_a_requested_thought(connect: Connect, server:
     model, free = connect(thinking=5), Question("Which city?", form="text", system="Be brief.")
     server.asked.clear()
     pieces = list(model.write(free, Writing(top_logprobs=1, max_tokens=9, n=2)))
-    for text in Written.of(pieces):
+    for text in joined(pieces):
         assert (text.text, text.whole_thought) == ("Lima", Thought(text="Let me see: A or", tokens=5, cut=True))
         assert (text.prompt_tokens, text.completion_tokens) == (20, 6)
         reply = model.answer(free, written=text).reply
@@ -315,7 +315,7 @@ def test_an_empty_answer_after_a_thought_is_followed_by_an_answer_without_one(
             "C" if question is CHOICE else "Lima",
             "Mute" if thought == "Mute" else None,
         )
-    (text,) = Written.of(model.write(free, Writing()))
+    (text,) = joined(model.write(free, Writing()))
     assert (text.text.strip(), text.thought) == ("Lima", "Mute" if thought == "Mute" else "")
 
 
@@ -323,5 +323,5 @@ def test_a_request_may_let_the_model_think(connect: Connect, server: FakeServer)
     server.thought, server.form = MUSING, Form("reasoning", switched=by_effort)
     model = connect()
     wish: Mapping[str, object] = {"reasoning_effort": "high"}
-    (text,) = Written.of(model.write(OPEN, Writing(extra=wish)))
+    (text,) = joined(model.write(OPEN, Writing(extra=wish)))
     assert (text.text, server.asked[-1]["reasoning_effort"]) == ("Lima", "high")

@@ -10,7 +10,7 @@ from secl.backends.endpoint.model import EndpointModel
 from secl.conversation import Turn
 from secl.errors import TooLongError
 from secl.question import Question
-from secl.writing import Writing, Written
+from secl.writing import Writing, joined
 from tests.backends.endpoint.fake import Body, Distribution, FakeServer, knowing
 
 FREE = Question(
@@ -32,7 +32,7 @@ def wordy(server: FakeServer) -> FakeServer:
 
 def test_the_conversation_and_all_parameters_pass_unchanged(model: EndpointModel, wordy: FakeServer) -> None:
     writing = Writing(max_tokens=9, temperature=0.5, top_p=0.75, seed=3, stop=("\n",))
-    (text,) = Written.of(model.write(FREE, writing))
+    (text,) = joined(model.write(FREE, writing))
     assert (text.text, text.finish, text.tokens) == ("Lima, of course.", "stop", ())
     assert (text.prompt_tokens, text.completion_tokens) == (10, 5)
     (body,) = wordy.asked
@@ -53,7 +53,7 @@ def test_the_conversation_and_all_parameters_pass_unchanged(model: EndpointModel
 
 
 def test_several_texts_are_requests_with_seeds_and_log_probabilities(model: EndpointModel, wordy: FakeServer) -> None:
-    texts = Written.of(model.write(FREE, Writing(n=3, temperature=1, seed=5, top_logprobs=2)))
+    texts = joined(model.write(FREE, Writing(n=3, temperature=1, seed=5, top_logprobs=2)))
     assert sorted(body["seed"] for body in wordy.asked) == [5, 6, 7]
     for text in texts:
         assert text.text == "".join(token.text for token in text.tokens) == "Lima, of course."
@@ -61,7 +61,7 @@ def test_several_texts_are_requests_with_seeds_and_log_probabilities(model: Endp
 
 
 def test_a_written_text_is_answered_for_in_the_same_conversation(model: EndpointModel, wordy: FakeServer) -> None:
-    (text,) = Written.of(model.write(FREE, Writing()))
+    (text,) = joined(model.write(FREE, Writing()))
     answer = model.answer(FREE, written=text)
     assert answer.reply.text == "Lima, of course."
     assert answer.reply.log_probability == pytest.approx(5 * math.log(0.5))
@@ -77,7 +77,7 @@ def test_a_written_text_is_answered_for_in_the_same_conversation(model: Endpoint
 
 def test_a_server_that_does_not_count_the_tokens_of_a_stream_is_asked(model: EndpointModel, wordy: FakeServer) -> None:
     wordy.tells_usage = False
-    (text,) = Written.of(model.write(FREE, Writing()))
+    (text,) = joined(model.write(FREE, Writing()))
     assert (text.prompt_tokens, text.completion_tokens) == (10, 5)
     assert [body.get("max_tokens") for body in wordy.asked] == [None, 1]
 

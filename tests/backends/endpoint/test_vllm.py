@@ -33,7 +33,7 @@ from secl.question import GivenAnswer, Question
 from secl.records import Reply
 from secl.server.online.factory import open_service, serving_settings
 from secl.settings.groups import LoopSettings
-from secl.writing import Writing, Written
+from secl.writing import Writing, joined
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
 from tests.backends.endpoint.fake_vllm import FakeVllm, hashed
 from tests.tiny import tiny_tokenizer
@@ -336,14 +336,14 @@ def test_texts_are_those_of_the_model_in_this_process(
     make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm
 ) -> None:
     model, local = make_remote(make_learner(), server), make_learner()
-    (whole,) = Written.of(local.write(ASKED, Writing(max_tokens=30)))
+    (whole,) = joined(local.write(ASKED, Writing(max_tokens=30)))
     for writing in (
         Writing(max_tokens=30, n=3),
         Writing(max_tokens=30, stop=("never said", whole.text[10:14])),
         Writing(max_tokens=5, top_logprobs=2),
         Writing(max_tokens=5, top_logprobs=0),
     ):
-        found, expected = Written.of(model.write(ASKED, writing)), Written.of(local.write(ASKED, writing))
+        found, expected = joined(model.write(ASKED, writing)), joined(local.write(ASKED, writing))
         for one, other in zip(found, expected, strict=True):
             assert (one.text, one.finish) == (other.text, other.finish)
             assert (one.prompt_tokens, one.completion_tokens) == (other.prompt_tokens, other.completion_tokens)

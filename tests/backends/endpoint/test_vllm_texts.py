@@ -17,7 +17,7 @@ from secl.backends.endpoint.vllm.backend import VllmReading
 from secl.backends.local.model import LocalModel
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
-from secl.writing import Writing, Written
+from secl.writing import Piece, Writing, joined
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
 from tests.backends.endpoint.fake_vllm import FakeVllm
 from tests.tiny import tiny_tokenizer
@@ -69,8 +69,8 @@ def count(server: FakeVllm) -> Count:
     return sent
 
 
-def written(model: LocalModel, **settings: Any) -> Written:
-    (text,) = Written.of(model.write(LONG, Writing(max_tokens=len(TEXT), **settings)))
+def written(model: LocalModel, **settings: Any) -> Piece:
+    (text,) = joined(model.write(LONG, Writing(max_tokens=len(TEXT), **settings)))
     return text
 
 
@@ -127,7 +127,7 @@ def test_drawn_tokens_that_are_not_among_the_most_probable_do_not_change_the_ent
     monkeypatch.setattr(server, "rule", lambda _, prompt: np.cos(np.arange(len(tiny_tokenizer())) * len(prompt)))
     prompt = model.prompting.answer(LONG)
     vllm: Any = model.asker.backend
-    (text,) = Written.of(model.write(LONG, Writing(max_tokens=20, temperature=2.0, seed=1)))
+    (text,) = joined(model.write(LONG, Writing(max_tokens=20, temperature=2.0, seed=1)))
     draft: Any = text.draft
     assert any(len(step.log_p) > vllm.top for step in draft.steps)
     positions = [(0, len(prompt) + number) for number in range(20)]
@@ -142,7 +142,7 @@ def test_a_text_behind_a_thought_is_the_learner_s_own(
 ) -> None:
     asked = Question("Why is the sky blue?", form="text")
     remote, local = make_remote(make_learner(thinking=12), tiny_server(), learns=False), make_learner(thinking=12)
-    (here,), (there,) = (Written.of(model.write(asked, Writing(max_tokens=6))) for model in (local, remote))
+    (here,), (there,) = (joined(model.write(asked, Writing(max_tokens=6))) for model in (local, remote))
     assert (there.text, there.thought, there.whole_thought) == (here.text, here.thought, here.whole_thought)
     assert there.completion_tokens == here.completion_tokens
     one, other = (model.answer(asked, written=text).reply for model, text in ((local, here), (remote, there)))

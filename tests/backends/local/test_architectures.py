@@ -16,7 +16,7 @@ from secl.backends.local.loading.model_parts import layers_of
 from secl.backends.local.model import LocalModel
 from secl.prompts.parsing import as_written, trim_answer
 from secl.question import Question
-from secl.writing import Writing, Written
+from secl.writing import Writing, joined
 from tests.backends.local.alone import generated, log_p
 from tests.backends.local.architectures import ARCHITECTURES, PAGE, WINDOW, Architecture, page_with_table
 from tests.backends.local.conftest import tiny_local
@@ -83,7 +83,7 @@ def test_a_model_answers_writes_and_learns_as_plain_transformers_says(architectu
 def check_chat(model: LocalModel, by_itself: Any) -> None:
     """A chat is written as by `generate`, and read on from there."""
     question = Question(SENTENCE * 4 + "What of it?", form="text")
-    (written,) = Written.of(model.write(question, Writing(max_tokens=20)))
+    (written,) = joined(model.write(question, Writing(max_tokens=20)))
     assert written.text == generated(by_itself, model, question)
     reply = model.answer(question, written=written).reply
     behind = model.prompting.confidence(question, as_written(written.text, "text"))

@@ -22,7 +22,7 @@ from secl.errors import ModelError, TooLongError
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
 from secl.settings.groups import LoopSettings
-from secl.writing import Piece, Writing, Written
+from secl.writing import Piece, Writing, joined
 from tests.answers import in_window
 from tests.backends.local.alone import generated, log_p
 from tests.backends.local.conftest import MakeModel, tokens_seen
@@ -36,8 +36,8 @@ ASKED = Question(
 SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 0.8, "top_p": 0.9, "top_k": 0}
 
 
-def written(model: LocalModel, question: Question, **how: Any) -> tuple[Written, ...]:
-    return Written.of(model.write(question, Writing(**{"max_tokens": 30} | how)))
+def written(model: LocalModel, question: Question, **how: Any) -> tuple[Piece, ...]:
+    return joined(model.write(question, Writing(**{"max_tokens": 30} | how)))
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
@@ -134,7 +134,7 @@ def test_a_long_prompt_is_read_in_chunks_between_which_others_may_go(
     for number in range(-(-prompt // 16) - 1):
         assert next(pieces) == Piece()
         assert seen == [16] * (number + 1)
-    (same,) = Written.of(pieces)
+    (same,) = joined(pieces)
     assert same == text
     found = chunked.answer(ASKED, written=same).reply
     assert found.bins == pytest.approx(expected.bins, abs=1e-5)

@@ -15,7 +15,7 @@ from secl.conversation import Turn
 from secl.errors import ModelError
 from secl.prompts.templates import answer_prompt
 from secl.question import FORMS, Question
-from secl.writing import Writing, Written
+from secl.writing import Writing, joined
 from tests.backends.local.architectures import ARCHITECTURES, tokenizer_with
 from tests.backends.local.conftest import tiny_with
 from tests.tiny import TEMPLATE, tiny_model
@@ -73,7 +73,7 @@ def test_a_model_that_opens_a_thought_by_itself_is_given_an_empty_one(brief: Non
     reply = model.answer(Question("Is water wet?", form="sentence")).reply
     assert reply.answer is not None
     assert reply.answer.startswith("Yes, it is.")
-    (written,) = Written.of(model.write(ASKED, Writing(max_tokens=8)))
+    (written,) = joined(model.write(ASKED, Writing(max_tokens=8)))
     assert written.text.startswith("Yes, it is.")
 
 
@@ -87,5 +87,5 @@ def test_a_model_that_thinks_whatever_it_is_given_is_refused_in_one_sentence(bri
 def test_a_thought_that_comes_all_the_same_is_neither_graded_nor_shown(brief: None) -> None:
     says = {"Why?<|end|>\n<|start|>assistant\n": "<think>\nOkay</think>\n\nBecause."}
     model = tiny_with(thinking_tokenizer(), says)
-    (written,) = Written.of(model.write(Question("Why?", form="text"), Writing(max_tokens=20)))
+    (written,) = joined(model.write(Question("Why?", form="text"), Writing(max_tokens=20)))
     assert written.text.startswith("Because.")

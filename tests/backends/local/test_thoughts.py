@@ -27,7 +27,7 @@ from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.settings import Recipe
 from secl.settings.groups import LoopSettings
-from secl.writing import Writing, Written
+from secl.writing import Writing, joined
 from tests.backends.local.conftest import QUESTIONS, tiny_with, tokens_seen
 
 pytestmark = pytest.mark.heavy
@@ -242,7 +242,7 @@ def test_a_free_text_stands_behind_a_thought_and_is_read_behind_it_again(templat
     assert ("Question:" in begun) is False
     assert ("Do not reply yet." in begun) is (template == "ChatML")
     pieces = list(model.write(FREE, Writing(max_tokens=6, n=2, temperature=1, seed=3)))
-    texts = Written.of(pieces)
+    texts = joined(pieces)
     for text in texts:
         draft = text.draft
         assert isinstance(draft, Draft)
@@ -279,7 +279,7 @@ def test_a_text_ends_its_own_thought_and_stops_end_the_answer_alone(template: st
     before, behind = BORDERS[template]
     closed = behind.removesuffix("Answer:")
     model = thinking(template, 20, {before: "I see.\n</think>", closed: "Well, I see."})
-    (text,) = Written.of(model.write(FREE, Writing(stop=(" see",))))
+    (text,) = joined(model.write(FREE, Writing(stop=(" see",))))
     assert (text.thought, str(text), text.finish) == ("I see.", "Well, I", "stop")
     assert text.whole_thought is not None
     assert not text.whole_thought.cut
@@ -294,7 +294,7 @@ def test_an_empty_answer_after_a_thought_is_followed_by_an_answer_without_it(tem
         says = {NOW_REPLY: "<|end|>", "not reply yet.<|end|>\n<|start|>assistant\n": "I see. Answer:"}
         says |= {"assistant\n": "Because.<|end|>"}
     model = thinking(template, 20, says)
-    (text,) = Written.of(model.write(FREE, Writing()))
+    (text,) = joined(model.write(FREE, Writing()))
     streamed, read = model.answer(FREE, written=text).reply, model.answer(FREE).reply
     assert (str(text), text.thought) == ("Because.", "I see.")
     for reply in (streamed, read, model.answer(FREE, written=streamed.written).reply):

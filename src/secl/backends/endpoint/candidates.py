@@ -13,7 +13,7 @@ from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
 from secl.ledger import Purpose
 from secl.question import LETTERS, Question
 from secl.records import Reply
-from secl.writing import Written
+from secl.writing import Piece
 
 EvidenceKinds = AbstractSet[EvidenceKind]
 
@@ -43,7 +43,7 @@ class Findings:
     p_true: PTrue | None = None
     candidates: CandidateEvidence | None = None
 
-    def take(self, purpose: Purpose, pending: Pending) -> Written:
+    def take(self, purpose: Purpose, pending: Pending) -> Piece:
         """Wait for the answer to a request, and count its tokens."""
         written = pending.result()
         self.pay(purpose, written.length)

@@ -17,14 +17,14 @@ from secl.evidence import Thought
 from secl.prompts.parsing import bare_thought
 from secl.prompts.templates import THOUGHT_END, Prompt, answer_prompt, behind_thought_prompt, thinking_prompt
 from secl.question import Question
-from secl.writing import Finish, Piece, Token, Writing, Written
+from secl.writing import Finish, Piece, Token, Writing
 
 CONCURRENT_CHATS = 16
 """Maximum number of requests, and of questions, at the same time."""
 
 FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
-Pending = Future[Written]
+Pending = Future[Piece]
 
 P = TypeVar("P", bound=Piece)
 
@@ -53,11 +53,11 @@ class Requests:
         """
         drawn = {} if seed is None else {"temperature": 1, "top_p": top_p, "seed": seed % 2**31}
 
-        def ask(prompt: Prompt, *, think: bool = False) -> Written:
+        def ask(prompt: Prompt, *, think: bool = False) -> Piece:
             body = self.abilities.chat(prompt, tokens, think=think) | drawn
             return read_chat(self.endpoint.post(ROUTE, body), thinking=self.abilities.thinks(think))
 
-        def answer() -> Written:
+        def answer() -> Piece:
             if think is not None and self.abilities.request:
                 behind, written = reasoned(self.endpoint, self.abilities, think, drawn)
                 written = written if behind is None else _after(written, ask(behind))
@@ -113,7 +113,7 @@ class Requests:
         self, question: Question, writing: Writing, number: int, *, think: bool = True
     ) -> Generator[Piece, None, None]:
         body, thinks = self._body(question, writing, number, think=think), self.abilities.thinks(think)
-        thought: Written | None = None
+        thought: Piece | None = None
         if think and self.abilities.request:
             drawn = {name: body[name] for name in ("temperature", "top_p", "seed")}
             behind, thought = reasoned(self.endpoint, self.abilities, question, drawn)
@@ -190,7 +190,7 @@ class Requests:
 
 def reasoned(
     endpoint: Endpoint, abilities: Abilities, question: Question, drawn: Mapping[str, object]
-) -> tuple[Prompt | None, Written]:
+) -> tuple[Prompt | None, Piece]:
     """Request a thought about a question; `drawn` are the sampling parameters.
 
     Return the conversation that asks for the answer after the thought, or None after an empty thought, and the thought.

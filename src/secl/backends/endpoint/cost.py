@@ -12,7 +12,7 @@ from secl.backends.endpoint.questions import EndpointAsker
 from secl.evidence import EvidenceKind
 from secl.prompts.templates import Prompt, answer_prompt
 from secl.question import GivenAnswer, Question
-from secl.writing import Piece, Token, Writing, Written
+from secl.writing import Piece, Token, Writing
 
 CHARACTERS = 4
 """Characters of a token, as of English text."""
@@ -85,7 +85,7 @@ class _CountedRequests(Requests):
             self.written_tokens += self.abilities.budget or MUSING_TOKENS
         # Every reply is a number, a few words, and a list. One of four draws differs.
         text = "\n".join([f"Answer: {8 if seed is not None and seed % 4 == 0 else 7}", "9", "10", "11", "12"])
-        written = Written(
+        written = Piece(
             text=text, finish="stop", prompt_tokens=0, completion_tokens=0, tokens=(Token("A", -1.0, _TOP),)
         )
         pending: Pending = Future()

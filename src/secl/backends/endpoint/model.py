@@ -29,7 +29,7 @@ from secl.prompts.parsing import read_answer, trim_answer
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
 from secl.settings.groups import NUCLEUS, AnswerWeights, Thinking, check_thinking
-from secl.writing import Piece, Writing, Written
+from secl.writing import Piece, Writing
 
 Asked = tuple[Question, str | None, Thought | None]
 """A question, with an answer that was written before, and the answer's thought."""
@@ -129,10 +129,10 @@ class EndpointModel(Shown):
         evidence: Sequence[Collection[EvidenceKind]],
         *,
         weights_fixed: bool,  # noqa: ARG002  (they always are)
-        written: Sequence[str | Written | None] = (),
+        written: Sequence[str | Piece | None] = (),
     ) -> None:
         """Ask about a window of questions at the same time; see `secl.model.Model.prefetch`."""
-        wanted: dict[Asked, tuple[str | Written | None, set[EvidenceKind]]] = {}
+        wanted: dict[Asked, tuple[str | Piece | None, set[EvidenceKind]]] = {}
         for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
             wanted.setdefault(_asked(question, text), (text, set()))[1].update(kinds)
         self._window = {
@@ -179,7 +179,7 @@ class EndpointModel(Shown):
         return self.requests.write(question, writing)
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Piece | None = None
     ) -> ModelAnswer:
         """Answer and state a confidence. Equal questions of a window share one answer.
 
@@ -275,8 +275,8 @@ class EndpointModel(Shown):
         self.endpoint.close()
 
 
-def _asked(question: Question, written: str | Written | None) -> Asked:
-    thought = written.whole_thought if isinstance(written, Written) else None
+def _asked(question: Question, written: str | Piece | None) -> Asked:
+    thought = written.whole_thought if isinstance(written, Piece) else None
     return question, None if written is None else str(written), thought
 
 

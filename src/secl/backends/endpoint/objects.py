@@ -26,7 +26,7 @@ from secl.fields.values import WrittenObject, token_ends
 from secl.ledger import Ledger
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import NUCLEUS
-from secl.writing import Written
+from secl.writing import Piece
 
 try:
     from jsonschema import Draft202012Validator
@@ -92,7 +92,7 @@ class ObjectAsker:
             tokens=(answering - len(greedy.ends), len(greedy.ends)),
         )
 
-    def _body(self, request: ObjectRequest, drawn: Body) -> tuple[dict[str, Any], Written | None]:
+    def _body(self, request: ObjectRequest, drawn: Body) -> tuple[dict[str, Any], Piece | None]:
         """Return the body of a request for an object, and the thought that the model wrote on request before it."""
         thought, behind = None, None
         if self.abilities.request:
@@ -141,7 +141,7 @@ class ObjectAsker:
         return self.endpoint.post(ROUTE, body)
 
 
-def _thought(said: Said, used: Usage, requested: Written | None = None) -> Thought | None:
+def _thought(said: Said, used: Usage, requested: Piece | None = None) -> Thought | None:
     """Return the thought before an object, which may be `requested`."""
     return said.whole_thought(used.get("completion_tokens", 0)) if requested is None else requested.whole_thought
 

@@ -46,7 +46,7 @@ from secl.prompts.templates import (
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply
 from secl.settings.groups import NUCLEUS
-from secl.writing import Token, Writing, Written
+from secl.writing import Piece, Token, Writing, joined
 
 COMPARING: EvidenceKinds = frozenset({"p_true", "candidates"})
 """Evidence about candidates."""
@@ -59,7 +59,7 @@ class EndpointAsker:
         self.requests, self._ask = requests, partial(requests.send, top_p=NUCLEUS)
         self.distractors, self.seed, self.listed = distractors, seed, distractors + 1
 
-    def answer(self, question: Question, evidence: EvidenceKinds, written: str | Written | None = None) -> Findings:
+    def answer(self, question: Question, evidence: EvidenceKinds, written: str | Piece | None = None) -> Findings:
         """Answer a question, or take its `written` answer, and gather evidence."""
         findings = Findings(question)
         if question.options:
@@ -67,7 +67,7 @@ class EndpointAsker:
             return findings
         thought: Thought | None = None
         if written is None and question.free:
-            (written,) = Written.of(self.requests.write(question, Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])))
+            (written,) = joined(self.requests.write(question, Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])))
         if written is None:
             pending = self._ask(answer_prompt(question), MAX_ANSWER_TOKENS[question.form], think=question)
             drawn = findings.take("answering", pending)
@@ -118,7 +118,7 @@ class EndpointAsker:
             texts, source = (findings.reply.answer, *distractors.answers), distractors.source
         self._probe(findings, texts, missing, source)()
 
-    def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Written]:
+    def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Piece]:
         """Draw further answers to an open question at temperature 1, one for each number."""
         seeds = [question_seed(self.seed, question, f"sample {number}") for number in numbers]
         limit = limit or MAX_ANSWER_TOKENS[question.form]
@@ -247,7 +247,7 @@ class EndpointAsker:
         return findings.read_letters(question.options, [(given, pending)], source).letters
 
 
-def _read_sample(sampled: Written, question: Question) -> Sample:
+def _read_sample(sampled: Piece, question: Question) -> Sample:
     """Return the answer in a sampled text, with its log-probability if known."""
     text = trim_answer(sampled.text, question.form)
     answer = read_answer(text, question.form)

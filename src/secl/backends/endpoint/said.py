@@ -11,7 +11,7 @@ from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.fields.values import token_ends
 from secl.prompts.parsing import THOUGHTS
-from secl.writing import Token, Written
+from secl.writing import Piece, Token
 
 Usage = Mapping[str, int]
 """Numbers of "prompt_tokens" and "completion_tokens"; empty if the server does not give them."""
@@ -134,12 +134,12 @@ def _begin(whole: str, text: str) -> int | None:
     return _begin(END.sub("", whole).rstrip(), text) if END.search(whole) else None
 
 
-def read_chat(answer: Any, *, thinking: bool = False) -> Written:
+def read_chat(answer: Any, *, thinking: bool = False) -> Piece:
     """Return the first text in the answer to a chat request. Raises the errors of `said_in`."""
     first, usage = first_said(answer)
     said = first.alone(thinking=thinking)
     length = usage.get("completion_tokens", 0)
-    return Written(
+    return Piece(
         text=said.text,
         finish="length" if said.finish == "length" else "stop",
         prompt_tokens=usage.get("prompt_tokens", 0),

@@ -28,7 +28,7 @@ from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
 from secl.records import Reply, Update
 from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking, check_thinking
-from secl.writing import Piece, Writing, Written
+from secl.writing import Piece, Writing
 
 
 class LocalModel(LatestEvidence, StructuredWriting, Shown):
@@ -165,7 +165,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         evidence: Sequence[Collection[EvidenceKind]],
         *,
         weights_fixed: bool,
-        written: Sequence[str | Written | None] = (),
+        written: Sequence[str | Piece | None] = (),
     ) -> None:
         """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
         cases = []
@@ -175,14 +175,14 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
                 cases.append(case)
         self._window = self.answering.prefetch(cases, self.version if weights_fixed else 0)
 
-    def _case(self, question: Question, written: str | Written | None, evidence: Collection[EvidenceKind]) -> Case:
+    def _case(self, question: Question, written: str | Piece | None, evidence: Collection[EvidenceKind]) -> Case:
         """Return a question, with the answer that was written to it as the answer stands in the conversation."""
         thinks = self.prompting.thinks
         if written is None or question.options:
             return Case(question, kinds=frozenset(evidence))
         given = self.prompting.given(question, str(written), behind_thought=thinks)
         case = Case(question, given, frozenset(evidence))
-        if isinstance(written, Written):
+        if isinstance(written, Piece):
             case.draft = written.draft if isinstance(written.draft, Draft) else None
             if case.draft is not None and case.draft.thought is not None:
                 case.thought = case.draft.thought
@@ -191,7 +191,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         return case
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Written | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Piece | None = None
     ) -> ModelAnswer:
         """Answer and state a confidence with adapted and frozen weights; see `secl.model.Model.answer`.
 

@@ -208,7 +208,7 @@ class ChatReply:
         rated = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
         pairs = zip(ended.texts, rated or missing or [UNWANTED] * len(ended.texts), strict=True)
         choices = [
-            choice_of(str(text), text.finish, secl, tokens=text.tokens, index=index, thought=text.thought)
+            choice_of(text.text, text.finish or "length", secl, tokens=text.tokens, index=index, thought=text.thought)
             for index, (text, secl) in enumerate(pairs)
         ]
         usage = usage_of(ended.texts[0].prompt_tokens, sum(text.completion_tokens for text in ended.texts))

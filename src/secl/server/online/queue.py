@@ -18,7 +18,7 @@ from secl.model import Model
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.server.entries import new_record_id
-from secl.writing import Written
+from secl.writing import Piece
 
 Asked = Question | GivenAnswer | ObjectRequest | CallRequest
 
@@ -65,7 +65,7 @@ class Request:
 
     asked: Asked
     future: Future[Any]
-    written: str | Written | None = None
+    written: str | Piece | None = None
     rate: bool = True
     record_id: str = field(default_factory=new_record_id)
 

@@ -36,7 +36,7 @@ from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
 from secl.server.settings import SHARE, TEXTS, TIDY, Limits
 from secl.server.store import ServerStore
-from secl.writing import Written
+from secl.writing import Piece
 
 if TYPE_CHECKING:
     from secl.backends.endpoint.client import Upstream
@@ -97,7 +97,7 @@ class Service:
         self.learner.start()
         self.pruner.start()
 
-    def submit(self, asked: Asked, *, written: str | Written | None = None, rate: bool = True) -> Future[Any]:
+    def submit(self, asked: Asked, *, written: str | Piece | None = None, rate: bool = True) -> Future[Any]:
         """Queue a request, and return its future; see `Request` for arguments, `RequestQueue.put` for errors."""
         self._check_open()
         return self._queue.put(Request(asked=asked, future=Future(), written=written, rate=rate))

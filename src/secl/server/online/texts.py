@@ -17,7 +17,7 @@ from secl.question import Question
 from secl.server.entries import new_record_id
 from secl.server.online.queue import Answer, Request, RequestQueue
 from secl.server.online.scheduler import Scheduler
-from secl.writing import Piece, Writing, Written
+from secl.writing import Piece, Writing, joined
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Ended(NamedTuple):
     """The end of all texts. It comes twice: first without `answers`, later with an answer for each rated text."""
 
-    texts: tuple[Written, ...]
+    texts: tuple[Piece, ...]
     answers: tuple[Answer, ...] | None = None
 
 
@@ -107,13 +107,13 @@ class TextWriters:
                 while not ended and not job.cancelled.is_set():
                     ended = self._in_turn(partial(self._advance, job, coming, pieces))
                 if ended:
-                    texts = Written.of(pieces)
+                    texts = joined(pieces)
                     job.send(Ended(texts))
                     job.send(Ended(texts, self._answered(job, texts)))
         except Exception as problem:
             job.send(problem)
 
-    def _answered(self, job: WritingJob, texts: Sequence[Written]) -> tuple[Answer, ...]:
+    def _answered(self, job: WritingJob, texts: Sequence[Piece]) -> tuple[Answer, ...]:
         """Wait for the records of the written texts."""
         requests = [
             Request(asked=job.question, future=Future(), written=text, record_id=identifier)

@@ -110,7 +110,7 @@ def test_the_text_is_the_same_before_and_after(llama: str, tmp_path: Path, say: 
                     expected, found = (written(each, llama, messages, **parameters) for each in (before, after))
                     assert found == expected
                     say(f"{parameters or ''} {found[0]!r}")
-            with pytest.raises(openai.BadRequestError, match="maximum context length is 2048 tokens"):
+            with pytest.raises(openai.BadRequestError, match="2048 tokens"):
                 written(after, llama, [{"role": "user", "content": "word " * 3000}])
 
 

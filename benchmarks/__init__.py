@@ -1,1 +1,1 @@
-"""How fast the library is, measured against other ways of doing the same work: `python -m benchmarks`."""
+"""Speed of the library relative to other ways of doing the same work: `python -m benchmarks`."""

@@ -2,8 +2,8 @@
 
     python -m benchmarks [--model smollm2] [--data DIR] [--only NAME] [--questions 32] [--rounds 3] ...
 
-Without a folder of official benchmark files the built-in quiz takes their place. Parts that are not measured keep the
-results that they have; every part is compared with what was measured beside it, and says on what machine that was.
+Without a folder of official benchmark files the built-in quiz takes their place. Parts that are not measured keep
+their earlier results. Each part names its machine, and compares only measurements of one run.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "lockstep": lockstep.measure,
     "streams": streams.measure,
 }
-"""Everything that is measured, the longest last."""
+"""All parts, the longest last."""
 
 ROOT = Path(__file__).parent.parent
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
-    around_tables(options.page)  # a page that cannot be written is found before anything is measured
+    around_tables(options.page)  # fails before the measurements if the page cannot be written
     choose_device(options.device)
     own = {field.name: getattr(options, field.name) for field in dataclasses.fields(Setting)}
     setting = Setting(**{**own, "data": os.path.abspath(options.data) if options.data else None})
@@ -71,7 +71,7 @@ def described(setting: Setting) -> dict[str, Any]:
 
 
 def sized(setting: Setting) -> dict[str, Any]:
-    """How much was measured on what."""
+    """Return the amount and the data of the measurement."""
     sizes = {name: value for name, value in dataclasses.asdict(setting).items() if isinstance(value, int)}
     return {**sizes, "data": "official" if setting.data else "built in"}
 

@@ -1,7 +1,8 @@
-"""A question by the library and by hand: answered, scored, trained, and the training part alone.
+"""One question in the library and by hand: answered, scored, trained, and the training alone.
 
 The method by hand is `examples/secl_by_hand.py`: plain transformers and PEFT, padded batches, every pass through all
-layers, the output head in float32 from the start. It does multiple choice alone, so this comparison does too.
+layers, the output head in float32 from the start. The method by hand answers multiple-choice questions only, so the
+comparison has only these.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from secl.metrics.probability import directional_target
 from secl.question import Question
 
 PARTS = ("answered", "scored", "trained")
-"""Answer and confidence of both models; and P(True) of all candidates; and an update."""
+"""Three amounts of work: answer and confidence of both models; also P(True) of all candidates; also an update."""
 
 WINDOW = 16
 """Questions that the library prefetches together, as `Calibrator.run` does."""
 
 SIGNAL, ALPHA, DELTA, TAU = 0.25, 0.5, 0.15, 1.0
-"""What every question is trained towards: fixed, so that both sides train on all of them."""
+"""Target of every question; a fixed target, so that both sides train on all questions."""
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
     questions = setting.choices(setting.questions)
     library = setting.library()
     hand = setting.by_hand()
-    # Both begin adapted: an untouched adapter would spare the library the second reading.
+    # Both sides begin with an adapted model: with an untouched adapter, the library would read each question once.
     by_library(library, questions[:2], "trained")
     by_hand(hand, questions[:2], "trained")
     sides: dict[str, Callable[[str], float]] = {
@@ -55,7 +56,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> float:
-    """Answer, score and learn as far as `part` says, prefetching as a stream does; the seconds of learning alone."""
+    """Answer, score and learn up to `part`, with a stream's prefetching; return the seconds of learning alone."""
     learning = 0.0
     evidence: list[EvidenceKind] = [] if part == "answered" else ["p_true"]
     for start in range(0, len(questions), WINDOW):
@@ -73,7 +74,7 @@ def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> f
 
 
 def by_hand(hand: ByHand, questions: Sequence[Question], part: str) -> float:
-    """The same by hand."""
+    """Do the same by hand."""
     learning = 0.0
     for question in questions:
         row = {"question": question.text, "options": question.options}
@@ -94,7 +95,7 @@ def _append(timings: list[float], work: Callable[[str], float], part: str) -> No
 
 
 def ratios(each: dict[str, dict[str, float]]) -> dict[str, float]:
-    """How many times longer than the library the others take, by part.
+    """Return how many times longer than the library each other way takes, by part.
 
     >>> ratios({"answered": {"library": 0.5, "by_hand": 2.0}})
     {'answered_vs_by_hand': 4.0}

@@ -1,7 +1,7 @@
-"""What evidence costs on top of an answer with its stated confidence: against answering alone, and gathered by hand.
+"""Cost of the posterior's evidence, relative to answering alone and to gathering the evidence by hand.
 
 By hand means plain transformers: for every question a padded batch of each kind of prompt through all layers, and the
-output head in float32. It reads the same token sequences as the library, and its log-probabilities are compared.
+output head in float32. Both sides read the same token sequences, and their log-probabilities are compared.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ KINDS: dict[str, list[EvidenceKind]] = {
     "p_true": ["p_true"],
     "both": ["candidates", "p_true"],
 }
-"""What is asked beside each answer."""
+"""Kinds of evidence to gather with each answer."""
 
 PIECE = 6 * WINDOW
-"""Questions of one turn of a stream."""
+"""Questions in one turn of a stream."""
 
 LogP = list[float]
-"""Of one question: letters under a further order, then likelihoods of all options, behind the question and alone."""
+"""Log-probabilities of one question: letters in a further order; likelihoods of all options after the question and
+alone."""
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Each kind of evidence over answering alone on some questions, and a stream of the posterior's against by hand."""
+    """Measure each kind of evidence relative to answering alone, and a stream of the posterior's evidence relative to
+    by hand."""
     model = setting.library()
     questions = setting.choices(setting.questions)
     model.meter.take()
@@ -67,7 +69,8 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def stream(setting: Setting, model: LocalModel, say: Say) -> dict[str, float]:
-    """Seconds a question of answering, of the posterior's evidence with it, and of the same by hand, in turns."""
+    """Return seconds for each question: of answering, of answering with the posterior's evidence, and of the same by
+    hand."""
     questions = setting.choices(setting.stream_questions)
     hand, prompting = setting.by_hand(), model.prompting
     seconds = dict.fromkeys((ANSWERED, POSTERIOR, BY_HAND), 0.0)
@@ -87,7 +90,7 @@ def stream(setting: Setting, model: LocalModel, say: Say) -> dict[str, float]:
 
 
 def ask(model: LocalModel, questions: Sequence[Question], kinds: Sequence[EvidenceKind]) -> float:
-    """Answer questions and ask for evidence as a run does; the tokens spent, in plain answering passes."""
+    """Answer questions and gather evidence as a run does; return the cost in plain answering passes."""
     tokens = plain = 0.0
     for start in range(0, len(questions), WINDOW):
         window = questions[start : start + WINDOW]
@@ -105,7 +108,7 @@ def ask(model: LocalModel, questions: Sequence[Question], kinds: Sequence[Eviden
 
 @torch.no_grad()
 def by_hand(hand: ByHand, prompting: Prompting, questions: Sequence[Question]) -> list[LogP]:
-    """Answers with their confidences by the untouched model, and the posterior's evidence about all options."""
+    """Return answers and confidences of the untouched model, and the posterior's evidence about all options."""
     found: list[LogP] = []
     with hand.model.disable_adapter():
         for question in questions:
@@ -127,7 +130,8 @@ def by_hand(hand: ByHand, prompting: Prompting, questions: Sequence[Question]) -
 
 
 def read_rows(hand: ByHand, rows: Sequence[list[int]], starts: Sequence[int]) -> list[Tensor]:
-    """Log-probabilities (n, vocabulary) of what follows each token of a row from `starts` on; one padded batch."""
+    """Return log-probabilities (n, vocabulary) of the next token after each token of a row from `starts` on; one
+    padded batch."""
     longest = max(map(len, rows))
     hidden = hand.model.get_base_model().model(
         input_ids=torch.tensor([row + [0] * (longest - len(row)) for row in rows]),
@@ -153,7 +157,7 @@ def largest_difference(setting: Setting, model: LocalModel, questions: Sequence[
 
 
 def in_order(evidence: CandidateEvidence | None) -> LogP:
-    """The library's evidence as `by_hand` lists it: letters in the places of the further order."""
+    """Return the library's evidence in the form of `by_hand`: letters by their places in the further order."""
     if evidence is None:
         raise ValueError("there is no evidence about a question without a readable answer.")
     letters = [order.log_p[number] for order in evidence.letters for number in order.order]

@@ -1,8 +1,8 @@
-"""How time and memory grow over a long stream, through the real store, with a model that costs nothing.
+"""Growth of time and memory over a long stream, with the real store and a scripted model.
 
     python -m benchmarks.growth QUESTIONS
 
-prints one JSON object. The benchmarks run it as a process of its own, so that nothing else is in its memory.
+prints one JSON object. The benchmarks run this module in a separate process, so that only the stream is in memory.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from benchmarks.setting import Say, Setting  # imports torch, whose memory is not to be measured
 
 BLOCKS = 10
-"""The stream is looked at in this many equal parts: a thousand questions each of ten thousand."""
+"""Number of equal parts of the stream that are measured: a thousand questions each of ten thousand."""
 
 DOMAINS = 4
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """The figures of `grow`, from a process of its own."""
+    """Return the figures of `grow` from a separate process."""
     asked = [sys.executable, "-m", "benchmarks.growth", str(setting.growth_questions)]
     done = subprocess.run(asked, check=True, capture_output=True, text=True)
     found = json.loads(done.stdout)
@@ -92,7 +92,7 @@ def grow(count: int, folder: Path) -> dict[str, float]:
 
 
 def _entropy(question: Question) -> float:
-    """Noise around a level that shifts with the domain, so that every domain has a burst."""
+    """Return noise around a mean that differs between domains, so that every domain has a burst."""
     return 1.0 + int(question.domain.removeprefix("toy")) + unit(f"h/{question.id}") / 5
 
 

@@ -1,12 +1,14 @@
-"""When a domain's own shift pays, and how biased measures on labelled answers are: simulated, and on recorded runs.
+"""When a domain's own shift pays, and the bias of measures on labelled answers: in simulations and on recorded runs.
 
     python -m benchmarks.label_maps [--draws 30]
 
-Domains: excess Brier score over the true chances (times 10,000), of confidences as they are, with one map for all, and
-with shifts for domains of 1, 3 or 10 labels at least. Where the domains do not differ (spread 0) shifts can only cost.
+Domains: Brier score minus that of the true chances (times 10,000): of the confidences before labels, under one map
+for all, and with shifts for domains with at least 1, 3 or 10 labels. If the domains do not differ (spread 0), shifts
+can only cost.
 
-Bias: what is measured on the labelled answers, less what is true of fresh answers under the map of all labels; by a map
-for each label, for folds of 5, and by the map of all. AUROC: less that of the label-free confidences.
+Bias: the measure on the labelled answers minus that of fresh answers under the map of all labels. Labelled answers
+are rated by a map for each label, by maps of 5 folds, or by the map of all labels. AUROC: minus that of the
+label-free confidences.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ FEWEST = (1, 3, 10)
 
 
 def maps(labels: Sequence[Label]) -> list[tuple[LabelState, frozenset[str]]]:
-    """The map of all labels for all, and those with shifts for domains of so many labels, with these domains."""
+    """Return the map without shifts, and the maps with shifts for domains with so many labels."""
     counts, made = Counter(label.domain for label in labels), []
     for fewest in (len(labels) + 1, *FEWEST):
         own = frozenset(name for name, count in counts.items() if count >= fewest)
@@ -42,12 +44,13 @@ def maps(labels: Sequence[Label]) -> list[tuple[LabelState, frozenset[str]]]:
 def rated_by(
     state: LabelState, own: frozenset[str], answers: Sequence[Rated]
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The confidences of answers under a map."""
+    """Return the confidences of answers under a map."""
     return np.array([state.confidence(each.domain if each.domain in own else "", each.confidence) for each in answers])
 
 
 def domain_rows(draws: int) -> Iterator[str]:
-    """A line for each number of domains, of labels each, and spread of the domains' levels (logits)."""
+    """Yield a line for each number of domains, number of labels for each domain, and spread of the domains' shifts
+    (logits)."""
     generator = np.random.default_rng(0)
     for domains, each in ((3, 5), (3, 20), (10, 2), (10, 10), (40, 2), (40, 5)):
         for spread in (0.0, 0.5, 1.0):
@@ -73,7 +76,7 @@ def domain_rows(draws: int) -> Iterator[str]:
 
 
 def bias_rows(draws: int) -> Iterator[str]:
-    """A line for each number of labels, spread of the confidences (logits), and way to rate labelled answers."""
+    """Yield a line for each number of labels, spread of the confidences (logits), and way to rate labelled answers."""
     generator = np.random.default_rng(1)
     for count in (25, 60, 150):
         for spread in (0.0, 0.3, 1.0):
@@ -85,7 +88,7 @@ def bias_rows(draws: int) -> Iterator[str]:
 
 
 def _bias(count: int, spread: float, folds: int, generator: np.random.Generator) -> tuple[float, float, float, float]:
-    """Bias of Brier score, mean confidence and ECE, and the change of AUROC."""
+    """Return the bias of Brier score, mean confidence and ECE, and the change of AUROC."""
     confidence = expit(generator.normal(0.7, spread, count + 2000))
     chance = expit(np.log(confidence / (1 - confidence)) - 0.5)
     right = generator.random(count + 2000) < chance

@@ -1,11 +1,11 @@
-"""What a few labels are worth, on a recorded run whose questions have references.
+"""Effect of a few labels on a recorded run whose questions have references.
 
     secl run --method posterior --benchmarks mmlu:200,arc:200,truthfulqa:200 --out RUN
     python -m benchmarks.labels RUN
 
-Labels are drawn eight times; what they make of the confidences is measured on all other answers. "chosen by users": a
-wrong answer is rated ten times as often as a right one. Level error: how far the mean confidence is from the share of
-right answers.
+Labels are drawn eight times; each time, the calibrated confidences of all other answers are measured. "chosen by
+users": a wrong answer is rated ten times as often as a right one. Level error: distance between mean confidence and
+accuracy.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from secl.records import Record
 COUNTS = (0, 10, 20, 50, 100)
 DRAWS = 8
 WRONG, RIGHT = 0.3, 0.03
-"""Chances that a user rates a wrong answer, and a right one."""
+"""Chances that a user rates a wrong answer, and that a user rates a right answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """An answer with a confidence, right or wrong."""
+    """An answer with its confidence and its grade."""
 
     confidence: float
     correct: bool
@@ -44,7 +44,7 @@ class Rated:
 
 
 def review_label(place: int, answer: Rated) -> Label:
-    """The label of an answer in a review."""
+    """Return the label of an answer in a review."""
     return Label(
         number=place + 1,
         position=place,
@@ -58,19 +58,19 @@ def review_label(place: int, answer: Rated) -> Label:
 
 
 Chosen = list[tuple[int, float | None]]
-"""Answers to label: their places, and the chance that each was asked about; None if it is unknown."""
+"""Places of the answers to label, and the chance that each was chosen; None if unknown."""
 
 Draw = Callable[[Sequence[Rated], int, random.Random], Chosen]
-"""Chooses so many answers to label."""
+"""Chooses a number of answers to label."""
 
 
 def at_random(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
-    """All answers alike."""
+    """Choose all answers with equal chances."""
     return [(place, 1.0) for place in generator.sample(range(len(answers)), count)]
 
 
 def disliked(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
-    """Wrong answers far more often, until there are enough."""
+    """Choose wrong answers far more often, until there are enough labels."""
     order = generator.sample(range(len(answers)), len(answers))
     rated: Chosen = []
     for place in order:
@@ -86,7 +86,7 @@ def taken_for(draw: Draw, chance: float | None) -> Draw:
 
 
 def some_at_random(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
-    """A fifth at random, the others volunteered."""
+    """Choose a fifth at random; volunteers choose the others."""
     fair = at_random(answers, count // 5, generator)
     asked = {place for place, _ in fair}
     others = [(place, None) for place, _ in disliked(answers, count, generator) if place not in asked]
@@ -104,7 +104,7 @@ DRAWN: dict[str, Draw] = {
 
 
 def measured(answers: Sequence[Rated], drawn: Chosen) -> tuple[float, float, float, float]:
-    """ECE, Brier score, level error, and mean level error of the domains of the answers that have no label."""
+    """Return ECE, Brier score and level error of the answers without a label, and their mean level error by domain."""
     labels = [replace(review_label(place, answers[place]), chance=chance) for place, chance in drawn]
     state = LabelState.start().add(labels)
     chosen = {place for place, _ in drawn}
@@ -118,7 +118,7 @@ def measured(answers: Sequence[Rated], drawn: Chosen) -> tuple[float, float, flo
 
 
 def rows(answers: Sequence[Rated]) -> Iterator[str]:
-    """A line for each way to choose labels and each number of labels."""
+    """Yield a line for each way to choose labels and each number of labels."""
     for how, draw in DRAWN.items():
         for count in COUNTS:
             if (count == 0 and how != "at random") or count >= len(answers):
@@ -131,7 +131,7 @@ def rows(answers: Sequence[Rated]) -> Iterator[str]:
 
 
 def print_table(title: str, answers: Sequence[Rated]) -> None:
-    """A table of Markdown."""
+    """Return a table in Markdown."""
     right = sum(each.correct for each in answers) / len(answers)
     print(f"\n### {title}: {len(answers)} answers, {right:.3f} right\n")
     print(heading("labels", "number", "ECE", "Brier", "level error", "of domains"))
@@ -139,7 +139,7 @@ def print_table(title: str, answers: Sequence[Rated]) -> None:
 
 
 def rated_answers(records: Sequence[Record], confidence: Callable[[Record], float | None]) -> list[Rated]:
-    """The answers that have a confidence and a reference."""
+    """Return the answers with a confidence and a reference."""
     found = []
     for record in records:
         value, correct = confidence(record), reported_correct(record)

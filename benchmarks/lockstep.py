@@ -1,4 +1,5 @@
-"""Ablations of the paper over one stream, one run after the other and in lockstep: seconds, and whether they agree."""
+"""Ablations of the paper over one stream, one run after the other and in lockstep: seconds, and whether the records
+agree."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ TABLES = ("kl", "gating", "accumulation", "hyperparameters")
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """The runs of `TABLES`, over as many questions as a timed round has and a third more that ask for numbers."""
+    """Return the runs of `TABLES`, over the questions of a timed round and a third more questions about numbers."""
     with tempfile.TemporaryDirectory() as folder:
         alone, together = (_jobs(setting, Path(folder) / name) for name in ("alone", "together"))
         run_job(_jobs(setting, Path(folder) / "first")[0])  # imports, and kernels for these lengths
@@ -39,7 +40,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def _jobs(setting: Setting, out: Path) -> list[Job]:
-    """The runs of the tables that learn, as far as they can go in lockstep with the first of them."""
+    """Return the learning runs of the tables that can go in lockstep with the first of them."""
     choices = setting.domains(setting.questions)
     numbers = f"{'gsm8k' if setting.data else 'arithmetic'}:{choices[0].partition(':')[2]}"
     place = {"model": setting.model, "dtype": setting.dtype, "device": setting.device, "data": setting.data}

@@ -1,10 +1,11 @@
-"""What a confidence costs on top of an answer, outside bursts: our reading against `model.generate` of the answers.
+"""Cost of a stated confidence and entropy, outside bursts, relative to plain `model.generate` of the answers.
 
-Both are given the same prompts, 16 questions at a time, and do the same from text to text. Plain generation is greedy,
-left-padded, on the same weights without an adapter. Ours gives the answer, the stated confidence and the entropy: while
-the adapter is untouched, and after it has learned, where every question is read by the frozen and by the adapted model;
-once with answers of its own, as in the paper, once with those of the frozen model, as on a server and in Python.
-The last contestant generates its confidence: answer and confidence line, token after token.
+Both sides get the same prompts, 16 questions at a time, and turn texts into texts. Plain generation is greedy,
+left-padded, on the same weights without an adapter. The library also returns stated confidence and entropy. It is
+measured with an untouched adapter and with an adapted model. Then both the frozen and the adapted model read every
+question. The adapted model gives its own answers, as in the paper, or those of the frozen model, as on a server and
+in Python.
+The last contestant generates answer and confidence line, token by token.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ ADAPTED, FROZEN_ANSWERS = "adapted", "adapted_frozen_answers"
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Seconds a question and overheads (seconds over those of plain generation, less 1) for each form of answer."""
+    """Return seconds for each question, and overheads (seconds / those of plain generation - 1), for each form of
+    answer."""
     found: dict[str, Any] = {}
     for form in FORMS:
         count = setting.questions
@@ -51,12 +53,12 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def worst(found: dict[str, Any], model: str) -> float:
-    """The largest overhead of a model over the forms of open answers."""
+    """Return the largest overhead of a model over the forms of open answers."""
     return float(max(found[form]["over"][model] for form in FORMS if form != "choice"))
 
 
 def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
-    """All contestants on one set of questions of the same form."""
+    """Measure all contestants on one set of questions of the same form."""
     form = questions[0].form
     base, untouched = setting.loaded(), setting.library()
     adapted = {ADAPTED: setting.library(), FROZEN_ANSWERS: setting.library(answer_weights="frozen")}
@@ -80,7 +82,7 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
         "over": {name: took / each[PLAIN] - 1 for name, took in each.items() if name != PLAIN},
         "questions": len(questions),
     }
-    if form != "choice":  # where plain generation is free to write no letter at all
+    if form != "choice":  # because plain generation need not write a letter
         written = plain.answers(questions, stops, form)
         halves = [questions[place : place + BATCH // 2] for place in range(0, len(questions), BATCH // 2)]
         found["same_answers"] = _alike(written, read(untouched, questions))
@@ -95,7 +97,7 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
-    """Answers, confidences and entropies outside bursts, a window at a time; returns the frozen model's texts."""
+    """Answer a window of questions at a time, with confidences and entropies; return the frozen model's texts."""
     model.backend.writer.remembered.clear()
     said = []
     for place in range(0, len(questions), BATCH):
@@ -106,7 +108,7 @@ def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
 
 
 class Writer:
-    """Greedy answers of plain transformers to the library's prompts, a batch at a time."""
+    """Return the greedy answers of plain transformers to the library's prompts, a batch at a time."""
 
     def __init__(self, model: Any, tokenizer: Any, prompting: Prompting) -> None:
         self.model, self.tokenizer, self.prompting = model, tokenizer, prompting
@@ -118,11 +120,11 @@ class Writer:
         return [self.tokenizer.decode(row, skip_special_tokens=True) for row in rows.tolist()]
 
     def breaks(self) -> set[int]:
-        """Tokens that hold a line break, with which a short answer ends."""
+        """Return the tokens with a line break, which ends a short answer."""
         return {i for i in range(len(self.tokenizer)) if "\n" in self.tokenizer.decode([i])}
 
     def length_of_reply(self, question: Question) -> int:
-        """Tokens of an answer with its confidence line."""
+        """Return the number of tokens of an answer with its confidence line."""
         prompts = answer_prompt(question), confidence_prompt(question, "A")
         before, after = (render(self.tokenizer, prompt) for prompt in prompts)
         return len(self.encode(after + "0")) - len(self.encode(before))
@@ -131,7 +133,8 @@ class Writer:
     def write(
         self, questions: Sequence[Question], limit: int, ends: set[int], form: Form = "choice", *, exactly: bool = False
     ) -> list[str]:
-        """Greedy continuations of at most (or exactly) `limit` tokens, ended by any of `ends` or a final number."""
+        """Return greedy continuations of at most (or exactly) `limit` tokens, ended by any of `ends` or by a final
+        number."""
         texts: list[str] = []
         for place in range(0, len(questions), BATCH):
             batch = questions[place : place + BATCH]
@@ -151,11 +154,11 @@ class Writer:
         return texts
 
     def answers(self, questions: Sequence[Question], ends: set[int], form: Form) -> list[str]:
-        """What the library would call the answers."""
+        """Return the answers as the library reads them."""
         written = self.write(questions, MAX_ANSWER_TOKENS[form], ends, form)
         return [trim_answer(text, form).strip() for text in written]
 
     def _complete(self, begin: int, written: Tensor, _scores: Tensor, **_options: Any) -> Tensor:
-        """Which rows have their final number, as the library tells it."""
+        """Return which rows have their final number, by the library's rule."""
         texts = self.decode(written[:, begin:])
         return torch.tensor([is_complete(text, "number") for text in texts])

@@ -1,4 +1,4 @@
-"""What the posterior is worth on recorded runs, how flat it is around its constants, and what labels could add.
+"""The posterior on recorded runs: its quality, its sensitivity to its constants, and the possible gain from labels.
 
     secl run --method posterior --benchmarks mmlu,arc,truthfulqa --per-domain 200 --model MODEL --data DIR --out RUN
     python -m benchmarks.posterior RUN [RUN ...]
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def report(name: str, records: Sequence[Record]) -> None:
-    """All tables of one run."""
+    """Return all tables of one run."""
     choices = [each for each in records if each.question.options and each.evidence.candidates is not None]
     rule = PosteriorRule()  # as for a model whose letters were not measured
     print(f"\n## {name}: {len(choices)} questions with options\n")
@@ -79,7 +79,7 @@ def report(name: str, records: Sequence[Record]) -> None:
 
 @contextmanager
 def weighing(weights: Mapping[str, Weight]) -> Iterator[None]:
-    """Other weights than those of the library."""
+    """Weights that differ from the library's."""
     usual = dict(VIEWS)
     VIEWS.update({name: replace(usual[name], weight=weight) for name, weight in weights.items()})
     try:
@@ -90,7 +90,7 @@ def weighing(weights: Mapping[str, Weight]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Worth:
-    """Confidences and grades of own and best answers, and -ln P(right) of every question."""
+    """Return confidences and grades of own and best answers, and -ln P(right) of every question."""
 
     own: tuple[Array, Array]
     best: tuple[Array, Array]
@@ -111,7 +111,7 @@ class Worth:
         return cls((pairs[0][0], pairs[0][1]), (pairs[1][0], pairs[1][1]), np.array(surprise))
 
     def cells(self, base: Worth) -> tuple[str, ...]:
-        """The cells of a row; differences to `base` with 95 % intervals of a paired bootstrap."""
+        """Return the cells of a row; differences to `base` have 95 % intervals of a paired bootstrap."""
         own, best = (measure(*pair, resamples=0) for pair in (self.own, self.best))
         brier = difference((self.own[0] - self.own[1]) ** 2, (base.own[0] - base.own[1]) ** 2)
         of_best = difference((self.best[0] - self.best[1]) ** 2, (base.best[0] - base.best[1]) ** 2)
@@ -124,7 +124,7 @@ class Worth:
 
 
 def difference(values: Array, base: Array) -> str:
-    """ " [low, high]" of the mean difference; empty where nothing differs."""
+    """Return " [low, high]" of the mean difference; empty if all differences are 0."""
     delta = values - base
     if not delta.any():
         return ""
@@ -135,7 +135,7 @@ def difference(values: Array, base: Array) -> str:
 
 
 def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]:
-    """Posteriors by the weights of least -ln P(right) on the other folds: weights that know the answers."""
+    """Return posteriors with the weights of least -ln P(right) on the other folds: weights fitted to right answers."""
     rule = PosteriorRule()
     state = rule.start()
     read = [read_views(rule.views, record) for record in records]
@@ -162,14 +162,14 @@ def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]
 
 
 def matrix(state: PosteriorState, views: Views) -> Array:
-    """The views of a question, (candidates, views); a view that it does not have is 0."""
+    """Return the views of a question, (candidates, views); a missing view is 0."""
     letters = sums_of(state, views).mean_letters(views) if views.orders else (0.0,) * len(views.candidates)
     values = {**views.values, LETTERS: letters}
     return np.array([values.get(name, (0.0,) * len(letters)) for name in (LETTERS, "likelihood")]).T
 
 
 def shuffled(records: Sequence[Record], seed: int) -> list[Record]:
-    """The records in another order, numbered anew."""
+    """Return the records in another order, with new positions."""
     mixed = random.Random(seed).sample(list(records), len(records))
     return [replace(record, position=position) for position, record in enumerate(mixed)]
 

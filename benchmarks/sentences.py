@@ -1,9 +1,9 @@
-"""How often sentences about confidences are said where they are false, and where they are true.
+"""False-positive and true-positive rates of the sentences in reports about confidences.
 
     python -m benchmarks.sentences [--streams 100] [RUN ...]
 
-Worlds are simulated, and the graded answers of runs are drawn into streams; all sentences come from the product's own
-functions. docs/lab/log.md sums them up.
+Streams come from simulated worlds, or are drawn from the graded answers of runs. All sentences come from the
+library's own functions. docs/lab/log.md has a summary.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LINES = (*CODES, "separate", "not told", "fine", "do not act", "share within")
 
 
 def world(right: Callable[[Vector], Vector], first: float = 3.0, second: float = 2.0) -> Draw:
-    """Beta confidences whose answers are right with a chance that depends on the confidence."""
+    """Return a draw of Beta confidences; each answer is right with a chance that depends on its confidence."""
 
     def draw(generator: np.random.Generator, count: int) -> tuple[Vector, Vector]:
         confidence = generator.beta(first, second, count)
@@ -52,7 +52,7 @@ def world(right: Callable[[Vector], Vector], first: float = 3.0, second: float =
 
 
 def moved(points: float) -> Callable[[Vector], Vector]:
-    """Confidences that say so many percentage points too much; what would leave [0, 1] stays at its end."""
+    """Return the chances of confidences that are so many percentage points too high, clipped to [0, 1]."""
     return lambda confidence: np.clip(confidence - points / 100, 0.0, 1.0)
 
 
@@ -70,7 +70,7 @@ WORLDS: dict[str, Draw] = {
 
 
 def of_run(folder: Path, confidence: Callable[[Record], float]) -> Draw:
-    """Streams from the graded answers of a run, each without replacement."""
+    """Return a draw from the graded answers of a run, without replacement."""
     with Store(folder) as store:
         known = [(confidence(r), right) for r in store.records() if (right := reported_correct(r)) is not None]
     answers = np.array(known, dtype=np.float64)
@@ -83,7 +83,7 @@ def of_run(folder: Path, confidence: Callable[[Record], float]) -> Draw:
 
 
 def said(draw: Draw, size: int, seed: int) -> set[str]:
-    """What a verdict and a report without labels say of some graded answers."""
+    """Return the sentences of a verdict, and of a report without labels, about some graded answers."""
     confidence, correct = draw(np.random.default_rng(seed), size)
     verdict = from_grades(list(zip(confidence.tolist(), (correct > 0).tolist(), strict=True)))
     found = {str(reason.code) for reason in verdict.reasons} & {*CODES}
@@ -97,7 +97,7 @@ def said(draw: Draw, size: int, seed: int) -> set[str]:
 
 
 def orders(folder: Path) -> str:
-    """How often own answers are right where another order of the options chooses them too, and where another one."""
+    """Return the accuracy of own answers that another order of the options confirms, and of the others."""
     grades: dict[bool, list[bool]] = {True: [], False: []}
     with Store(folder) as store:
         for record in store.records():
@@ -109,7 +109,7 @@ def orders(folder: Path) -> str:
 
 
 def table(title: str, lines: Sequence[str], cases: Mapping[str, Say], streams: int, sizes: Sequence[int]) -> None:
-    """In how many of a hundred streams each sentence is said; a case takes the size of a stream and its number."""
+    """Print the percentage of streams with each sentence; a case takes the size of a stream and its number."""
     print(f"\n{title}, % of the streams\n\n{heading('world', 'n', *lines)}")
     for name, say in cases.items():
         for size in sizes:
@@ -123,7 +123,8 @@ COMPARED = ("Brier falls *", "Brier rises *", "AUROC *", "adapt", "do not adapt"
 
 
 def compared(noise: tuple[float, float], size: int, seed: int) -> set[str]:
-    """What `secl compare`, `secl check` and its recommendation make of two confidences of the same answers."""
+    """Return the results of `secl compare`, of `secl check` and its recommendation, for two confidences of the same
+    answers."""
     generator = np.random.default_rng(seed)
     logit = generator.normal(0.3, 1.2, size)
     correct = (generator.random(size) < 1 / (1 + np.exp(-logit))).astype(np.float64)
@@ -137,12 +138,14 @@ PROMISED = ("lowest promise", "broken", "labels needed", "enough")
 
 
 def promised(size: int, seed: int) -> set[str]:
-    """The lowest share of wrong answers that `secl threshold` promises, and the labels that it says 20% takes."""
+    """Return whether the lowest risk that `secl threshold` guarantees holds, and whether its number of labels for 20%
+    suffices."""
     generator, found = np.random.default_rng(seed), set()
     curve = risk_coverage(*WORLDS["calibrated, AUROC .72"](generator, size))
     lowest = nearest_risk(curve, 0.9)
     if lowest is not None and (threshold := guaranteed(curve, lowest, 0.9)) is not None:
-        true = 1 - 0.6 * beta.sf(threshold.value, 4, 2) / beta.sf(threshold.value, 3, 2)  # mean of the accepted ones
+        true = 1 - 0.6 * beta.sf(threshold.value, 4, 2) / beta.sf(threshold.value, 3, 2)  # mean over the accepted
+        answers
         found |= {"lowest promise"} | ({"broken"} if true > lowest else set())
     needed = labels_needed(curve, 0.2, 0.9)
     if needed is not None and size < needed < 5000:
@@ -161,7 +164,7 @@ LETTERS = {
 
 
 def letters(template: Record, always: float, among: float, size: int, seed: int) -> set[str]:
-    """Whether `secl.evaluation.symptoms.seen` finds one letter for all."""
+    """Return whether `secl.evaluation.symptoms.seen` finds one letter for all questions."""
     generator, rest, records = np.random.default_rng(seed), (1 - among) / 3, []
     for place in range(size):
         letter = "B" if generator.random() < always else generator.choice(list("BACD"), p=(among, rest, rest, rest))

@@ -1,7 +1,8 @@
-"""A server under load: eight clients at once with learning and without, against one client that waits each time.
+"""A server under load: eight clients at once, with and without learning, compared with one client that waits for each
+reply.
 
-Each server is a process of its own (`secl serve`), with a state folder of its own; the clients are threads here. The
-servers take turns, so that whatever else the machine does hits all alike.
+Each server is a separate process (`secl serve`) with its own state folder; the clients are threads of this process. The
+servers take turns, so that other load of the machine affects all equally.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ REQUESTS = 400
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Median and 95th percentile of the time to a reply, and replies a second."""
+    """Return median and 95th percentile of the time to a reply, and replies a second."""
     questions = setting.choices(max(3, min(REQUESTS, setting.stream_questions)))
     servers: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -54,7 +55,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 def serve(
     setting: Setting, folder: Path, questions: Sequence[Question], clients: int, *, learns: bool
 ) -> dict[str, float]:
-    """One server, which some clients ask all questions."""
+    """Measure one server; some clients ask it all questions."""
     command = [str(Path(sys.executable).with_name("secl")), "serve", str(folder)]
     recipe = folder.with_suffix(".toml")
     gate = "always" if learns else "never"
@@ -87,7 +88,7 @@ def serve(
 
 
 def address(process: subprocess.Popen[str]) -> str:
-    """The URL that a server prints when it is ready."""
+    """Return the URL that a server prints once it is ready."""
     for line in process.stdout or ():
         if "http://" in line:
             return "http://" + line.partition("http://")[2].split()[0].rstrip("/")
@@ -95,7 +96,7 @@ def address(process: subprocess.Popen[str]) -> str:
 
 
 def ask(url: str, question: Question) -> float:
-    """Seconds until the reply to a question has arrived."""
+    """Return the seconds until the reply to a question arrives."""
     body = json.dumps({"question": question.text, "options": list(question.options)}).encode()
     request = urllib.request.Request(f"{url}/v1/ask", body, {"Content-Type": "application/json"})
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the benchmarks run on: model, questions, and how many of them."""
+"""Model and questions of the benchmarks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from secl.settings.groups import Device, Dtype
 OFFICIAL = ("mmlu", "arc", "truthfulqa")
 BUILT_IN = ("science", "capitals", "misconceptions")
 Say = Callable[[str], None]
-"""Tells a person how far things are."""
+"""Reports progress."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What to measure on.
+    """Model, data and sizes of a measurement.
 
     Attributes:
         data: folder with the benchmarks' official files; None for the built-in quiz.
@@ -47,32 +47,32 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Names a set of results."""
+        """Name of a set of results."""
         name = Path(self.model).name if Path(self.model).exists() else self.model
         name = name if self.dtype == "auto" else f"{name} in {self.dtype}"
         return name if self.device == "cpu" else f"{name} on {self.device}"
 
     def domains(self, count: int) -> tuple[str, ...]:
-        """The three multiple-choice domains with `count` questions together, or as many as the quiz has."""
+        """Return the three multiple-choice domains with `count` questions in total, or all questions of the quiz."""
         each = -(-count // 3)
         if self.data is not None:
             return tuple(f"{name}:{each}" for name in OFFICIAL)
         return tuple(f"{name}:{min(each, len(quiz(name)))}" for name in BUILT_IN)
 
     def recipe(self, count: int, settings: Mapping[str, object]) -> RunSettings:
-        """The recipe of a run over the three domains, on the device where the method by hand is."""
+        """Return the recipe of a run over the three domains, on the device of the method by hand."""
         model = {"model.name": self.model, "model.dtype": self.dtype, "model.device": self.device}
         stream = {"stream.data": self.data, "stream.benchmarks": self.domains(count)}
         return RunSettings.of({**model, **stream, **settings})
 
     def choices(self, count: int) -> list[Question]:
-        """Multiple-choice questions of all three domains in turn."""
+        """Return multiple-choice questions of the three domains in turn."""
         asked = self._stream(*self.domains(count))
         each = -(-len(asked) // 3)
         return [question for place in range(each) for question in asked[place::each]][:count]
 
     def open(self, form: Form, count: int) -> list[Question]:
-        """Open questions whose answers have a form; without data files, quiz questions without their options."""
+        """Return open questions of a form; without data files, quiz questions without their options."""
         if form == "number":
             return self._stream(f"gsm8k:{count}" if self.data else f"arithmetic:{count}")
         if form == "sentence" and self.data:
@@ -84,17 +84,17 @@ class Setting:
         return load_stream(names, None, data=Path(self.data) if self.data else None)
 
     def loaded(self) -> Loaded:
-        """The model as modules of its own over shared weights, with nothing remembered."""
+        """Return the model as new modules over shared weights, with empty caches."""
         return replace(model_cache().load(self.model, dtype=self.dtype, device=self.device), written={})
 
     def library(self, **settings: Any) -> LocalModel:
-        """The model with an untouched adapter; `settings` as for `LocalModel`."""
+        """Return the model with an untouched adapter; `settings` as for `LocalModel`."""
         return LocalModel(self.loaded(), **settings)
 
     def by_hand(self) -> ByHand:
-        """The method by hand on weights of its own, with the adapter that the library would give it."""
+        """Return the method by hand on its own weights, with the library's choice of adapter."""
         own = load(self.model, dtype=self.dtype, device=self.device)
         layers = parse_layers(own.preset.layers, own.model.config.num_hidden_layers)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # asked for by PEFT
+            warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # PEFT requires this
             return ByHand(own.model, own.tokenizer, layers, own.preset.modules)

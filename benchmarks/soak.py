@@ -1,7 +1,8 @@
-"""A server under load for long: `python -m benchmarks.soak [--minutes 10] [--clients 8] [--model smollm2] [--learn]`.
+"""A server under long load: `python -m benchmarks.soak [--minutes 10] [--clients 8] [--model smollm2] [--learn]`.
 
-Clients send every kind of request as fast as they get replies, bad ones and streams that they leave among them. Printed
-are numbers and waits by kind, unexpected replies, the memory of the process, and what `secl verify` finds at the end.
+Clients send requests of every kind as fast as they get replies, including invalid requests and streams that they
+abandon. The output has numbers and waits by kind, unexpected replies, the memory of the process, and the findings of
+`secl verify` at the end.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from secl.data.quiz import quiz
 QUESTIONS = [question for domain in ("capitals", "science") for question in quiz(domain, 100, 1)]
 SECL = str(Path(sys.executable).with_name("secl"))
 SAMPLES = 10
-"""Times in each half at which the memory is looked at."""
+"""Number of memory measurements in each half."""
 
 
 class Client(threading.Thread):
-    """Sends requests until `end`; all clients note waits in seconds by kind, and what they did not expect."""
+    """Sends requests until `end`; all clients record waits in seconds by kind, and unexpected replies."""
 
     def __init__(self, url: str, seed: int, end: float, waits: dict[str, list[float]], errors: list[str]) -> None:
         super().__init__()

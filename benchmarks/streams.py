@@ -1,7 +1,7 @@
-"""Whole streams by the library, with and without its store, and by hand: the same questions, gate and settings.
+"""Whole streams in the library, with and without its store, and by hand: the same questions, gate and settings.
 
-The three take turns, a piece of the stream each, so that a machine that gets slower slows all of them. What they said
-is compared, and the library's ledgers give the cost in forward-pass equivalents.
+The three ways take turns, a piece of the stream each, so that a slower machine slows all of them. Their answers are
+compared, and the library's ledgers give the cost in forward-pass equivalents.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ PIECE = 96
 """Questions of one turn: a multiple of the library's window."""
 
 AGREEMENT_SHARE = 10
-"""The streams that are compared in float32 are shorter by this factor."""
+"""Streams in float32 are shorter by this factor."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Row:
-    """What the method by hand says about one question; `target` is None without an update."""
+    """The results of the method by hand for one question; `target` is None without an update."""
 
     answer: str
     confidence: float
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Race:
-    """A stream run three ways: seconds of each by name, and what each said, in the precision `dtype`."""
+    """A stream run three ways in the precision `dtype`: seconds and results by the name of the way."""
 
     dtype: str
     seconds: dict[str, float]
@@ -61,7 +61,7 @@ class Race:
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Both streams at full length in the setting's precision."""
+    """Measure both streams at full length in the setting's precision."""
     found: dict[str, Any] = {"ratios": {}, "seconds": {}, "fwd_equivalents": {}, "agreement": {}}
     for name, gate in GATES.items():
         race = run(setting, setting.recipe(setting.stream_questions, {"method": "secl", "gate.name": gate}), say)
@@ -80,7 +80,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def measure_in_float32(setting: Setting, say: Say) -> dict[str, Any]:
-    """Whether library and hand say the same where nothing is rounded to bf16."""
+    """Compare library and hand in float32, where bf16 rounds nothing."""
     exact = replace(setting, dtype="fp32")
     count = max(3, setting.stream_questions // AGREEMENT_SHARE)
     races = {
@@ -91,7 +91,7 @@ def measure_in_float32(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
-    """One stream, three ways, in turns."""
+    """Run one stream three ways, in turns."""
     questions = read_stream(recipe).questions
     model = load_model(recipe)
     coming = build_calibrator(recipe, model).run(questions)
@@ -123,12 +123,12 @@ def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
 
 
 def take(kept: list[T], coming: Iterator[T], count: int) -> None:
-    """Keep the next `count` of what is coming."""
+    """Prefetch the next `count` questions."""
     kept.extend(islice(coming, count))
 
 
 def by_hand(hand: ByHand, questions: Sequence[Question], gate: Gate, recipe: RunSettings, tau: float) -> Iterator[Row]:
-    """The stream of `examples.secl_by_hand.secl` with a gate of the library in the place of its two."""
+    """Run the stream of `examples.secl_by_hand.secl` with a gate of the library in place of its own."""
     state = gate.start()
     for question in questions:
         row = {"question": question.text, "options": question.options}
@@ -146,12 +146,14 @@ def by_hand(hand: ByHand, questions: Sequence[Question], gate: Gate, recipe: Run
 
 
 def equivalents(records: Sequence[Record]) -> float:
-    """Mean tokens through the network in plain answering passes of the same question; nan without records."""
+    """Return the mean tokens through the network, in plain answering passes of the same question; nan without
+    records."""
     return statistics.fmean(r.ledger.total / r.plain_tokens for r in records) if records else math.nan
 
 
 def agreement(race: Race) -> dict[str, Any]:
-    """Where library and hand differ; differences of confidence also over those with the same answers before."""
+    """Return the differences between library and hand; those of confidences also for questions with equal answers
+    before."""
     pairs = list(zip(race.library, race.by_hand, strict=True))
     alike = [(record, row) for record, row in pairs if record.reply.answer == row.answer]
     frozen = [(record, row) for record, row in pairs if record.frozen.answer == row.frozen_answer]
@@ -170,5 +172,5 @@ def agreement(race: Race) -> dict[str, Any]:
 
 
 def _largest(differences: Iterator[float]) -> float:
-    """The largest absolute difference; nan of none."""
+    """Return the largest absolute difference; nan without any."""
     return max((abs(difference) for difference in differences), default=math.nan)

@@ -3,9 +3,10 @@
     python -m benchmarks.thresholds [--streams 400]
 
 A stream has 1,000 answers. Some of them are drawn at random and labelled; the guarantee is 90 % certainty that at most
-`risk` of the accepted answers are wrong. "false": share of streams whose guarantee is false, that is, whose threshold
-accepts a share of wrong answers above `risk` among answers like these, which the simulation knows exactly. At most 10 %
-may be. "given": share of streams with a threshold. "coverage": share of answers that it accepts, 0 without one.
+`risk` of the accepted answers are wrong. "false": share of streams with a false guarantee: among answers like these,
+the threshold accepts a share of wrong answers above `risk`. The simulation knows this share exactly. At most 10 % of
+guarantees may be false. "given": share of streams with a threshold. "coverage": share of answers that the threshold
+accepts, 0 without a threshold.
 Thresholds are tested in the order of the confidences before labels. `docs/lab/log.md` has other orders
 and recorded runs.
 """
@@ -38,7 +39,7 @@ LABELS, DOMAINS = (20, 50, 200), (1, 14, 40)
 
 @dataclass(frozen=True)
 class World:
-    """Answers with confidences and domains; an answer is right with a chance that depends on both.
+    """A kind of answers with confidences and domains; an answer is right with a chance that depends on both.
 
     Attributes:
         risk: share of wrong answers that thresholds are to guarantee.
@@ -52,7 +53,7 @@ class World:
 
 @dataclass(frozen=True)
 class Answers:
-    """Simulated answers: confidences, domains, chances of being right, and whether they are."""
+    """Simulated answers: confidences, domains, chances of being right, and grades."""
 
     confidence: Vector
     domain: Whole
@@ -66,18 +67,18 @@ def beta(a: float, b: float) -> Callable[[np.random.Generator, int], Vector]:
 
 
 def clipped(generator: np.random.Generator, count: int) -> Vector:
-    """Half of the confidences lie above .999, where the logit is clipped, so that a map makes ties of them."""
+    """Return confidences of which half lie above .999, where the logit is clipped, so that a map makes them equal."""
     usual, sure = expit(1.8 + generator.normal(size=count)), 1 - 10 ** -generator.uniform(3.1, 6, count)
     return np.asarray(np.where(generator.random(count) < 0.5, sure, usual))
 
 
 def constant(share: float) -> Callable[[Vector, Whole], Vector]:
-    """The chance of being right is the same for all."""
+    """Return equal chances of being right."""
     return lambda confidence, _domain: np.full(len(confidence), share)
 
 
 def shifted(confidence: Vector, domain: Whole) -> Vector:
-    """Domains are up to 1.5 logits easier or harder than the confidences say."""
+    """Return chances of domains that are up to 1.5 logits easier or harder than the confidences say."""
     shift = np.random.default_rng(3).normal(0, 0.75, 64)[domain]
     return np.asarray(expit(np.log(confidence / (1 - confidence)) + np.clip(shift, -1.5, 1.5)))
 
@@ -102,21 +103,21 @@ def drawn(world: World, domains: int, count: int, generator: np.random.Generator
 
 
 def labelled(answers: Answers, places: Sequence[int]) -> list[Label]:
-    """Labels of these answers, as a review gives them."""
+    """Return labels of these answers, as from a review."""
     rated = [(float(answers.confidence[k]), bool(answers.correct[k]), f"domain {answers.domain[k]}") for k in places]
     return [review_label(place, Rated(*each)) for place, each in zip(places, rated, strict=True)]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a threshold does to answers like those it was tested on; nan without one."""
+    """Effect of a threshold on answers like the labelled ones; nan without a threshold."""
 
     risk: float = math.nan
     coverage: float = math.nan
 
 
 def outcome(confidence: Vector, value: float, chance: Vector) -> Outcome:
-    """The share of wrong answers among the accepted ones, and the share accepted."""
+    """Return the share of wrong answers among the accepted ones, and the coverage."""
     accepted = confidence >= value
     return Outcome(float(1 - chance[accepted].mean()) if accepted.any() else 0.0, float(accepted.mean()))
 
@@ -124,7 +125,7 @@ def outcome(confidence: Vector, value: float, chance: Vector) -> Outcome:
 def tested(
     answers: Answers, order: Vector, places: Sequence[int], risk: float, fresh: tuple[Vector, Vector]
 ) -> Outcome:
-    """The outcome of the threshold that some labels guarantee, in an order, among fresh confidences and chances."""
+    """Return the outcome of the threshold that some labels guarantee in an order, on fresh confidences and chances."""
     seen = np.full(len(order), math.nan)
     seen[list(places)] = answers.correct[list(places)]
     threshold = guaranteed(risk_coverage(order, seen), risk, CERTAINTY)
@@ -132,13 +133,13 @@ def tested(
 
 
 def by_label_free(world: World, domains: int, labels: int, generator: np.random.Generator) -> Outcome:
-    """The order of the confidences before labels; fresh answers are those of a second run."""
+    """Return the outcome in the order of the confidences before labels, on the fresh answers of a second run."""
     answers, again = drawn(world, domains, ANSWERS, generator), drawn(world, domains, FRESH, generator)
     return tested(answers, answers.confidence, range(labels), world.risk, (again.confidence, again.chance))
 
 
 def measures(outcomes: Sequence[Outcome], risk: float) -> tuple[str, str, str]:
-    """Shares of false and of given guarantees, and the coverage, as cells."""
+    """Return the shares of false and of given guarantees, and the coverage, as cells."""
     given = [each for each in outcomes if not math.isnan(each.risk)]
     false = sum(each.risk > risk for each in given) / len(outcomes)
     coverage = sum(each.coverage for each in given) / len(outcomes)
@@ -146,7 +147,7 @@ def measures(outcomes: Sequence[Outcome], risk: float) -> tuple[str, str, str]:
 
 
 def simulated(streams: int) -> Iterator[str]:
-    """A line for each world, number of domains and of labels."""
+    """Yield a line for each world, number of domains and number of labels."""
     for (name, world), domains, labels in itertools.product(WORLDS.items(), DOMAINS, LABELS):
         generator = np.random.default_rng(7)
         outcomes = [by_label_free(world, domains, labels, generator) for _ in range(streams)]
@@ -154,7 +155,7 @@ def simulated(streams: int) -> Iterator[str]:
 
 
 def drifting(streams: int) -> Iterator[str]:
-    """A line for each change of traffic after 200 labels of calibrated confidences."""
+    """Yield a line for each change of traffic after 200 labels of calibrated confidences."""
     later = {
         "the same": WORLDS["calibrated"],
         "harder, confidences fall with it": World(0.1, beta(2, 1), lambda c, _: c),
@@ -172,7 +173,8 @@ def drifting(streams: int) -> Iterator[str]:
 
 
 def looked_often(streams: int) -> Iterator[str]:
-    """A line for each number of looks: labels until a threshold appears, 200 at most; just above the risk are wrong."""
+    """Yield a line for each number of looks: labels until a threshold appears, 200 at most. The true risk is just too
+    high."""
     world = World(0.1, beta(4, 1), constant(0.895))
     for step in (200, 50, 20, 5):
         generator, outcomes = np.random.default_rng(7), []
@@ -195,21 +197,21 @@ KINDS = (
 
 
 def given_as(kind: str, log: Sequence[Label], generator: np.random.Generator) -> list[Label]:
-    """Labels of random answers, as they are stored if people give them in this way; two of the ways promise nothing."""
-    if kind == "feedback, one chance":  # each answer with a chance of .3, whatever it is
+    """Return labels of random answers, as stored if people give them this way; two of the ways allow no guarantee."""
+    if kind == "feedback, one chance":  # each answer with a chance of .3
         kept = generator.random(len(log)) < 0.3
         return [replace(log[k], source="feedback", chance=0.3) for k in np.flatnonzero(kept).tolist()]
-    if kind == "feedback, two chances":  # sure answers are seldom looked at
+    if kind == "feedback, two chances":  # confident answers are seldom rated
         chances = [0.1 if label.confidence > 0.9 else 1.0 for label in log]
         return [replace(label, source="feedback", chance=chance) for label, chance in zip(log, chances, strict=True)]
-    if kind == "feedback of one client":  # about all of its questions, which are easy, beside a review of all
+    if kind == "feedback of one client":  # feedback on all of its easy questions, beside a review of all answers
         easy = 3 * len(log) // 4
         return [*(replace(label, source="feedback", correct=True) for label in log[:easy]), *log[easy:]]
     return [replace(label, source="feedback", chance=None) for label in log] if kind == "thumbs" else [*log]
 
 
 def stored(streams: int) -> Iterator[str]:
-    """A line for each world and kind of labels, through `secl threshold`'s own code: reviews, feedback, a state."""
+    """Yield a line for each world and kind of labels, by the code of `secl threshold`: reviews, feedback, a state."""
     base = Calibrator(ScriptedModel(), method="stated").answer(Question("One question?"))
     for (name, world), kind in itertools.product(WORLDS.items(), KINDS):
         generator, outcomes = np.random.default_rng(7), []

@@ -1,4 +1,4 @@
-"""Fair measuring: what is compared takes turns, medians are reported, and the machine is described."""
+"""Fair timing: the compared ways take turns, results are medians, and the machine is described."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import torch
 
 Work = Callable[[], object]
 Timings = dict[str, list[float]]
-"""Seconds of each work, one entry a round."""
+"""Seconds of each work, one entry for each round."""
 
 LIBRARIES = ("secl", "torch", "transformers", "peft", "numpy")
 
 
 def seconds(work: Work) -> float:
-    """Wall-clock seconds that a work takes, with what a GPU still has to do."""
+    """Return the wall-clock seconds of a work, pending work of a GPU included."""
     start = time.perf_counter()
     work()
     if torch.cuda.is_available():
@@ -30,7 +30,7 @@ def seconds(work: Work) -> float:
 
 
 def alternate(rounds: int, works: Mapping[str, Work]) -> Timings:
-    """Do all works in turn, `rounds` times; every other round goes backwards, so that drift hits all alike.
+    """Do all works in turn, `rounds` times; every other round goes backwards, so that drift affects all equally.
 
     >>> done = []
     >>> timings = alternate(2, {"a": lambda: done.append("a"), "b": lambda: done.append("b")})
@@ -45,7 +45,7 @@ def alternate(rounds: int, works: Mapping[str, Work]) -> Timings:
 
 
 def medians(timings: Timings, each: int = 1) -> dict[str, float]:
-    """Median seconds of each work, divided by `each` (questions in a round, say).
+    """Return the median seconds of each work, divided by `each`, for example the questions of a round.
 
     >>> medians({"a": [3.0, 1.0, 2.0]}, 2)
     {'a': 1.0}
@@ -54,7 +54,7 @@ def medians(timings: Timings, each: int = 1) -> dict[str, float]:
 
 
 def machine(**more: Any) -> dict[str, Any]:
-    """What the seconds depend on: processor, cores, load when asked, library versions, and whatever is added."""
+    """Return facts on which the seconds depend: processor, cores, present load, library versions, and given facts."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -66,7 +66,7 @@ def machine(**more: Any) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name as the system tells it."""
+    """Return the processor's name from the system."""
     file = Path("/proc/cpuinfo")
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

@@ -1,4 +1,4 @@
-"""Results on disk, and tables of them for people."""
+"""Results as a file, and as tables in Markdown."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ MEASURED = "measured"
 """Key of how each part was measured."""
 
 SHOWN = ("ratios", "fwd_equivalents", "seconds", "serving", "growth")
-"""Sections that the page has; the file has all."""
+"""Sections on the page; the file has all sections."""
 
 
 def keep(file: Path, key: str, default: str, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Add results to those in a file and return all: the default model's at the top, the others' under their keys."""
+    """Add results to a file, and return all results: the default model's at the top, those of others under their
+    keys."""
     everything: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if key == default:
         everything = merged(everything, {"model": key, **results})
@@ -36,7 +37,7 @@ def keep(file: Path, key: str, default: str, results: Mapping[str, Any]) -> dict
 
 
 def merged(old: Any, new: Any) -> Any:
-    """Nested dicts, where what is new wins.
+    """Merge nested dicts; new values win.
 
     >>> merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}})
     {'a': {'b': 3, 'c': 2}}
@@ -47,7 +48,7 @@ def merged(old: Any, new: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """JSON values: numbers of four significant digits, None for what is undefined.
+    """Return JSON values: numbers with four significant digits, None for undefined ones.
 
     >>> plain({"a": [1.23456, float("nan"), 70000]})
     {'a': [1.235, None, 70000]}
@@ -62,7 +63,7 @@ def plain(value: Any) -> Any:
 
 
 def around_tables(page: Path) -> tuple[str, str]:
-    """What stands before and behind the tables of a page; nothing where there is no page yet.
+    """Return the texts before and after the tables of a page; empty texts for a new page.
 
     Raises:
         ParameterError: the page lacks a marker.
@@ -77,7 +78,7 @@ def around_tables(page: Path) -> tuple[str, str]:
 
 
 def write_page(page: Path, everything: Mapping[str, Any]) -> None:
-    """Put the tables of all results between the markers of a page; the rest of it stays as it is.
+    """Write the tables of all results between the markers of a page; the rest of the page stays.
 
     Raises:
         ParameterError: the page lacks a marker.
@@ -88,7 +89,7 @@ def write_page(page: Path, everything: Mapping[str, Any]) -> None:
 
 
 def tables(everything: Mapping[str, Any]) -> str:
-    """One chapter for each model, one table for each section that is shown."""
+    """Yield a chapter for each model, with a table for each section of the page."""
     sets = [{key: value for key, value in everything.items() if key != OTHERS}, *everything.get(OTHERS, {}).values()]
     return "\n".join(_chapter(plain(results)) for results in sets if "model" in results)
 
@@ -103,7 +104,7 @@ def _chapter(results: dict[str, Any]) -> str:
 
 
 def rows(section: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Every number of a nested section with its path in words.
+    """Yield every number of a nested section with its path in words.
 
     >>> rows({"a_question": {"by_hand": 1.0}})
     [('a question, by hand', 1.0)]
@@ -116,7 +117,7 @@ def rows(section: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
 
 
 def _measured(parts: Mapping[str, Any]) -> list[str]:
-    """What was measured on which machine and at which size; the load is that after the part."""
+    """Return a sentence with machine and size of a measurement; the load is the one after the part."""
     alike: dict[str, list[str]] = {}
     for name, part in parts.items():
         same = {key: value for key, value in {**part["machine"], **part["setting"]}.items() if key != "load"}

@@ -1,4 +1,4 @@
-"""A morning with a table of questions: confidences, a few labels, a threshold, and the answers left for people.
+"""From a table of questions to accepted answers: confidences, a few labels, a threshold, and the answers for people.
 
     python examples/morning.py [MODEL [QUESTIONS.csv [FOLDER]]]
 
@@ -30,7 +30,7 @@ COST_WRONG, COST_REVIEW = 2.0, 1.0
 def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".csv")), folder: str = "morning") -> None:
     questions = secl.read_questions(Path(file))
     chat = secl.load(model)
-    # The right answers stay out of it: they play the person who rates 20 answers, and the judge at the end.
+    # secl does not see the right answers. They stand for the person who rates 20 answers, and grade all at the end.
     records = list(chat.ask_all([replace(question, reference=None) for question in questions]))
     by_position = {record.position: question for record, question in zip(records, questions, strict=True)}
 
@@ -42,7 +42,7 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     before, after = (sum(each.confidence for each in group) / len(group) for group in (records, rated))
     print(f"{len(records)} answers, mean confidence {before:.2f}; after {LABELS} labels {after:.2f}")
 
-    accept = 1 - COST_REVIEW / COST_WRONG  # above it a wrong answer is so improbable that it costs less than a look
+    accept = 1 - COST_REVIEW / COST_WRONG  # above this, checking costs more than wrong answers
     right = [bool(grade(by_position[record.position], record.answer)) for record in rated]
     taken = [verdict for record, verdict in zip(rated, right, strict=True) if record.confidence >= accept]
     print(f"in truth: {sum(right)} of {len(right)} answers are right, {sum(taken)} of {len(taken)} accepted ones")

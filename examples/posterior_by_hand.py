@@ -7,7 +7,7 @@ the weighted sum of the views into probabilities:
     open      .3 s * letters under two orders  +  .4 * ln share of the samples  +  .4 * ln P of the text
 
 s is the reliability of the letters, 0 to 1: how far they follow the options and not their places, as the stream shows
-without labels. Left out: numbers, sentences, the finer rule for same answers. The tests compare it with the library.
+without labels. Left out: numbers, sentences, the finer rule for same answers. The library's numbers equal these.
 
     python examples/posterior_by_hand.py FOLDER "What is the capital of Peru?" [Quito Lima Bogota]
 """
@@ -37,7 +37,7 @@ Text = tuple[str, float]  # and its ln P
 
 
 class PosteriorByHand:
-    """A chat model, and the letters that it gave so far: one tensor (orders, candidates) a question, by kind."""
+    """A chat model with the letters of earlier questions, by kind: a tensor (orders, candidates) for each question."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
@@ -52,17 +52,17 @@ class PosteriorByHand:
 
     @torch.no_grad()
     def log_p(self, ids: list[int]) -> Tensor:
-        """ln P of every next token (length, vocabulary), in float32."""
+        """Return ln P of every next token (length, vocabulary), in float32."""
         logits: Tensor = self.model(input_ids=torch.tensor([ids])).logits[0].float()
         return logits.log_softmax(-1)
 
     def text_log_p(self, prompt: str, text: str) -> tuple[float, int]:
-        """ln P of `text` behind a prompt, and its number of tokens."""
+        """Return ln P of `text` after a prompt, and its number of tokens."""
         ids, start = self.encode(prompt + text), len(self.encode(prompt))
         return self.log_p(ids)[range(start - 1, len(ids) - 1), ids[start:]].sum().item(), len(ids) - start
 
     def letters(self, question: str, options: Sequence[str], order: Sequence[int], instruction: str) -> Tensor:
-        """ln P of each option's letter, shown in an order, less their mean."""
+        """Return ln P of each option's letter, with the options in an order, minus the mean."""
         shown = "".join(f"{chr(65 + place)}. {options[number]}\n" for place, number in enumerate(order))
         prompt = self.chat(f"Question: {question}\n{shown}\n{instruction}") + "Answer:"
         ids = [self.encode(f"{prompt} {chr(65 + place)}") for place in range(len(order))]
@@ -70,7 +70,7 @@ class PosteriorByHand:
         return torch.empty(len(order)).scatter(0, torch.tensor(order), log_p - log_p.mean())
 
     def reliability(self, is_open: bool) -> float:
-        """s, from the correlation of the letters between two orders, with a weight of 20 questions on .5."""
+        """Return s, from the letters' correlation between two orders; the prior .5 has the weight of 20 questions."""
         both = own = questions = 0.0
         for past in (past for kind, past in self.past.items() if kind[0] is is_open and len(past) > 1):
             rest = torch.stack(past) - torch.stack(past).mean(0)
@@ -80,7 +80,7 @@ class PosteriorByHand:
         return 2 * r / (1 + r)  # of a mean over two orders (Spearman-Brown)
 
     def mean_letters(self, asked: Sequence[Tensor], first: Sequence[int], is_open: bool) -> tuple[float, Tensor]:
-        """s, and the mean letter of each candidate without what its places add; `first` is the first of two orders."""
+        """Return s, and each candidate's mean letter without place effects; `first` is the first of two orders."""
         past = self.past.setdefault((is_open, len(first)), [])
         s, by_place = self.reliability(is_open), torch.stack([letters[list(first)] for letters in asked])
         places = torch.stack([0 * by_place, *past]).sum(0) / (len(past) + 5)
@@ -88,7 +88,7 @@ class PosteriorByHand:
         return s, torch.empty(len(first)).scatter(0, torch.tensor(first), (by_place - places).mean(0))
 
     def options(self, question: str, options: Sequence[str]) -> list[float]:
-        """The probability of each option."""
+        """Return the probability of each option."""
         order = [*range(len(options))]
         shown = (order, LETTER + STATED), (other_order(order), LETTER)
         letters = [self.letters(question, options, *each) for each in shown]
@@ -100,7 +100,7 @@ class PosteriorByHand:
         return (0.8 * s * mean + (0.5 - s / 3) * torch.tensor(likelihood)).softmax(-1).tolist()
 
     def open(self, question: str, own: Text, samples: Sequence[Text], first: Sequence[int] = ()) -> dict[str, float]:
-        """The probability of the model's own answer, of up to three others that it sampled, and of none of these."""
+        """Return the probabilities of the own answer, of up to three sampled answers, and of "None of these"."""
         counts = Counter(said(text) for text, _ in (own, *samples))
         texts = {said(text): (text, log_p) for text, log_p in (*reversed(samples), own)}  # the first of equal ones
         keys = [said(own[0]), *[key for key, _ in counts.most_common() if key not in ("", said(own[0]))][:3]]
@@ -116,7 +116,7 @@ class PosteriorByHand:
         return dict(zip(candidates, probabilities.tolist(), strict=True))
 
     def write(self, question: str, **sampling: Any) -> Text:
-        """A short answer with its ln P."""
+        """Return a short answer with its ln P."""
         prompt = self.chat(f"Question: {question}\n\n{SHORT}")
         ids = torch.tensor([self.encode(prompt)])
         written = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, **sampling)[0]
@@ -125,7 +125,7 @@ class PosteriorByHand:
 
 
 def other_order(order: Sequence[int]) -> list[int]:
-    """The reverse, so that every option has two letters: the middle one of an odd number moves up by one place."""
+    """Return the reversed order; of an odd number, the middle option moves up, so that its letter changes, too."""
     backwards, middle = [*order][::-1], len(order) // 2
     if len(order) % 2:
         backwards[middle - 1 : middle + 1] = backwards[middle], backwards[middle - 1]
@@ -133,7 +133,7 @@ def other_order(order: Sequence[int]) -> list[int]:
 
 
 def said(text: str) -> str:
-    """A text without case, punctuation and articles."""
+    """Return a text without case, punctuation and articles."""
     return " ".join(re.sub(r"\b(the|an?)\b|[^\w\s]", " ", text.lower()).split())
 
 

@@ -23,7 +23,7 @@ import secl
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model behind an address, and what a thousand of its tokens cost."""
+    """A model behind an address, with the price of a thousand tokens."""
 
     client: openai.OpenAI
     model: str
@@ -31,18 +31,18 @@ class Endpoint:
 
     @classmethod
     def at(cls, address: str, price: float, key: str | None = None) -> Endpoint:
-        """The first model that an address lists; without a key the environment has it."""
+        """Return the first model that an address lists; without a key, the environment's key is used."""
         client = openai.OpenAI(base_url=address, api_key=key)
         return cls(client, next(iter(client.models.list())).id, price)
 
     def ask(self, question: secl.Question) -> tuple[Any, float]:
-        """A server's answer with its confidence, and what it cost."""
+        """Return a server's answer with its confidence and its price."""
         body = {"question": question.text, "options": list(question.options), "detail": "full"}
         reply: Any = self.client.post("/ask", body=body, cast_to=object)
         return reply, self.price * sum(reply["detail"]["ledger"].values()) / 1000
 
     def chat(self, text: str) -> tuple[str, float]:
-        """What any model says to a text, and what it cost."""
+        """Return any model's reply to a text, with its price."""
         completion = self.client.chat.completions.create(model=self.model, messages=[{"role": "user", "content": text}])
         tokens = completion.usage.total_tokens if completion.usage is not None else 0
         return completion.choices[0].message.content or "", self.price * tokens / 1000
@@ -50,7 +50,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Routed:
-    """An answer, who gave it ("small" or "large"), how sure the small model was of its own, and what was paid."""
+    """An answer, its model ("small" or "large"), the small model's confidence in its own answer, and the price paid."""
 
     question: secl.Question
     answer: str
@@ -61,7 +61,7 @@ class Routed:
 
 
 def route(questions: Iterable[secl.Question], small: Endpoint, large: Endpoint) -> Iterator[Routed]:
-    """Ask the small model; where it does not accept its own answer, ask the large one.
+    """Ask the small model; if the answer is not accepted, ask the large one.
 
     Raises:
         SystemExit: the small model's server has no threshold.
@@ -78,7 +78,7 @@ def route(questions: Iterable[secl.Question], small: Endpoint, large: Endpoint) 
 
 
 def bill(answers: list[Routed]) -> str:
-    """What was paid, and what the large model alone would have cost: for each question what it cost on average."""
+    """Return the price paid, and the estimated price of the large model alone, from its average price."""
     sent_on = [each for each in answers if each.by == "large"]
     paid = sum(each.paid_small + each.paid_large for each in answers)
     kept = (
@@ -92,7 +92,7 @@ def bill(answers: list[Routed]) -> str:
 
 
 def main(file: str, small: str, large: str, price_small: str = "0", price_large: str = "1") -> None:
-    """Route the questions of a file, print each answer, and the bill."""
+    """Route the questions of a file; print each answer, then the bill."""
     first, second = Endpoint.at(small, float(price_small), key="none"), Endpoint.at(large, float(price_large))
     answers = []
     for each in route(secl.read_questions(Path(file)), first, second):

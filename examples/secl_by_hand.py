@@ -2,8 +2,8 @@
 
 The method for multiple-choice questions in the order of the paper: answer, stated confidence, entropy, gate, bursts,
 normalised P(True), bin gate, three LoRA steps. Left out are open answers with their distractors, the KL term, and
-models that think aloud although their chat template is told not to. The tests hold the library to these numbers and the
-benchmarks to this speed. Prompts are padded into batches; every pass goes through the whole network.
+models that think aloud although their chat template is told not to. The tests compare the library's numbers with
+these, the benchmarks its speed. Prompts are padded into batches; every pass goes through the whole network.
 
     python examples/secl_by_hand.py FOLDER QUESTIONS.jsonl [--gate page-hinkley|always|never] [--tau 0.7] [--limit 20]
 
@@ -33,11 +33,11 @@ P_TRUE = "Is the proposed answer to the question correct? Reply with exactly one
 CENTRES = (torch.arange(10) + 0.5) / 10
 DATE = "26 Jul 2024"
 Row = dict[str, Any]
-"""One line of JSON."""
+"""A line of QUESTIONS.jsonl."""
 
 
 class ByHand:
-    """A chat model with LoRA on its last layers, and what SECL does with it."""
+    """A chat model with LoRA on its last layers, and the steps of SECL."""
 
     def __init__(self, model: Any, tokenizer: Any, layers: Sequence[int], modules: Sequence[str], seed: int = 42):
         config = LoraConfig(
@@ -67,13 +67,13 @@ class ByHand:
         return ids
 
     def last_tokens(self, text: str, words: Sequence[str]) -> list[int]:
-        """The token of each word behind `text`, 0 where it is not one token."""
+        """Return the token of each word after `text`, 0 if a word is not a single token."""
         prefix = self.encode(text + words[0])[:-1]
         ids = [self.encode(text + word) for word in words]
         return [i[-1] if i[:-1] == prefix else 0 for i in ids]
 
     def read(self, texts: Sequence[str], next_word: str) -> Tensor:
-        """Full-vocabulary logits (N, V) in float32 at the place where `next_word` would come."""
+        """Return full-vocabulary logits (N, V) in float32 at the place of `next_word`."""
         rows = [self.encode(text + next_word)[:-1] for text in texts]
         longest = max(map(len, rows))
         ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows], device=self.model.device)
@@ -92,7 +92,7 @@ class ByHand:
 
     @torch.no_grad()
     def answer(self, question: Row) -> tuple[int, float, float]:
-        """Number of the chosen option, stated confidence (Eq. soft_conf), entropy in nats."""
+        """Return the number of the chosen option, the stated confidence (Eq. soft_conf), and the entropy in nats."""
         prompt = self.prompt(question)
         letters = self.last_tokens(prompt, [f" {chr(65 + i)}" for i in range(len(question["options"]))])
         first = self.read([prompt], " A")
@@ -104,7 +104,7 @@ class ByHand:
 
     @torch.no_grad()
     def normalised_p_true(self, question: Row, chosen: int, tau: float) -> float:
-        """softmax(log P(True) / tau) of the chosen option over all options, from the frozen model."""
+        """Return softmax(log P(True) / tau) of the chosen option over all options, from the frozen model."""
         texts = [
             self.chat(f"Question: {question['question']}\nProposed answer: {option}\n{P_TRUE}")
             for option in question["options"]
@@ -114,7 +114,7 @@ class ByHand:
         return (p_true.log() / tau).softmax(-1)[chosen].item()
 
     def learn(self, question: Row, chosen: int, target: float) -> None:
-        """Three AdamW steps of the stated confidence towards the target (Eq. loss)."""
+        """Move the stated confidence towards the target by three AdamW steps (Eq. loss)."""
         text = f"{self.prompt(question)} {chr(65 + chosen)}\nConfidence: "
         for _ in range(3):
             confidence = self.read([text], "0")[0, self.digits].softmax(-1) @ CENTRES
@@ -124,7 +124,7 @@ class ByHand:
 
 
 class PageHinkley:
-    """The gate (Eq. ph): a burst opens where the entropy has stayed above its moving average for long enough."""
+    """The gate (Eq. ph): opens a burst if the entropy has stayed above its moving average for long enough."""
 
     def __init__(
         self, ema: float = 0.05, epsilon: float = 0.05, threshold: float = 3.0, warmup: int = 30, burst: int = 50
@@ -138,7 +138,7 @@ class PageHinkley:
         self.total = self.lowest = 0.0
 
     def step(self, entropy: float) -> bool:
-        """Whether the question with this entropy belongs to a burst."""
+        """Return whether the question with this entropy belongs to a burst."""
         self.seen += 1
         self.mean = entropy if math.isnan(self.mean) else self.mean + self.ema * (entropy - self.mean)
         self.total += entropy - self.mean - self.epsilon
@@ -162,7 +162,7 @@ def secl(
     tau: float = 0.7,
     with_frozen: bool = True,
 ) -> Iterator[Row]:
-    """The stream: answer first, then, in a burst, learn where stated confidence and signal are over one bin apart."""
+    """Run a stream: answer, then, in a burst, learn if stated confidence and signal are more than one bin apart."""
     detector = detector or PageHinkley()
     for question in questions:
         chosen, stated, entropy = hand.answer(question)

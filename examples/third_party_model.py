@@ -91,7 +91,7 @@ class LetterModel(secl.Model):
         self.check(given.question)
 
     def rate_given(self, given: Sequence[secl.GivenAnswer], evidence: Collection[str]) -> list[Rating]:
-        """What it says about answers from elsewhere; a model that is asked for none may leave this out."""
+        """Rate answers from elsewhere; a model that is never asked for ratings may omit this."""
         return [self.rate_one(each, evidence) for each in given]
 
     def rate_one(self, given: secl.GivenAnswer, evidence: Collection[str]) -> Rating:
@@ -104,7 +104,7 @@ class LetterModel(secl.Model):
         )
         return Rating(reply=reply, evidence=gathered, ledger=self.meter.take(), plain_tokens=answered.plain_tokens)
 
-    # Evidence of the frozen model. Samples and beams are for other baselines; a model without them says so.
+    # Evidence of the frozen model. This model does not support samples and beams, which other baselines need.
 
     def score_p_true(self, question: secl.Question, reply: Reply) -> PTrue | None:
         if reply.answer is None:
@@ -129,7 +129,7 @@ class LetterModel(secl.Model):
         return CandidateEvidence(
             candidates=question.options,
             letters=(LetterOrder(order=backwards, log_p=log_p),),
-            likelihoods=tuple(None for _ in question.options),  # it writes no texts
+            likelihoods=tuple(None for _ in question.options),  # this model writes no texts
             source="options",
         )
 
@@ -179,7 +179,7 @@ def sigmoid(logit: float) -> float:
 
 
 def bins(confidence: float) -> tuple[float, ...]:
-    """Probabilities of the ten digits whose expected bin centre is `confidence`, in [0.05, 0.95]."""
+    """Return ten probabilities of digits whose expected bin centre is `confidence`, in [0.05, 0.95]."""
     position = min(max(confidence * 10 - 0.5, 0.0), 9.0)
     low = min(int(position), 8)
     return tuple(1 - position + low if k == low else position - low if k == low + 1 else 0.0 for k in range(10))

@@ -1,4 +1,4 @@
-"""The hook of MkDocs (`hooks` in mkdocs.yml): adds pages for files outside of docs/, and leads links there."""
+"""The hook of MkDocs (`hooks` in mkdocs.yml): adds pages for files outside of docs/, and redirects links to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ICON = "src/secl/server/http/pages/assets/icon.svg"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Name the version at the foot of every page."""
+    """Write the version at the foot of every page."""
     source = (outside.ROOT / "src/secl/__init__.py").read_text(encoding="utf-8")
     config.copyright = f"secl {re.findall(r'__version__ = .(.+).$', source, re.MULTILINE)[0]}, {config.copyright}"
     return config
@@ -36,7 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
-    """Lead links to files outside of docs/ to their pages, and show a bar in code inside a table as such."""
+    """Point links to files outside of docs/ at their pages, and show "|" in code inside a table correctly."""
     written = Path(page.file.abs_src_path or "").is_relative_to(config.docs_dir)
     text = outside.relinked(markdown, f"docs/{page.file.src_uri}") if written else markdown
     return _CODE.sub(lambda match: match[0].replace(r"\|", "|"), text)

@@ -1,4 +1,4 @@
-"""The page of the HTTP API, from the description that the server gives of itself (`/openapi.json`)."""
+"""The page of the HTTP API, from the server's own description (`/openapi.json`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def page() -> str:
 
 
 def description() -> Schema:
-    """The OpenAPI description of a server, of which no model is loaded and no thread is started."""
+    """Return the OpenAPI description of a server, without a model or a thread."""
     model, settings = ScriptedModel(), serving_settings()
     with TemporaryDirectory() as folder, begun(Path(folder) / "state", settings, "full", model) as state:
         return create_app(
@@ -72,7 +72,7 @@ def _route(method: str, path: str, route: Schema) -> str:
 
 
 def _json(message: Schema) -> Schema:
-    """The schema of a body or a reply that is sent as JSON; empty where there is none."""
+    """Return the schema of a JSON body or reply; empty without one."""
     schema: Schema = message.get("content", {}).get("application/json", {}).get("schema", {})
     return schema
 
@@ -92,7 +92,7 @@ def _schema(name: str, schema: Schema) -> str:
 
 
 def _type(schema: Schema) -> str:
-    """What a value may be, in words; a schema of its own is a link to it."""
+    """Return the type of a value in words; a named schema becomes a link."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{_anchor(name)})"
@@ -111,7 +111,7 @@ def _type(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema) -> Iterator[str]:
-    """The limits of a value in words."""
+    """Return the limits of a value in words."""
     words = {
         "minimum": "from {}",
         "exclusiveMinimum": "above {}",

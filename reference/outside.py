@@ -19,7 +19,7 @@ PAGES = {
     "SECURITY.md": "reporting.md",
     "benchmarks/RESULTS.md": "results.md",
 }
-"""Where files outside of docs/ stand in the site, which begins with README.md."""
+"""Places of files outside of docs/ in the site, which begins with README.md."""
 
 LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".yml": "yaml", ".csv": "text"}
 
@@ -27,7 +27,7 @@ _LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?(?=\))")
 
 
 def linked(text: str, source: str) -> set[str]:
-    """The files that a text links to, from the root of the repository.
+    """Return the files that a text links to, relative to the root of the repository.
 
     >>> sorted(linked("[a](b.md#c) [d](../e.py)", "docs/x.md"))
     ['docs/b.md', 'e.py']
@@ -36,7 +36,7 @@ def linked(text: str, source: str) -> set[str]:
 
 
 def relinked(text: str, source: str) -> str:
-    """A text with its links as they are in the site.
+    """Return a text with the links of the site.
 
     Args:
         text: in Markdown.
@@ -55,7 +55,7 @@ def relinked(text: str, source: str) -> str:
 
 
 def place(source: str) -> str:
-    """Where a file of the repository stands in the site.
+    """Return the place of a file of the repository in the site.
 
     >>> place("docs/lab/log.md"), place("CHANGELOG.md"), place("examples/route.py")
     ('lab/log.md', 'changelog.md', 'source/examples/route.py.md')
@@ -66,7 +66,7 @@ def place(source: str) -> str:
 
 
 def pages(docs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The pages that stand for files outside of docs/: place in the site, and text.
+    """Return the pages for files outside of docs/: place in the site, and text.
 
     Args:
         docs: files of docs/, from the root of the repository, and their texts.
@@ -76,13 +76,13 @@ def pages(docs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     for source in sorted({*texts, *(target for target in targets if not target.startswith("docs/")), *examples()}):
         path = ROOT / source
         if not path.is_file():
-            continue  # a link to nothing is a warning of the site's own
+            continue  # MkDocs itself warns about dead links
         text = path.read_text(encoding="utf-8")
         yield place(source), relinked(text, source) if path.suffix == ".md" else _listing(source, text)
 
 
 def examples() -> list[str]:
-    """The example scripts."""
+    """Return the example scripts."""
     paths = sorted((ROOT / "examples").glob("*.py"))
     return [path.relative_to(ROOT).as_posix() for path in paths if path.stem != "__init__"]
 

@@ -29,7 +29,7 @@ STYLE = """
     .review { fill: #eba63c }
   }
 """
-"""Both themes; the card behind everything keeps the text readable where the page has the other theme."""
+"""Colours of both themes; the background keeps the text readable on a page with the other theme."""
 
 SHOWN = ("Quito", "La Paz", "Lima", "Santiago")
 PERU = {"Lima": 0.75, "La Paz": 0.09, "Santiago": 0.09, "Quito": 0.07}
@@ -50,7 +50,7 @@ def arrow(x: float, y: float, to_x: float, to_y: float) -> str:
 
 
 def bars(x: float, y: float, shares: dict[str, float], width: float, kind: str = "bar") -> str:
-    """A bar and its number for each name, 22 pixels apart; the largest is `width` long."""
+    """Return a bar and its number for each name, 22 pixels apart; the largest bar has the length `width`."""
     largest, parts = max(shares.values()), []
     for row, (name, share) in enumerate(shares.items()):
         at, length = y + 22 * row, max(2.0, width * share / largest)
@@ -73,7 +73,7 @@ def svg(width: int, height: int, title: str, parts: list[str]) -> str:
 
 
 def overview() -> str:
-    """From a question to its readings, one probability for each answer, and a decision."""
+    """Draw the way from a question to its readings, a probability for each answer, and a decision."""
     options = [
         text(34, 118 + 24 * n, f"{letter}. {name}") for n, (letter, name) in enumerate(zip("ABCD", SHOWN, strict=True))
     ]
@@ -123,7 +123,7 @@ def overview() -> str:
 
 
 def reliability(run: str) -> str:
-    """Accuracy by confidence, stated and posterior, over the same answers of a run."""
+    """Draw accuracy by confidence, stated and posterior, for the same answers of a run."""
     with secl.Store(run) as store:
         records = [record for record in store.records() if record.correct is not None]
     right = np.array([bool(record.correct) for record in records], dtype=np.float64)

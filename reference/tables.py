@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; a line break in a cell becomes a space, and a bar in it is written as one."""
+    """Return a table; a line break in a cell becomes a space, and a bar is escaped."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
 
@@ -17,7 +17,7 @@ def _cell(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """A text in the type of code, also inside a table.
+    """Return a text as code, also inside a table.
 
     >>> code("str | None")
     '<code>str &#124; None</code>'
@@ -26,5 +26,5 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A docstring's text: its paragraphs, without the indentation, and names in double quotes of code as code."""
+    """Return a docstring's paragraphs, each on one line."""
     return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))

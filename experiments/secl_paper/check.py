@@ -23,13 +23,13 @@ _ORDERS: tuple[Callable[[Place], object], ...] = (
     lambda place: place[1],
     lambda place: place[2].partition("_")[0],
 )
-"""Tables are printed by model, by row, or by measure: what comes first of a number's place, in order of appearance."""
+"""Order of the numbers in the source: by model, by row, or by measure first."""
 
 
 def disagreements(source: Path, keys: Collection[str]) -> tuple[int, list[str]]:
     """Compare the stored numbers of tables with those that the source prints, in the order of its cells.
 
-    Figures have no cells, so their numbers are left out. A right number beside a wrong one may be named as well.
+    Figures have no cells, so their numbers are left out. The report of a wrong number may also name a right neighbour.
 
     Args:
         source: the paper's LaTeX file.

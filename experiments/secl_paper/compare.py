@@ -1,4 +1,4 @@
-"""The lines of a table from finished runs: the paper's numbers and ours."""
+"""The rows of a table from finished runs: the paper's numbers and ours."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class FilledTable:
     """A table that is ready to be written.
 
     Attributes:
-        printed: whether a column of the paper stands beside it; without one there is ours alone, with intervals.
-        notes: what a reader must know, one sentence or more each.
+        printed: whether the paper's column is shown; otherwise the table has our numbers alone, with intervals.
+        notes: facts that a reader must know, each in a sentence or more.
     """
 
     key: str

@@ -50,7 +50,7 @@ def write_figure(table: Table, lines: Sequence[Line], runs: Mapping[Run, Finishe
 
 @styled
 def cost_figure(lines: Sequence[Line]) -> Figure:
-    """ECE over cost as the paper counts it (its first figure): a named marker for each line that has both."""
+    """Draw ECE over the paper's cost (its first figure): a named marker for each row with both numbers."""
     figure = new_figure(7.0, 4.4)
     axes = figure.add_subplot()
     axes.set(xlabel="cost in forward passes per question", ylabel="ECE")
@@ -66,7 +66,7 @@ def cost_figure(lines: Sequence[Line]) -> Figure:
 
 @styled
 def score_figure(panels: Sequence[Panel]) -> Figure:
-    """Histograms of confidences to one scale, a panel each: right answers upwards, wrong ones downwards and hatched."""
+    """Draw histograms of confidences to one scale: right answers upwards, wrong ones downwards and hatched."""
     from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 

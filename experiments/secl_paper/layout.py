@@ -10,7 +10,7 @@ from secl.evaluation.estimators import ESTIMATORS as BUILT_IN
 from secl.settings.groups import Formula
 
 ISOLATED = "isolated"
-"""Estimator of our own: the confidence after the question's own update, and no other (Table ablation_accum)."""
+"""Our own estimator: the confidence after the question's own update alone (Table ablation_accum)."""
 
 Figure = Literal["reliability", "scores", "cost"]
 """Reliability diagrams; confidences of right and wrong answers; ECE over cost."""
@@ -77,7 +77,7 @@ class Row:
     """A row of a table, or of each domain.
 
     Attributes:
-        run: what it is computed from; several are averaged.
+        run: the run of the row; several runs are averaged.
         estimator: a built-in one or `ISOLATED`; None for a row of sizes, which needs no run.
         tau: temperature of normalised P(True), above 0; None for the run's own.
         formula: of normalised P(True); None for the run's own.
@@ -99,7 +99,7 @@ class Row:
 
     @property
     def learned(self) -> bool:
-        """Whether it is about what learning made of the model."""
+        """Whether the row shows the model after learning."""
         return self.estimator == ISOLATED or (self.estimator is not None and BUILT_IN[self.estimator].learned)
 
 
@@ -112,7 +112,7 @@ class Table:
         columns: names in `COLUMNS`.
         by: "domain" repeats every column (a measure) for each domain; "run" for each run, with mean and deviation.
         paper: key of the table with the paper's numbers; None for its own key.
-        figure: drawn of all rows, or None.
+        figure: kind of the figure drawn from all rows, or None.
     """
 
     key: str

@@ -25,7 +25,7 @@ LAYERS = {
     "phi-3.5-mini": 32,
     "qwen2.5-3b": 36,
 }
-"""Of the models with presets, which are not loaded to compare settings."""
+"""Number of layers of the models with presets, so that comparing settings loads no model."""
 
 
 def lora_sizes(name: str, settings: AdapterSettings) -> dict[str, float]:
@@ -49,7 +49,8 @@ def lora_sizes(name: str, settings: AdapterSettings) -> dict[str, float]:
 
 
 def layers_beyond_preset(name: str, layers: str) -> str | None:
-    """The layers as `parse_layers` reads them; None where they are the model's own: equal runs have equal settings.
+    """Return the layers as `parse_layers` reads them; None for the model's own layers, so that equal runs have equal
+    settings.
 
     >>> layers_beyond_preset("llama-3.2-3b", "middle:4"), layers_beyond_preset("llama-3.2-3b", "last:4")
     ('middle:4', None)

@@ -18,7 +18,7 @@ from secl_paper.compare import FilledTable, Line
 from secl_paper.layout import Column
 
 THREE = ("paper", "ours", "difference")
-"""What stands under the heading of a number that the paper may have."""
+"""Subheadings of a number that the paper may have."""
 
 _MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 
@@ -61,12 +61,12 @@ def _written(table: FilledTable, form: str, show: Callable[[str], str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text with every run of white space as one blank."""
+    """Return a text with single spaces."""
     return " ".join(text.split())
 
 
 def markdown_text(text: str) -> str:
-    r"""Text as Markdown shows it, on one line.
+    r"""Return a text for one line of Markdown.
 
     >>> print(markdown_text("a|b <i> *c*\nd_e"))
     a\|b \<i\> \*c\* d\_e
@@ -97,7 +97,7 @@ def write_table(table: FilledTable, folder: Path) -> None:
 
 
 def write_index(folder: Path, table: FilledTable, tables: str, runs: Sequence[str], differences: Sequence[str]) -> None:
-    """Name a table in README.md of a folder, in place of what stood there about it."""
+    """Add a table to README.md of a folder, or replace its entry."""
     path, start = folder / "README.md", f"* [{table.key}]({tables}/"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     source = f"Runs: {', '.join(f'`{run}`' for run in runs)}." if runs else "No run."

@@ -71,8 +71,8 @@ class Setup(Settings):
 
 
 def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
-    """The settings of a run under a setup, as `secl.RunSettings.of` takes them: the paper's to the letter, with those
-    of the setup over them, and over these what the run itself is about.
+    """Return the settings of a run, as `secl.RunSettings.of` takes them. The setup's settings override the paper's;
+    the run's own changes override both.
 
     Equal runs of different tables have equal settings, so a value that a gate or preset has by itself is left out.
 

@@ -267,7 +267,7 @@ TABLES = (
         (SELF_CONSISTENCY, P_TRUE, NORM_P_TRUE),
         figure="reliability",
     ),
-    # No table of the paper has these numbers, or another one has them.
+    # The paper does not have these numbers, or has them in another table.
     Table(
         "methods",
         "Every confidence on one stream, with what it cost",

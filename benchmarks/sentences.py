@@ -144,8 +144,7 @@ def promised(size: int, seed: int) -> set[str]:
     curve = risk_coverage(*WORLDS["calibrated, AUROC .72"](generator, size))
     lowest = nearest_risk(curve, 0.9)
     if lowest is not None and (threshold := guaranteed(curve, lowest, 0.9)) is not None:
-        true = 1 - 0.6 * beta.sf(threshold.value, 4, 2) / beta.sf(threshold.value, 3, 2)  # mean over the accepted
-        answers
+        true = 1 - 0.6 * beta.sf(threshold.value, 4, 2) / beta.sf(threshold.value, 3, 2)  # mean of accepted answers
         found |= {"lowest promise"} | ({"broken"} if true > lowest else set())
     needed = labels_needed(curve, 0.2, 0.9)
     if needed is not None and size < needed < 5000:

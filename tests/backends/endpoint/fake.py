@@ -44,75 +44,42 @@ def knowing(body: Body) -> list[Distribution]:
 
 @dataclass(frozen=True)
 class Form:
-    """How a server reports thoughts.
+    """How a server reports thoughts."""
 
-    Attributes:
-        field: of the message that holds the thought; None leaves it between marks in the content.
-        marks: around a thought; without the first, the prompt opens it.
-        mixes: whether the log-probabilities of the content begin with those of the thought; "only": they are these.
-        hides: whether the thought is left out.
-        end: token with log-probabilities that is no text.
-        mislabels: whether an answer without a thought stands in the field of the thought.
-        switched: whether a request switches thoughts off.
-        effortless: whether log-probabilities are refused beside a thought.
-    """
-
-    field: str | None = None
-    marks: tuple[str, str] = ("<think>", "</think>\n\n")
-    mixes: bool | str = True
-    hides: bool = False
-    end: str = ""
-    mislabels: bool = False
-    switched: Callable[[Body], bool] = lambda body: False
-    effortless: bool = False
+    field: str | None = None  # of the message that holds the thought; None leaves it between marks in the content
+    marks: tuple[str, str] = ("<think>", "</think>\n\n")  # without the first, the prompt opens the thought
+    mixes: bool | str = True  # log-probabilities begin with those of the thought; "only": they are these
+    hides: bool = False  # the thought is left out
+    end: str = ""  # token with log-probabilities that is no text
+    mislabels: bool = False  # an answer without a thought stands in the field of the thought
+    switched: Callable[[Body], bool] = lambda body: False  # whether a request switches thoughts off
+    effortless: bool = False  # log-probabilities are refused beside a thought
 
 
 class FakeServer(Listener):
-    """A server whose misbehaviour can be switched on.
-
-    Attributes:
-        rule: gives the distribution of each token of the answer to a request; the most probable one is written.
-        most: largest top_logprobs; beyond it a request is refused. 0 leaves log-probabilities out without a word.
-        models: that it lists.
-        strict: whether it refuses other names; if not, it answers them with the model that it has.
-        key: that it wants; None for none.
-        statuses: what the next requests are refused with, in order; 0 closes the connection.
-        retry_after: seconds that it asks for then.
-        delay: seconds before it answers.
-        broken: what is done to the body of an answer.
-        cut: chunks of a stream after which the connection ends; None for none.
-        hushed: whether a stream that is refused ends without a word.
-        tells_usage: whether a stream ends with the numbers of tokens.
-        formats: whether it takes a response_format.
-        several: whether it writes the `n` texts that are asked for; if not, it writes one, and None refuses them.
-        thought: words of the thought before every answer; none for a model that does not think.
-        form: how it reports thoughts.
-        limit: its field for the most tokens to write.
-        asked: bodies of the chat requests that it answered.
-        heard: headers of all requests.
-    """
+    """A server whose misbehaviour can be switched on."""
 
     def __init__(self, rule: Callable[[Body], list[Distribution]] = knowing) -> None:
         super().__init__()
-        self.rule = rule
-        self.most = 20
+        self.rule = rule  # gives the distribution of each token of an answer; the most probable one is written
+        self.most = 20  # largest top_logprobs; a request for more is refused; 0 leaves log-probabilities out
         self.models = ["tiny"]
-        self.strict = True
-        self.key: str | None = None
-        self.statuses: list[int] = []
-        self.retry_after: str | None = None
-        self.delay = 0.0
-        self.broken: Callable[[bytes], bytes] = lambda body: body
-        self.cut: int | None = None
-        self.hushed = False
-        self.tells_usage = True
-        self.formats = True
-        self.several: bool | None = False
-        self.thought: tuple[str, ...] = ()
+        self.strict = True  # refuses other names; if not, answers them with the model that it has
+        self.key: str | None = None  # that it wants
+        self.statuses: list[int] = []  # of the next refusals, in order; 0 closes the connection
+        self.retry_after: str | None = None  # seconds that it asks for then
+        self.delay = 0.0  # seconds before it answers
+        self.broken: Callable[[bytes], bytes] = lambda body: body  # what is done to the body of an answer
+        self.cut: int | None = None  # chunks of a stream after which the connection ends
+        self.hushed = False  # a stream that is refused ends without a word
+        self.tells_usage = True  # a stream ends with the numbers of tokens
+        self.formats = True  # takes a response_format
+        self.several: bool | None = False  # writes the `n` texts that are asked for, or one; None refuses them
+        self.thought: tuple[str, ...] = ()  # words of the thought before every answer
         self.form = Form()
-        self.limit = "max_tokens"
-        self.asked: list[Body] = []
-        self.heard: list[Mapping[str, str]] = []
+        self.limit = "max_tokens"  # its field for the most tokens to write
+        self.asked: list[Body] = []  # chat requests that it answered
+        self.heard: list[Mapping[str, str]] = []  # headers of all requests
 
     def change(self, changes: Mapping[str, Any]) -> None:
         """Set some attributes; a name that does not exist is an error."""

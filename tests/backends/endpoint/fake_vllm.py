@@ -26,17 +26,7 @@ def hashed(weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
 
 
 class FakeVllm(Listener):
-    """A vLLM server, which listens from the start.
-
-    Attributes:
-        adapters: folder in which it finds adapters by name, when a request asks for one; None finds none.
-        loaded: names of the adapters that it has found since its start.
-        asked: bodies of all completion requests that it answered.
-        spoiled: whether it reports as where logprob_token_ids of another request are in the same batch.
-        old: whether it ignores logprob_token_ids.
-        before: called before every completion.
-        breaks_off: whether it ends in the middle of texts that it writes piece by piece.
-    """
+    """A vLLM server, which listens from the start."""
 
     def __init__(self, rule: Rule = hashed, *, decode: Callable[[list[int]], str] = str) -> None:
         super().__init__()
@@ -44,14 +34,15 @@ class FakeVllm(Listener):
         self.decode = decode
         self.base = "base"
         self.root = "somewhere"
-        self.adapters: Path | None = None
+        self.adapters: Path | None = None  # where it finds adapters by name
         self.window = 2048
         self.most = 20
-        self.loaded: list[str] = []
-        self.asked: list[dict[str, Any]] = []
-        self.spoiled = self.old = False
-        self.before: Callable[[], object] = lambda: None
-        self.breaks_off = False
+        self.loaded: list[str] = []  # adapters that it has found since its start
+        self.asked: list[dict[str, Any]] = []  # completion requests that it answered
+        self.spoiled = False  # reports as where logprob_token_ids of another request are in the same batch
+        self.old = False  # ignores logprob_token_ids
+        self.before: Callable[[], object] = lambda: None  # called before every completion
+        self.breaks_off = False  # ends in the middle of texts that it writes piece by piece
         self._weights: dict[str, bytes] = {}  # survives a restart, like a cache that does not look behind a name
         self.start()
 

@@ -203,7 +203,7 @@ def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(make_service: 
     assert service.state.first == 0
     assert "pruning of old records fails (cannot write: database or disk is full.)" in problems(service, details=True)
     pruner.look()
-    assert (service.state.first, pruner.last_error) == (14, None)
+    assert (service.state.first, pruner.problems) == (14, {})
     assert problems(service) == []
 
 

@@ -22,6 +22,7 @@ from secl.runs.folder import FILE
 from secl.server.online import learner
 from secl.server.online import service as service_module
 from secl.server.online.queue import Request, RequestQueue
+from secl.server.online.service import STORAGE
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import Make, Patch
 from tests.server.waiting import Slow, ask_all, close, examined, settled, until
@@ -144,7 +145,7 @@ def test_answers_go_on_while_another_process_has_locked_the_store(make_service: 
     said = service.ask(toy_stream(1)[0], 60)
     assert not said.stored
     assert time.monotonic() - began < 10
-    assert "locked" in str(service.last_error)
+    assert "locked" in service.problems[STORAGE]
     other.close()
     assert service.ask(toy_stream(1)[0], 60).record.position == 1
 
@@ -162,11 +163,11 @@ def test_a_lesson_that_the_disk_refuses_is_held_again_later(make_service: Make, 
 
     monkeypatch.setattr(service.state, "add_lesson", full)
     service.ask(toy_stream(1)[0], 60)
-    until(lambda: service.learner.last_error is not None)
+    until(lambda: service.learner.problems)
     settled(service)
     assert refused == [1, 1]
     assert service.learner.model.version == 1
-    assert service.learner.last_error is None
+    assert service.learner.problems == {}
 
 
 def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last_digit(make_service: Make) -> None:

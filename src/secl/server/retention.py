@@ -22,6 +22,8 @@ from secl.server.store import ServerStore
 
 log = logging.getLogger("secl.server")
 
+PRUNING = "pruning of old records fails"
+
 DAY = 86400.0
 
 INTERVAL = 600.0
@@ -62,11 +64,11 @@ class Retention:
 
 
 class Pruner:
-    """A thread that prunes every ten minutes; `last_error`: error of the latest pruning, None after a success."""
+    """A thread that prunes every ten minutes; `problems`: the failing part in words, with its error in one sentence."""
 
     def __init__(self, state: ServerStore, policy: Retention) -> None:
         self.state, self.policy = state, policy
-        self.last_error: str | None = None
+        self.problems: dict[str, str] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="secl-pruner", daemon=True)
 
@@ -86,11 +88,11 @@ class Pruner:
             records = prune(self.state, self.policy, until=self._stopping.is_set)
         except Exception as problem:  # of whatever kind: this thread goes on
             error = public_reason(problem, "pruning")
-            if self.last_error is None:
-                log.warning("pruning of old records fails: %s", error)
-            self.last_error = error
+            if not self.problems:
+                log.warning("%s: %s", PRUNING, error)
+            self.problems[PRUNING] = error
             return
-        self.last_error = None
+        self.problems.clear()
         if records:
             log.info("pruned %d records, up to record %d", records, self.state.first - 1)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +35,7 @@ from secl.settings.groups import LoopSettings
 from secl.writing import Writing, joined
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
 from tests.backends.endpoint.fake_vllm import FakeVllm, hashed
+from tests.server.waiting import until
 from tests.tiny import tiny_tokenizer
 
 ASKED = Question(
@@ -358,13 +358,6 @@ def test_texts_are_those_of_the_model_in_this_process(
         list(model.write(ASKED, Writing(max_tokens=20, top_logprobs=20)))
 
 
-def _until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not true() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert true()
-
-
 def test_a_server_is_sent_no_turn_that_a_user_forged(
     server: FakeVllm, make_learner: MakeLearner, make_remote: MakeRemote
 ) -> None:
@@ -416,11 +409,11 @@ def test_both_models_of_a_service_ask_the_server_and_a_lesson_waits_for_it(
     service.start()
     try:
         service.ask(Question("Is 2 even?", options=("yes", "no"), id="2"), timeout=60)
-        _until(lambda: service.learner.last_error is not None)
+        until(lambda: service.learner.problems)
         assert (service.learner.waiting, service.learner.failures) == (1, 0)
         back.set()
-        _until(lambda: service.learner.waiting == 0)
-        assert (service.learner.model.version, service.learner.last_error) == (1, None)
+        until(lambda: service.learner.waiting == 0)
+        assert (service.learner.model.version, service.learner.problems) == (1, {})
     finally:
         service.stop()
         service.state.close()

@@ -16,8 +16,9 @@ from typing_extensions import TypedDict
 
 from secl.evaluation.symptoms import Code
 from secl.evaluation.trust import Level
+from secl.server.online.learner import DISK
 from secl.server.online.queue import Answer
-from secl.server.online.service import Service
+from secl.server.online.service import STORAGE, Service
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 BINS = tuple(k / 10 for k in range(1, 11))
@@ -25,21 +26,14 @@ BINS = tuple(k / 10 for k in range(1, 11))
 
 def problems(service: Service, *, details: bool = False) -> list[str]:
     """Return a sentence for each failing part; `details` adds errors, which may name folders and addresses."""
-    learner = service.learner
-    answers_fail = service.last_error is not None and not service.storage_fails
-    lessons_fail = learner.last_error is not None and not learner.storage_fails
-    stopped = "the server is stopping" if service.alive else "the answering thread has ended"
-    checks = (
-        (not service.ready, f"the server accepts no questions: {stopped}", None),
-        (service.storage_fails, "the server does not store answers: writing to disk fails", service.last_error),
-        (answers_fail, "the latest questions, or a new version, failed", service.last_error),
-        (service.labels_error is not None, "new labels move no confidence", service.labels_error),
-        (service.ready and not learner.alive, "the server does not learn: the learning thread has ended", None),
-        (learner.storage_fails, "lessons wait: writing to disk fails", learner.last_error),
-        (service.pruner.last_error is not None, "pruning of old records fails", service.pruner.last_error),
-        (lessons_fail, "the latest lesson failed", learner.last_error),
-    )
-    return [f"{text} ({error})" if details and error else text for applies, text, error in checks if applies]
+    parts: dict[str, str] = {}
+    if not service.ready:
+        stopped = "the server is stopping" if service.alive else "the answering thread has ended"
+        parts[f"the server accepts no questions: {stopped}"] = ""
+    elif not service.learner.alive:
+        parts["the server does not learn: the learning thread has ended"] = ""
+    parts |= service.problems | service.learner.problems | service.pruner.problems
+    return [f"{text} ({error})" if details and error else text for text, error in parts.items()]
 
 
 def learning_state(service: Service) -> Literal["on", "paused", "off"]:
@@ -100,29 +94,19 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield metrics of the service's current state."""
-        service, learner = self.service, self.service.learner
-        level = service.monitor.verdict.level
-        gauges = (
-            ("secl_verdict", "0 fine, 1 unproven, 2 do not act on it.", get_args(Level).index(level)),
-            ("secl_ready", "Whether questions are accepted.", service.ready),
-            ("secl_queue", "Questions that wait for their answer.", service.waiting),
-            ("secl_drift", "Norm of the adapter's change over the norm of the changed weights.", learner.relative_norm),
-            ("secl_learning", "Whether the server learns: 0 while paused or off.", learner.active and learner.alive),
-            ("secl_storage_trouble", "Whether writing to disk fails.", service.storage_fails or learner.storage_fails),
-        )
-        for name, meaning, value in gauges:
-            yield GaugeMetricFamily(name, meaning, float(value))
-        counters = (
-            ("secl_unreadable", "Answers that could not be read.", service.unreadable),
-            (
-                "secl_failed_requests",
-                "Questions without an answer because of an unexpected exception.",
-                service.failures,
-            ),
-            ("secl_failed_lessons", "Lessons that failed.", learner.failures),
-        )
-        for name, meaning, count in counters:
-            yield CounterMetricFamily(name, meaning, count)
+        service, learner, gauge, count = self.service, self.service.learner, GaugeMetricFamily, CounterMetricFamily
+        level, failed = get_args(Level).index(service.monitor.verdict.level), service.failures
+        learns, disk = learner.active and learner.alive, STORAGE in service.problems or DISK in learner.problems
+        drift = learner.relative_norm
+        yield gauge("secl_verdict", "0 fine, 1 unproven, 2 do not act on it.", level)
+        yield gauge("secl_ready", "Whether questions are accepted.", service.ready)
+        yield gauge("secl_queue", "Questions that wait for their answer.", service.waiting)
+        yield gauge("secl_drift", "Norm of the adapter's change over the norm of the changed weights.", drift)
+        yield gauge("secl_learning", "Whether the server learns: 0 while paused or off.", learns)
+        yield gauge("secl_storage_trouble", "Whether writing to disk fails.", disk)
+        yield count("secl_unreadable", "Answers that could not be read.", service.unreadable)
+        yield count("secl_failed_requests", "Questions without an answer because of an unexpected exception.", failed)
+        yield count("secl_failed_lessons", "Lessons that failed.", learner.failures)
 
 
 def health_router(service: Service, metrics: Metrics) -> APIRouter:

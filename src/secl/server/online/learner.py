@@ -20,6 +20,8 @@ from secl.server.store import ServerStore
 
 log = logging.getLogger("secl.server")
 
+LESSON, DISK = "the latest lesson failed", "lessons wait: writing to disk fails"
+
 RETRY = 1.0
 """Seconds between two trials of a lesson that could not be stored."""
 
@@ -32,8 +34,7 @@ class Learner:
 
     Attributes:
         paused: reason for a pause; None without a pause.
-        last_error: error of the latest lesson, in one sentence; None after a success.
-        storage_fails: whether writing the latest lesson failed. The learner then repeats the lesson.
+        problems: failing parts in words, each with its latest error in one sentence.
         newest: snapshot of the version that the service should load; None for the untouched model.
         relative_norm: relative norm of the change of the weights, which takes a while to compute.
     """
@@ -42,8 +43,8 @@ class Learner:
         self.calibrator, self.model = calibrator, calibrator.model
         self.state, self.scheduler = state, scheduler
         self.paused, self.relative_norm = state.paused(), self.model.relative_norm
-        self.last_error: str | None = None
-        self.failures, self.storage_fails, self._stopping = 0, False, False
+        self.problems: dict[str, str] = {}
+        self.failures, self._stopping = 0, False
         self.newest: bytes | None = None
         self._waiting: deque[Record] = deque()
         self._changed, self._model_free = threading.Condition(), threading.Lock()
@@ -80,7 +81,7 @@ class Learner:
     @property
     def active(self) -> bool:
         """Whether questions of bursts get lessons."""
-        return self.paused is None and not self.storage_fails and self.calibrator.learns
+        return self.paused is None and DISK not in self.problems and self.calibrator.learns
 
     @property
     def waiting(self) -> int:
@@ -168,7 +169,7 @@ class Learner:
             with self._model_free:
                 if self._waiting:  # a rollback or a pause may have emptied it
                     self._train(self._waiting[0])
-            if self.storage_fails:
+            if DISK in self.problems:
                 with self._changed:
                     self._changed.wait(RETRY)
 
@@ -183,13 +184,12 @@ class Learner:
             reason = rejection_reason(learned)
             if reason is None:
                 self._store(learned)
-                self.last_error = None
+                self.problems.pop(LESSON, None)
         except (GivenUpError, UnavailableError, StorageError) as problem:  # the lesson is repeated
-            if isinstance(problem, StorageError) and not self.storage_fails:
-                log.warning("lessons wait until writing to disk works: %s", problem)
+            if isinstance(problem, StorageError) and DISK not in self.problems:
+                log.warning("%s: %s", DISK, problem)
             if not isinstance(problem, GivenUpError):  # an interruption is no failure
-                self.last_error = str(problem)
-            self.storage_fails |= isinstance(problem, StorageError)
+                self.problems[DISK if isinstance(problem, StorageError) else LESSON] = str(problem)
             self._restore_weights(before)
             return
         except Exception as problem:  # its message may quote the question
@@ -207,16 +207,15 @@ class Learner:
 
     def _store(self, record: Record) -> None:
         self.state.add_lesson(record, snapshot=None if record.update is None else self.model.snapshot())
-        if self.storage_fails:
+        if self.problems.pop(DISK, None):
             log.warning("writing to disk works again")
-        self.storage_fails = False
 
     def _add_event(self, kind: EventKind, reason: str) -> None:
         """Record an event of a lesson; a disk error has no other effect."""
         try:
             self.state.add_event(kind, self.state.learned_version(), reason)
         except (StorageError, RunError) as problem:
-            self.last_error = str(problem)
+            self.problems[LESSON] = str(problem)
 
     def _publish(self) -> None:
         """Publish the new version, and pause learning if the weights have drifted too far."""
@@ -237,12 +236,12 @@ class Learner:
             reason = f"the weights could not be restored after a failed lesson ({type(problem).__name__})"
             self._note_failure(reason)
             self._pause_itself(reason)
-            self.last_error = reason
+            self.problems[LESSON] = reason
 
     def _note_failure(self, reason: str) -> None:
         log.warning("%s", reason)
         self.failures += 1
-        self.last_error = reason
+        self.problems[LESSON] = reason
 
     def _finish(self, records: Sequence[Record], outcome: LearningOutcome) -> None:
         """Store the outcome of records without a lesson."""
@@ -250,7 +249,7 @@ class Learner:
             try:
                 self._store(replace(record, outcome=outcome))
             except (StorageError, RunError) as problem:  # the next start queues their lessons again
-                self.last_error = str(problem)
+                self.problems[LESSON] = str(problem)
                 return
 
 

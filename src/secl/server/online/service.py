@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("secl.server")
 
+ANSWERS, VERSION = "the latest questions failed", "a new version cannot be loaded"
+STORAGE = "the server does not store answers: writing to disk fails"
+NEW_LABELS = "new labels move no confidence"
+
 
 class Service:
     """A model with a request queue, a gate, a learner and a store.
@@ -50,12 +54,9 @@ class Service:
     The calibrator answers. The trainer learns: it is a calibrator with the same settings around a twin of the model.
 
     Attributes:
-        last_error: error of the latest batch, or of loading the latest version, in one sentence; None after a success.
-        labels_error: error while the service read the latest labels, in one sentence; None after a success. After an
-            error, these labels move no confidence.
+        problems: failing parts in words, each with its latest error in one sentence.
         failures: number of questions that failed through no fault of their own.
         unreadable: number of replies without a readable answer.
-        storage_fails: whether writing the latest batch failed. The batch's replies then state that they are not stored.
         unstored: latest ids of records that do not exist because answering or storing failed.
         on_answer: callback for every answer, which runs in the answering thread.
     """
@@ -72,13 +73,12 @@ class Service:
         self.limits, self.monitor, self.scheduler = limits or Limits(), Monitor(), Scheduler(SHARE)
         self.started = time.time()
         self.upstream: Upstream | None = getattr(self.model, "upstream", None)
-        self.last_error: str | None = None
-        self.labels_error: str | None = None
-        self.failures, self.unreadable, self.storage_fails = 0, 0, False
+        self.problems: dict[str, str] = {}
+        self.failures = self.unreadable = 0
         self.unstored: deque[str] = deque(maxlen=1000)
         self.on_answer: Callable[[Answer], None] = lambda _: None
         self._loaded: bytes | None = None
-        self._load_fails = self._closing = False
+        self._closing = False
         self.learner = Learner(trainer, state, self.scheduler)
         self.pruner = Pruner(state, retention or Retention())
         self._queue = RequestQueue(self.limits.queue, self.limits.batch)
@@ -176,7 +176,7 @@ class Service:
             release_memory()
             self.monitor.log_change()
         except Exception as problem:  # of any kind
-            self.last_error = public_reason(problem, "judging the latest answers")
+            self.problems[ANSWERS] = public_reason(problem, "judging the latest answers")
 
     def _answer_batch(self, batch: list[Request]) -> None:
         """Answer requests in one pass, each with its own outcome; if the pass fails, answer one request at a time."""
@@ -218,9 +218,9 @@ class Service:
         """Take new labels into account; after an error, answers continue with the earlier labels."""
         try:
             self.calibrator.take_labels(self.state.label_log(self.calibrator.state.labels.until))
-            self.labels_error = None
+            self.problems.pop(NEW_LABELS, None)
         except Exception as problem:  # of any kind
-            self.labels_error = public_reason(problem, "taking labels into account")
+            self.problems[NEW_LABELS] = public_reason(problem, "taking labels into account")
 
     def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[Answer]:
         """Return the answers; an error of monitor or learner fails no answer, because all answers are stored."""
@@ -230,7 +230,7 @@ class Service:
                 self.unreadable += sum(record.reply.answer is None and not record.given for record in records)
                 self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
-            self.last_error = public_reason(problem, "taking note of an answer")
+            self.problems[ANSWERS] = public_reason(problem, "taking note of an answer")
         answers = []
         for record, record_id in zip(records, ids, strict=True):
             remark = remark_on(record, self.calibrator.plan)
@@ -250,7 +250,7 @@ class Service:
     def _fail(self, request: Request, problem: Exception) -> None:
         if not isinstance(problem, REQUEST_ERRORS):
             self.failures += 1
-            self.last_error = public_reason(problem, "answering a question")
+            self.problems[ANSWERS] = public_reason(problem, "answering a question")
         self.unstored.append(request.record_id)
         request.future.set_exception(problem)
 
@@ -268,15 +268,13 @@ class Service:
                 ids=ids,
             )
         except StorageError as problem:
-            if not self.storage_fails:
+            if STORAGE not in self.problems:
                 log.warning("the server answers without storing records until writing to disk works: %s", problem)
-            self.storage_fails, self.last_error = True, str(problem)
+            self.problems[STORAGE] = str(problem)
             return False
-        if self.storage_fails:
+        if self.problems.pop(STORAGE, None):
             log.warning("writing to disk works again, from record %d on", records[0].position)
-        self.storage_fails = False
-        if not self._load_fails:
-            self.last_error = None
+        self.problems.pop(ANSWERS, None)
         return True
 
     def refresh_labels(self) -> None:
@@ -291,6 +289,7 @@ class Service:
         try:
             self.model.restore(newest)
         except Exception as problem:  # the old version goes on, and the next batch tries again
-            self._load_fails, self.last_error = True, public_reason(problem, "loading a new version")
+            self.problems[VERSION] = public_reason(problem, "loading a new version")
         else:
-            self._loaded, self._load_fails = newest, False
+            self._loaded = newest
+            self.problems.pop(VERSION, None)

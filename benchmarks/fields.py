@@ -25,10 +25,10 @@ from benchmarks.documents import KINDS, Case, cases
 from benchmarks.fields_report import OBJECTS, report
 from benchmarks.study import collect_or_report
 from secl import Question, SeclError, Turn
-from secl.backends.local.constrained import After, Drawn, GrammarWriter, Row, Task
+from secl.backends.local.constrained import After, GrammarWriter, Row
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
-from secl.backends.local.objects import ObjectWriter
+from secl.backends.local.objects import ObjectTask, ObjectWriter
 from secl.fields.extraction import WINDOW, ObjectRequest, request_of, samples_wanted
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
@@ -65,19 +65,16 @@ class Collector(ObjectWriter):
             each.notes += [of_tokens[token].item(), entropy]
         super()._note(rows, tokens, allowed)
 
-    def drawn(
-        self,
-        after: After,
-        tasks: Sequence[Task[ObjectRequest]],
-        best: Sequence[Row],
-        greedy: Sequence[WrittenObject | None],
-        counts: Sequence[int],
-    ) -> list[Drawn[WrittenObject]]:
-        self.free += [row.notes for row in best]
-        wanted = [WHOLE * self.rich] * len(tasks)
-        whole = GrammarWriter.drawn(self, after, tasks, best, greedy, wanted)
-        self.whole += [samples for samples, _ in whole]
-        return super().drawn(after, tasks, best, greedy, counts)
+    def draw(self, after: After, tasks: Sequence[ObjectTask]) -> None:
+        self.free += [task.best.notes for task in tasks]
+        counts = [task.count for task in tasks]
+        for task in tasks:
+            task.count = WHOLE * self.rich
+        GrammarWriter.draw(self, after, tasks)
+        self.whole += [task.samples for task in tasks]
+        for task, count in zip(tasks, counts, strict=True):
+            task.count = count
+        super().draw(after, tasks)
 
     def window(self, window: Sequence[Case], schema: Schema, *, rich: bool, redrawn: bool) -> list[dict[str, Any]]:
         """Return the evidence of some documents of one kind."""

@@ -42,6 +42,8 @@ _CLOSE = r"[ \n]*\}\}?([ \n]*```)?"
 Some converted models have a chat template with doubled braces, and repeat these.
 """
 
+CallTask = Task[CallRequest, WrittenReply]
+
 
 def definition_of(function: Callable[..., object]) -> Node:
     """Return a function with type hints and a Google docstring as a tool in OpenAI's form.
@@ -178,7 +180,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         self._check_room(len(draft.prompt) + self.asker.prompting.least_thought + CLOSING, " and thought")
         return draft
 
-    def task(self, request: CallRequest, thought: Thought | None = None) -> Task[CallRequest]:
+    def task(self, request: CallRequest, thought: Thought | None = None) -> CallTask:
         begun = self.grammars.started(self._grammar(request), "the tools cannot constrain a model")
         ids, prompt = self.asker.prompting.token_ids, self.form.prompt(request.prompt)
         if thought is not None:
@@ -186,7 +188,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         read = ids.encode(ids.render(prompt).removesuffix(self.form.text))
         room = self._check_room(len(read))
         fields = sum(len(tool.leaves) for tool in request.offered)
-        return Task(request, (*read,), begun, min(room, token_limit(fields, request.max_tokens)))
+        return CallTask(request, (*read,), begun, min(room, token_limit(fields, request.max_tokens)))
 
     def _check_room(self, tokens: int, thought: str = "") -> int:
         """Return the number of tokens that fit after a prompt.
@@ -202,7 +204,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             )
         return room
 
-    def sample(self, task: Task[CallRequest], purpose: str) -> Row:
+    def sample(self, task: CallTask, purpose: str) -> Row:
         row = super().sample(task, purpose)
         return SampledReply(row.matcher, row.limit, row.generator, begins=self._begins)
 
@@ -229,7 +231,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         """Return the text before the tool's name if a reply is a JSON object."""
         return None if self.form.text else re.match(self._before, text)
 
-    def read(self, task: Task[CallRequest], row: Row) -> WrittenReply | None:
+    def read(self, task: CallTask, row: Row) -> WrittenReply | None:
         form, request, written = self.form, task.request, self.text_of(row)
         ended = bool(row.tokens) and row.tokens[-1] in self.backend.rules.end_ids
         length = ([0, *written.ends])[len(row.tokens) - ended]
@@ -269,7 +271,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         p = [min(each, 1 - 1e-9) for each in (first if self._marker is not None and not self.form.text else first[:1])]
         return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan, row.thought)
 
-    def unfinished(self, task: Task[CallRequest]) -> UnfinishedError:
+    def unfinished(self, task: CallTask) -> UnfinishedError:
         return UnfinishedError(
             f"the model did not close its call within {task.limit} tokens; bound long texts by maxLength in the tool's "
             "parameters, or take a larger model."

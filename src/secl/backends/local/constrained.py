@@ -38,13 +38,7 @@ class _Asking(Protocol):
 
 R = TypeVar("R", bound=_Asking)
 W = TypeVar("W")
-T = TypeVar("T")
-
-Drawn = tuple[list[W | None], int]
-"""Samples of a task, None for unfinished ones, and the tokens that went through the network for them."""
-
-After = Callable[[Sequence[int]], Batch]
-"""Returns a batch with a row after each of some prompts, by their numbers, which may repeat."""
+T = TypeVar("T", bound=tuple[Any, ...])
 
 
 @dataclass
@@ -77,15 +71,21 @@ class Row:
         return self.matcher.is_stopped() or len(self.tokens) >= self.limit
 
 
-@dataclass(frozen=True)
-class Task(Generic[R]):
-    """A request with its prompt and grammar.
+@dataclass
+class Task(Generic[R, W]):
+    """A request with its prompt and grammar, and with the texts written so far.
 
     Attributes:
         prompt: token ids that the text follows.
         begun: the matcher of the text before its first token.
         limit: maximum number of tokens of the text.
         thought: the written thought at the end of the prompt; None if the model answers without a thought.
+        forward: the pass over the prompt; None on the plain path.
+        best: row of the most probable text.
+        text: the most probable text; None if unfinished.
+        count: number of samples to draw.
+        samples: drawn texts; None for unfinished ones.
+        sampling, reading: number of tokens through the network for the samples, and to read parts of the text again.
     """
 
     request: R
@@ -93,11 +93,22 @@ class Task(Generic[R]):
     begun: Any
     limit: int
     thought: Draft | None = None
+    forward: Pass | None = None
+    best: Row = field(init=False)
+    text: W | None = None
+    count: int = 0
+    samples: list[W | None] = field(default_factory=list)
+    sampling: int = 0
+    reading: int = 0
 
     @property
     def tokens(self) -> int:
         """Maximum number of tokens of prompt and text."""
         return len(self.prompt) + self.limit
+
+
+After = Callable[[Sequence[Task[Any, Any]]], Batch]
+"""Returns a batch with a row after the prompt of each task; tasks may repeat."""
 
 
 class GrammarWriter(ABC, Generic[R, W]):
@@ -127,12 +138,12 @@ class GrammarWriter(ABC, Generic[R, W]):
         self, requests: Sequence[R], samples: Callable[[R, W], int], thoughts: Sequence[Draft | None] = ()
     ) -> list[Objects[W] | SeclError]:
         """Write the texts of requests, each after its written thought, in batches as large as the memory allows."""
-        tasks: list[Task[R]] = []
+        tasks: list[Task[R, W]] = []
         outcomes: list[Objects[W] | SeclError | None] = []
         for request, thought in zip(requests, thoughts or [None] * len(requests), strict=True):
             try:
-                task = self.task(request, None if thought is None else thought.thought)
-                tasks.append(replace(task, thought=thought))
+                tasks.append(self.task(request, None if thought is None else thought.thought))
+                tasks[-1].thought = thought
                 outcomes.append(None)
             except SeclError as problem:
                 outcomes.append(problem)
@@ -154,7 +165,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         """
 
     @abstractmethod
-    def task(self, request: R, thought: Thought | None = None) -> Task[R]:
+    def task(self, request: R, thought: Thought | None = None) -> Task[R, W]:
         """Return the task of a request.
 
         Raises:
@@ -163,101 +174,83 @@ class GrammarWriter(ABC, Generic[R, W]):
         """
 
     @abstractmethod
-    def read(self, task: Task[R], row: Row) -> W | None:
+    def read(self, task: Task[R, W], row: Row) -> W | None:
         """Return the text of a row as an object or reply; None if unfinished."""
 
     @abstractmethod
-    def unfinished(self, task: Task[R]) -> UnfinishedError:
+    def unfinished(self, task: Task[R, W]) -> UnfinishedError:
         """Return the error of a text that reached its token limit."""
 
     @torch.no_grad()
-    def _together(self, tasks: Sequence[Task[R]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
+    def _together(self, tasks: Sequence[Task[R, W]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
-        begun = self._begun(tasks)
-        after = self._after(tasks, begun)
-        best = [Row(task.begun.deep_copy(), task.limit) for task in tasks]
-        for row, task in zip(best, tasks, strict=True):
-            row.thought = None if task.thought is None else task.thought.thought
-        self.finish(after(range(len(tasks))), best, keep=self.keeps)
-        greedy = [self.read(task, row) for task, row in zip(tasks, best, strict=True)]
-        counts = [0 if text is None else samples(task.request, text) for task, text in zip(tasks, greedy, strict=True)]
-        drawn = self.drawn(after, tasks, best, greedy, counts)
-        again = self.again(tasks, begun, greedy)
-        return [self._outcome(*each) for each in zip(tasks, best, again, drawn, strict=True)]
+        tasks = [replace(task) for task in tasks]  # keys and values, which take gigabytes, end with this call
+        after = self._after(tasks)
+        for task in tasks:
+            task.best = Row(task.begun.deep_copy(), task.limit)
+            task.best.thought = None if task.thought is None else task.thought.thought
+        self.finish(after(tasks), [task.best for task in tasks], keep=self.keeps)
+        for task in tasks:
+            task.text = self.read(task, task.best)
+            task.count = 0 if task.text is None else samples(task.request, task.text)
+        self.draw(after, tasks)
+        self.read_again(tasks)
+        return [self._outcome(task) for task in tasks]
 
-    def _begun(self, tasks: Sequence[Task[R]]) -> list[Pass] | None:
-        """Send prompts through the network, and return the pass over each; None on the plain path."""
-        if self.backend.passes.shared is None:
-            return None
+    def _after(self, tasks: Sequence[Task[R, W]]) -> After:
+        """Send prompts through the network, and return the batches that go on from prompts."""
+        passes = self.backend.passes
+        if passes.shared is None:
+            whole = Batch.of(self.backend.model, [[*task.prompt] for task in tasks])
+            numbers = {id(task): number for number, task in enumerate(tasks)}
+            return lambda some: whole.chosen([numbers[id(task)] for task in some])
         begun = [task.thought.begun for task in tasks if task.thought is not None and task.thought.begun is not None]
-        return self.backend.passes.keep([task.prompt for task in tasks], begun)
+        for task, forward in zip(tasks, passes.keep([task.prompt for task in tasks], begun), strict=True):
+            task.forward = forward
 
-    def _after(self, tasks: Sequence[Task[R]], begun: Sequence[Pass] | None) -> After:
-        """Return the batches that go on from prompts."""
-        if begun is None:
-            return Batch.of(self.backend.model, [[*task.prompt] for task in tasks]).chosen
-        passes, kept = self.backend.passes, begun
-
-        def after(numbers: Sequence[int]) -> Batch:
-            batch = passes.behind([kept[number] for number in numbers])
+        def after(some: Sequence[Task[R, W]]) -> Batch:
+            batch = passes.behind([task.forward for task in some if task.forward is not None])
             if batch is None:
                 raise torch.OutOfMemoryError("too little memory for the keys and values of all rows")
             return batch
 
         return after
 
-    def drawn(
-        self,
-        after: After,
-        tasks: Sequence[Task[R]],
-        best: Sequence[Row],  # noqa: ARG002
-        greedy: Sequence[W | None],  # noqa: ARG002
-        counts: Sequence[int],
-    ) -> list[Drawn[W]]:
-        """Return `counts` samples of each task; `best` and `greedy` are the task's most probable text."""
-        wanted = [(number, sample) for number, count in enumerate(counts) for sample in range(count)]
+    def draw(self, after: After, tasks: Sequence[Task[R, W]]) -> None:
+        """Draw the samples of each task."""
+        wanted = [(task, number) for task in tasks for number in range(task.count)]
         rows = self.finish_all(
             wanted,
-            [tasks[number].tokens for number, _ in wanted],
-            lambda each: self.sample(tasks[each[0]], f"object {each[1]}"),
-            lambda some: after([number for number, _ in some]),
+            lambda each: self.sample(each[0], f"object {each[1]}"),
+            lambda some: after([task for task, _ in some]),
         )
-        own = [[row for (of, _), row in zip(wanted, rows, strict=True) if of == number] for number in range(len(tasks))]
-        return [
-            ([self.read(task, row) for row in mine], sum(len(row.tokens) - 1 for row in mine))
-            for task, mine in zip(tasks, own, strict=True)
-        ]
+        for task in tasks:
+            task.samples, task.sampling = [], 0
+        for (task, _), row in zip(wanted, rows, strict=True):
+            task.samples.append(self.read(task, row))
+            task.sampling += len(row.tokens) - 1
 
-    def again(
-        self,
-        tasks: Sequence[Task[R]],  # noqa: ARG002
-        begun: Sequence[Pass] | None,  # noqa: ARG002
-        greedy: Sequence[W | None],
-    ) -> list[tuple[W | None, int]]:
-        """Return the texts, with further readings of their parts, and the tokens that these readings took."""
-        return [(text, 0) for text in greedy]
+    def read_again(self, tasks: Sequence[Task[R, W]]) -> None:
+        """Read parts of the texts again."""
 
-    def sample(self, task: Task[R], purpose: str) -> Row:
+    def sample(self, task: Task[R, W], purpose: str) -> Row:
         """Return a row that draws its tokens."""
         seed = self.asker.seed_for(task.request.question, purpose)
         return Row(task.begun.deep_copy(), task.limit, torch.Generator().manual_seed(seed))
 
-    def _outcome(
-        self, task: Task[R], best: Row, again: tuple[W | None, int], drawn: Drawn[W]
-    ) -> Objects[W] | SeclError:
+    def _outcome(self, task: Task[R, W]) -> Objects[W] | SeclError:
         """Return a task's texts with the cost of the task alone."""
-        greedy, reading = again
-        if greedy is None:
+        if task.text is None:
             return self.unfinished(task)
-        (samples, sampling), whole = drawn, [*task.prompt, *best.tokens[:-1]]
+        whole = [*task.prompt, *task.best.tokens[:-1]]
         thought = [] if task.thought is None else [*task.thought.prompt, *task.thought.written[:-1]]
         answering = float(sum(distinct_tokens([thought], [whole])))
         return Objects(
-            greedy=greedy,
-            samples=(*samples,),
-            ledger=Ledger(answering=answering, sampling=float(sampling), likelihood=float(reading)),
+            greedy=task.text,
+            samples=(*task.samples,),
+            ledger=Ledger(answering=answering, sampling=float(task.sampling), likelihood=float(task.reading)),
             plain_tokens=float(len(whole)),
-            tokens=(len(task.prompt), len(best.tokens)),
+            tokens=(len(task.prompt), len(task.best.tokens)),
         )
 
     def text_of(self, row: Row) -> WrittenObject:
@@ -267,17 +260,13 @@ class GrammarWriter(ABC, Generic[R, W]):
         return WrittenObject(text, token_ends(parts), (*row.log_p,), (*row.entropy,), row.thought)
 
     def finish_all(
-        self,
-        wanted: Sequence[T],
-        sizes: Sequence[int],
-        row_of: Callable[[T], Row],
-        begin: Callable[[Sequence[T]], Batch],
+        self, wanted: Sequence[T], row_of: Callable[[T], Row], begin: Callable[[Sequence[T]], Batch]
     ) -> list[Row]:
         """Finish rows in batches as large as the memory allows, and return the finished rows.
 
         Args:
-            sizes: maximum number of tokens of each row, its prompt included.
-            row_of: makes the row of an item.
+            wanted: tuples that begin with a task.
+            row_of: makes the row of a tuple.
             begin: makes the batch from which the rows go on.
         """
 
@@ -286,7 +275,7 @@ class GrammarWriter(ABC, Generic[R, W]):
             self.finish(begin(some), rows)
             return rows
 
-        return in_groups(finished, wanted, sizes, self.backend.text_tokens)
+        return in_groups(finished, wanted, [task.tokens for task, *_ in wanted], self.backend.text_tokens)
 
     def finish(self, batch: Batch, rows: Sequence[Row], *, keep: bool = False) -> None:
         """Finish texts together. Finished texts leave the batch; `keep` keeps their keys and values."""

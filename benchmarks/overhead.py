@@ -98,7 +98,6 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> int:
 
 def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
     """Answer a window of questions at a time, with confidences and entropies; return the frozen model's texts."""
-    model.backend.writer.remembered.clear()
     said = []
     for place in range(0, len(questions), BATCH):
         window = questions[place : place + BATCH]

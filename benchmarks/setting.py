@@ -84,8 +84,8 @@ class Setting:
         return load_stream(names, None, data=Path(self.data) if self.data else None)
 
     def loaded(self) -> Loaded:
-        """Return the model as new modules over shared weights, with empty caches."""
-        return replace(model_cache().load(self.model, dtype=self.dtype, device=self.device), written={})
+        """Return the model as new modules over shared weights."""
+        return model_cache().load(self.model, dtype=self.dtype, device=self.device)
 
     def library(self, **settings: Any) -> LocalModel:
         """Return the model with an untouched adapter; `settings` as for `LocalModel`."""

@@ -51,6 +51,7 @@ class Prompting:
         show_thought: whether the prompt for P(True) contains the thought before the answer.
 
     Attributes:
+        thinks: whether the model thinks before it answers.
         alongside: whether one reply has the open answer and its confidence. Otherwise a later turn states the
             confidence.
         top_p: nucleus (top-p) of samples.
@@ -68,7 +69,8 @@ class Prompting:
         show_thought: bool = False,
     ) -> None:
         self.token_ids = token_ids if thinker is None else replace(token_ids, thinker=thinker)
-        self.thinker, self.show_thought = thinker, show_thought
+        self.thinks, self.show_thought = thinker is not None, show_thought
+        self.thinker = thinker or Thinker(token_ids.tokenizer)
         self._prefers_prefill = prefers_prefill
         self.paper = self.alongside = paper
         self.top_p = 1.0 if paper else NUCLEUS
@@ -82,30 +84,15 @@ class Prompting:
     # `thought` is the thought before the answer; None for an answer at once.
 
     def _answer(self, question: Question, thought: str | None = None) -> Prompt:
-        if thought is not None and self.thinker is not None:
+        if thought is not None and self.thinks:
             return thinking_prompt(question, self.thinker.request, thought)
         prefilled = question.form != "short" or self.prefilled
         return answer_prompt(question, alongside=self.alongside, prefilled=prefilled)
 
-    @property
-    def thinks(self) -> bool:
-        """Whether the model thinks before it answers."""
-        return self.thinker is not None
-
-    @property
-    def least_thought(self) -> int:
-        """Minimum number of tokens to leave for a thought."""
-        return 0 if self.thinker is None else self.thinker.least
-
-    def _thinking(self) -> Thinker:
-        if self.thinker is None:
-            raise ValueError("this model answers at once.")
-        return self.thinker
-
     def thought(self, question: Question, limit: int) -> Draft:
         """Return an unwritten draft of the thought before an answer; the model can read `limit` tokens."""
         behind = BEHIND_A_THOUGHT + question.free * MAX_ANSWER_TOKENS["text"]
-        return self.thought_before(thinking_prompt(question, self._thinking().request), limit - behind)
+        return self.thought_before(thinking_prompt(question, self.thinker.request), limit - behind)
 
     def thought_before(self, prompt: Prompt, limit: int) -> Draft:
         """Return an unwritten draft of the thought before a reply to any prompt.
@@ -113,7 +100,7 @@ class Prompting:
         Prompt and thought together have at most `limit` tokens. If the prompt leaves no room, the thought has one
         token.
         """
-        thinker = self._thinking()
+        thinker = self.thinker
         begun = self.token_ids.encode(self._render(prompt, thinking=True))
         most = min(thinker.budget, max(1, limit - len(begun)))
         ends = self.token_ids.tokenizer.get_added_vocab().get(thinker.mark)
@@ -233,7 +220,7 @@ class Prompting:
         thought, remedy = "", ""
         if self.thinks:
             thought, remedy = "thought and ", ", or lower prompts.thinking"
-            needed = max(needed, len(self.thought(question, limit).prompt) + self.least_thought + BEHIND_A_THOUGHT)
+            needed = max(needed, len(self.thought(question, limit).prompt) + self.thinker.least + BEHIND_A_THOUGHT)
         if needed > limit:
             raise TooLongError(
                 f"{question.mention} takes {needed} tokens with its {thought}answer, more than the {limit} that the "
@@ -248,16 +235,16 @@ class Prompting:
         Raises:
             TooLongError: prompt, thought and answer are longer than the model can read.
         """
-        thinker, draft = self._thinking(), self.thought(question, limit)
+        thinker, draft = self.thinker, self.thought(question, limit)
         any_thought = "." if thinker.request else ""
         room = self.with_room(question, replace(writing, max_tokens=None), limit, any_thought).max_tokens or 0
         wanted = writing.max_tokens or room
         if writing.or_fewer or writing.max_tokens is None:
             # A thought without a budget may take half of the room.
             wanted = max(1, min(wanted, max(room - thinker.budget, min(room // 2, room - thinker.least))))
-        if room - wanted < self.least_thought:
+        if room - wanted < thinker.least:
             raise TooLongError(
-                f"the conversation takes {len(draft.prompt)} tokens, its thought {self.least_thought} and its answer "
+                f"the conversation takes {len(draft.prompt)} tokens, its thought {thinker.least} and its answer "
                 f"{wanted}; with the question for the confidence, this exceeds the {limit} that the model can read; "
                 "shorten the conversation, lower prompts.thinking, or ask for fewer tokens."
             )

@@ -178,18 +178,6 @@ def test_models_from_one_shelf_share_their_weights_and_nothing_else(tmp_path: Pa
     assert ours.data_ptr() == theirs.data_ptr()
 
 
-def test_a_text_that_the_frozen_model_wrote_before_is_remembered(make_model: MakeModel) -> None:
-    model = make_model()
-    prompt = model.prompting.answer(OPEN)
-    first, second, other = (Draft.answer(prompt, form) for form in ("short", "short", "sentence"))
-    model.backend.writer.write([first])
-    model.backend.model.forward = None  # a second pass would fail
-    model.backend.writer.write([second])
-    assert second.written == first.written
-    with pytest.raises(TypeError):
-        model.backend.writer.write([other])
-
-
 @pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """As wide as the vocabulary, the search is exhaustive over texts of two tokens."""

@@ -169,7 +169,7 @@ class LocalBackend:
         check_usable(loaded.name, trial)
         self.network = connect(model, self.adapter, self.first, trial)
         self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
-        self.writer = Writer(model, self.rules, loaded.written)
+        self.writer = Writer(model, self.rules)
         self.text_tokens = room_for_texts(model)
         self.passes = Passes(model, self.network)
         self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
@@ -231,7 +231,7 @@ class LocalBackend:
         unfinished = [draft for draft in rewritten if draft is not None and not self.rules.ended(draft)]
         if unfinished:
             with self.adapter.on():
-                self.writer.write(unfinished, self.passes.batch(unfinished), frozen=False)
+                self.writer.write(unfinished, self.passes.batch(unfinished))
         return rewritten
 
     def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:

@@ -171,13 +171,12 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
         A model that thinks only on request was trained to call tools without a thought.
         """
-        thinker = self.asker.prompting.thinker
-        return thinker is not None and not thinker.request
+        return self.asker.prompting.thinks and not self.asker.prompting.thinker.request
 
     def thought(self, request: CallRequest) -> Draft:
         prompt = replace(self.form.prompt(request.prompt), thought="")
         draft = self.asker.prompting.thought_before(prompt, self.backend.limit - CLOSING)
-        self._check_room(len(draft.prompt) + self.asker.prompting.least_thought + CLOSING, " and thought")
+        self._check_room(len(draft.prompt) + self.asker.prompting.thinker.least + CLOSING, " and thought")
         return draft
 
     def task(self, request: CallRequest, thought: Thought | None = None) -> CallTask:

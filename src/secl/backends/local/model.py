@@ -135,8 +135,9 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         """Device, precision and threads, how short replies begin, and whether thoughts are trained or requested."""
         short = "prefilled" if self.prompting.prefilled else "plain"
         found = {**self.backend.environment, **self.asker.backend.environment, "short_replies": short}
-        thinker = self.prompting.thinker
-        return found if thinker is None else {**found, "thoughts": "requested" if thinker.request else "trained"}
+        if self.prompting.thinks:
+            found["thoughts"] = "requested" if self.prompting.thinker.request else "trained"
+        return found
 
     @property
     def adapter_config(self) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +14,6 @@ from transformers import LogitsProcessor, TemperatureLogitsWarper, TopPLogitsWar
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
 from secl.backends.local.loading.guard import enough_memory, in_halves
-from secl.backends.local.loading.loader import Remembered
 from secl.backends.local.passes import Passes
 from secl.writing import Piece, Token, Writing
 
@@ -25,51 +23,25 @@ if TYPE_CHECKING:
 FIRST_LOOK = 1024
 """Number of most probable tokens, which usually contain the nucleus; sorting the whole vocabulary takes longer."""
 
-REMEMBERED = 1024
-"""Maximum number of remembered batches. The first ones are kept, because later runs begin with the same questions."""
-
 GREEDY = 1e-4
 """Minimum temperature of a draw. Lower ones take the most probable token, because divided logits may be infinite."""
 
 
 class Writer:
-    """Writes with a model, and caches greedy texts of the frozen weights by batch.
+    """Writes with a model; `alone` is whether no other thread computes at the same time."""
 
-    `alone` is whether no other thread computes at the same time.
-    """
-
-    def __init__(self, model: PreTrainedModel, rules: TextRules, remembered: Remembered | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, rules: TextRules) -> None:
         self.model = model
         self.rules = rules
-        self.remembered: Remembered = {} if remembered is None else remembered
         self.alone = True
 
     @torch.no_grad()
-    def write(self, drafts: Sequence[Draft], begun: Batch | None = None, *, frozen: bool = True) -> None:
+    def write(self, drafts: Sequence[Draft], begun: Batch | None = None) -> None:
         """Finish the drafts together; finished drafts leave the batch.
 
-        `begun` is the batch of all drafts, if the network has read them already.
+        If the memory is too small, start again with each half separately. `begun` is the batch of all drafts, if the
+        network has read them already.
         """
-        if not frozen or any(draft.seed is not None or draft.kept for draft in drafts):
-            self._write(drafts, begun)
-            return
-        # The key is the whole batch: a row's padding, and so its last digits, depend on the other rows.
-        texts = [
-            (draft.prompt, draft.written, draft.form, draft.limit, draft.lines, draft.stop, draft.ends)
-            for draft in drafts
-        ]
-        key = hashlib.sha256(repr((texts, begun is None)).encode()).digest()
-        known = self.remembered.get(key)
-        if known is None:
-            self._write(drafts, begun)
-            if len(self.remembered) < REMEMBERED:
-                self.remembered[key] = [[*draft.written] for draft in drafts]
-            return
-        for draft, written in zip(drafts, known, strict=True):
-            draft.written = [*written]
-
-    def _write(self, drafts: Sequence[Draft], begun: Batch | None) -> None:
-        """Finish drafts together; if the memory is too small, start again with each half separately."""
         before = {id(draft): (list(draft.written), list(draft.log_p)) for draft in drafts}
 
         def write(some: Sequence[Draft]) -> list[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from secl.backends.base import Bundle
@@ -10,19 +10,11 @@ from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.asking.cases import Case, read_candidates
 from secl.backends.local.asking.thoughts import sampled_thoughts
-from secl.backends.open_answers import (
-    FREE_TOKENS,
-    PROGRAM_TOKENS,
-    Way,
-    compare,
-    computed,
-    rounds,
-    settled,
-)
+from secl.backends.open_answers import FREE_TOKENS, PROGRAM_TOKENS, Way, compare, computed, rounds, settled
 from secl.evidence import CandidateEvidence, LetterOrder, Sample, Thought
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.programs import FENCE, OPENING
-from secl.prompts.templates import MAX_ANSWER_TOKENS, as_choice, orders_of_answers, other_order
+from secl.prompts.templates import as_choice, orders_of_answers, other_order
 from secl.question import Question
 
 
@@ -93,9 +85,9 @@ def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) 
 
 def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
     """Return further answers to an open question."""
-    thinks, limit = asker.prompting.thinks, MAX_ANSWER_TOKENS[question.form]
-    thoughts = sampled_thoughts(asker, [(question, number) for number in range(count)]) if thinks else [None] * count
-    drafts = [_sample(asker, Case(question), number, limit, thought) for number, thought in enumerate(thoughts)]
+    numbers = range(count)
+    thoughts = [*sampled_thoughts(asker, [(question, number) for number in numbers])] if asker.prompting.thinks else []
+    drafts = [_sample(asker, Case(question), number, thoughts[number] if thoughts else None) for number in numbers]
     asker.backend.write([drafts])
     asker.meter.spend("sampling", writing_tokens(drafts))
     return tuple(read_answer(asker.answer_in(draft), question.form) for draft in drafts)
@@ -105,47 +97,37 @@ def _draw(asker: Asker, cases: Sequence[Case]) -> list[list[Draft]]:
     """Draw the frozen model's further answers to several questions together, in two rounds."""
     drawn: list[list[Draft]] = [[] for _ in cases]
     for number in range(2):
-        ways: list[Sequence[Way]] = [
-            []
-            if number
-            and settled(case.question, case.answer or "", [_read(asker, case, each) for each in own], case.rivals)
-            else rounds(case.question, thinks=case.thought is not None)[number]
+        wanted = [
+            (case, own, way)
             for case, own in zip(cases, drawn, strict=True)
+            if not number
+            or not settled(case.question, case.answer or "", [_read(asker, case, each) for each in own], case.rivals)
+            for way in rounds(case.question, thinks=case.thought is not None)[number]
         ]
-        again = [
-            (case.question, way)
-            for case, own_ways in zip(cases, ways, strict=True)
-            for way in own_ways
-            if case.thought is not None and way is not None
-        ]
+        again = [(case.question, way) for case, _, way in wanted if case.thought is not None and way is not None]
         thoughts = dict(zip(again, sampled_thoughts(asker, again), strict=True)) if again else {}
-        further = [
-            [_draft(asker, case, way, None if way is None else thoughts.get((case.question, way))) for way in own_ways]
-            for case, own_ways in zip(cases, ways, strict=True)
-        ]
-        if any(further):
-            asker.backend.write([[draft for own in further for draft in own]])
-        for case, own, more in zip(cases, drawn, further, strict=True):
-            own.extend(more)
-            if more and case.draft is not None and case.draft.begun is None and case.thought is None:
-                case.draft.begun = more[0].begun
+        further = [_draft(asker, case, way, thoughts) for case, _, way in wanted]
+        if further:
+            asker.backend.write([further])
+        for (case, own, _), draft in zip(wanted, further, strict=True):
+            own.append(draft)
+            if case.draft is not None and case.draft.begun is None and case.thought is None:
+                case.draft.begun = draft.begun
     return drawn
 
 
-def _draft(asker: Asker, case: Case, way: Way, thought: Draft | None) -> Draft:
+def _draft(asker: Asker, case: Case, way: Way, thoughts: Mapping[tuple[Question, int], Draft]) -> Draft:
     if way is None:
         return Draft(asker.prompting.program(case.question), "text", PROGRAM_TOKENS, stop=(FENCE,))
-    limit = FREE_TOKENS if case.question.free else MAX_ANSWER_TOKENS[case.question.form]
-    return _sample(asker, case, way, limit, thought)
+    draft = _sample(asker, case, way, thoughts.get((case.question, way)))
+    return replace(draft, limit=min(draft.limit, FREE_TOKENS)) if case.question.free else draft
 
 
-def _sample(asker: Asker, case: Case, number: int, limit: int, thought: Draft | None = None) -> Draft:
-    if thought is not None:
-        seed, draft = asker.seed_for(case.question, f"sample {number}"), asker.answer_draft(case.question, thought)
-        return replace(draft, limit=min(limit, draft.limit), seed=seed, top_p=asker.prompting.top_p)
-    prompting, seed = asker.prompting, asker.seed_for(case.question, f"sample {number}")
-    begun, top_p = None if case.draft is None else case.draft.begun, prompting.top_p
-    return Draft(prompting.answer(case.question), case.question.form, limit, seed=seed, top_p=top_p, begun=begun)
+def _sample(asker: Asker, case: Case, number: int, thought: Draft | None) -> Draft:
+    draft = asker.answer_draft(case.question, thought)
+    if thought is None and case.draft is not None:
+        draft.begun = case.draft.begun
+    return replace(draft, seed=asker.seed_for(case.question, f"sample {number}"), top_p=asker.prompting.top_p)
 
 
 def _read(asker: Asker, case: Case, draft: Draft) -> Sample:

@@ -118,14 +118,12 @@ def _further(asker: Asker, question: Question, number: int) -> Case:
     return Case(in_order(question, order), order=order, seed=asker.seed_for(question, f"thought {number}"))
 
 
-def _draft(asker: Asker, question: Question, seed: int | None) -> Draft:
-    draft = asker.prompting.thought(question, asker.backend.limit)
-    return draft if seed is None else replace(draft, seed=seed, top_p=asker.prompting.top_p)
-
-
 def _write(asker: Asker, cases: Sequence[Case]) -> list[Draft]:
     """Write the thought of each case."""
-    drafts = [_draft(asker, case.question, case.seed) for case in cases]
+    drafts = [asker.prompting.thought(case.question, asker.backend.limit) for case in cases]
+    for case, draft in zip(cases, drafts, strict=True):
+        if case.seed is not None:
+            draft.seed, draft.top_p = case.seed, asker.prompting.top_p
     if drafts:
         asker.backend.write([drafts])
     for case, draft in zip(cases, drafts, strict=True):

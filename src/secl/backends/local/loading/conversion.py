@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from huggingface_hub import split_torch_state_dict_into_shards
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.filesize import decimal
@@ -45,7 +46,7 @@ ROWS_BYTES = 2**24
 THREADS = 8
 
 SHARD_BYTES = 10**9
-"""Minimum size of a file of weights. A whole file is in memory before it is written."""
+"""Maximum size of a file of weights. A whole file is in memory before it is written."""
 
 Advance = Callable[[int], None]
 """Reports further written bytes."""
@@ -149,22 +150,12 @@ def _write_in_rows(
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     weights = _weights_of(model, stored)
-    shards: list[list[str]] = [[]]
-    size = 0
-    for name, tensor in weights.items():
-        if size >= SHARD_BYTES:
-            shards.append([])
-            size = 0
-        shards[-1].append(name)
-        size += precision.itemsize * int(tensor.n_elements)
-    places: dict[str, str] = {}
-    for number, names in enumerate(shards, 1):
-        file = "model.safetensors" if len(shards) == 1 else f"model-{number:05}-of-{len(shards):05}.safetensors"
+    shards = split_torch_state_dict_into_shards(dict(model.named_parameters()), max_shard_size=SHARD_BYTES)
+    for file, names in shards.filename_to_tensors.items():
         values = {name: _dequantised(name, weights[name], config, precision, advance) for name in names}
         save_file(values, folder / file, metadata={"format": "pt"})
-        places |= dict.fromkeys(names, file)
-    if len(shards) > 1:
-        index = {"metadata": {}, "weight_map": places}
+    if shards.is_sharded:
+        index = {"metadata": shards.metadata, "weight_map": shards.tensor_to_filename}
         (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
 
 
@@ -191,13 +182,13 @@ def _dequantised(
 
 
 def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> dict[str, ReaderTensor]:
-    """Return the stored tensors under the model's names, sorted by name."""
+    """Return the stored tensors under the model's names."""
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == model.config.model_type)
     names = get_tensor_name_map(kind, model.config.num_hidden_layers)
     weights = {}
-    for name, _ in sorted(model.named_parameters()):  # shared weights come once
+    for name, _ in model.named_parameters():  # shared weights come once
         tensor = stored.get(names.get_name(name, (".weight", ".bias")))
         if tensor is None:
             raise ValueError(f"the weights of {name} are not in the file.")

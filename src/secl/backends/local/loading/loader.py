@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -27,9 +27,6 @@ from secl.backends.local.loading.thinking import thinker_of
 from secl.errors import ModelError, ParameterError
 from secl.settings.groups import Device, Dtype, Quantize
 
-Remembered = dict[bytes, list[list[int]]]
-"""The frozen model's tokens for each draft of a batch, by digest of the batch."""
-
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
@@ -40,7 +37,6 @@ class Loaded:
     Attributes:
         fingerprint: sha256 of configuration, chat template, tokenizer and samples of the weights.
         thinker: how the model thinks before it answers.
-        written: cache of texts that the frozen model wrote.
     """
 
     name: str
@@ -49,7 +45,6 @@ class Loaded:
     preset: Preset
     fingerprint: str
     thinker: Thinker
-    written: Remembered = field(default_factory=dict)
 
 
 class ModelCache:

@@ -102,7 +102,7 @@ class TinyRule:
 def make_learner(brief: None) -> MakeLearner:
     """A tiny random Llama that learns fast enough to see it."""
 
-    def make(seed: int = 0, family: str = "llama", **settings: Any) -> LocalModel:
+    def make(seed: int = 0, family: str = "llama", **settings: Any) -> Any:
         return tiny_of(family, changes={"seed": seed}, **{"learning_rate": 0.01, **settings})
 
     return make

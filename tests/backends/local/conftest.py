@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -19,7 +19,8 @@ from secl.settings.groups import AdapterSettings, LoopSettings
 from tests.backends.local.architectures import tokenizer_with
 from tests.tiny import tiny_model, tiny_tokenizer
 
-MakeModel = Callable[..., LocalModel]
+MakeModel = Callable[..., Any]
+"""Makes a `LocalModel`, untyped: in a test, an answer or evidence that a model may leave out is there."""
 
 QUESTIONS = (
     Question("What is the capital of France?", options=("Paris", "Rome", "Bern"), reference="A", id="a"),
@@ -36,13 +37,13 @@ def taught(model: LocalModel) -> list[Record]:
     return list(Calibrator(model, method="secl", gate=Always(), loop=LoopSettings(bin_gate=None)).run(STREAM))
 
 
-def tiny_local(loaded: Loaded, **settings: Any) -> LocalModel:
+def tiny_local(loaded: Loaded, **settings: Any) -> Any:
     """A model whose settings are told apart: those of the adapter, and the others."""
     adapter = {name: settings.pop(name) for name in AdapterSettings.model_fields if name in settings}
     return LocalModel(loaded, AdapterSettings(**{"layers": "last:2", **adapter}), **settings)
 
 
-def tiny_of(family: str = "llama", *, changes: dict[str, Any] | None = None, **settings: Any) -> LocalModel:
+def tiny_of(family: str = "llama", *, changes: dict[str, Any] | None = None, **settings: Any) -> Any:
     """A tiny random model of a family, ready to ask; `changes` go to its configuration, settings to `tiny_local`."""
     loaded = wrap(family, tiny_model(family, **(changes or {})), tiny_tokenizer())
     if family != "gpt2":
@@ -84,7 +85,7 @@ class Habit:
                     return
 
 
-def tiny_with(template: Any, habit: Mapping[str, str] | None = None, **settings: Any) -> LocalModel:
+def tiny_with(template: Any, habit: Mapping[str, str] | None = None, **settings: Any) -> Any:
     """A tiny model with the chat template of this name, or with a tokenizer; with habits it writes what they say."""
     tokenizer = tokenizer_with(template) if isinstance(template, str) else template
     made = tiny_model(vocab_size=len(tokenizer)) if habit is None else Habit(tokenizer, habit).model
@@ -92,6 +93,17 @@ def tiny_with(template: Any, habit: Mapping[str, str] | None = None, **settings:
     if habit is not None:
         model.backend.passes.shared = None  # so that the model itself writes every token, and hears itself
     return model
+
+
+def alike(some: Iterable[Any], others: Iterable[Any], atol: float = 1e-5, entropy: float | None = None) -> None:
+    """Check that replies have the same words, and numbers that differ by rounding alone; `entropy` is its tolerance."""
+    for one, other in zip(some, others, strict=True):
+        assert (one.text, one.answer, one.thought) == (other.text, other.answer, other.thought)
+        assert one.version == other.version
+        assert one.bins == pytest.approx(other.bins, abs=atol)
+        assert one.entropy == pytest.approx(other.entropy, abs=entropy or atol)
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-3)
+        assert one.option_log_p == pytest.approx(other.option_log_p, abs=1e-3)
 
 
 def tokens_seen(network: Any) -> list[int]:

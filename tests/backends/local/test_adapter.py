@@ -108,7 +108,7 @@ def test_a_lesson_with_a_gradient_that_is_not_finite_fails_and_leaves_everything
         student.learn(first, student.answer(first).reply, 0.1)
     before, gradients = model.snapshot(), itertools.count()
     parameter = list(model.adapter.parameters.values())[-1]
-    spoil = parameter.register_hook(lambda gradient: gradient * math.nan if next(gradients) == 1 else gradient)  # type: ignore[no-untyped-call]
+    spoil = parameter.register_hook(lambda gradient: gradient * math.nan if next(gradients) == 1 else gradient)
     reply = model.answer(second).reply
     signal = 0.9 if reply.stated < 0.5 else 0.1
     model.meter.take()

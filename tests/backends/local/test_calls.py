@@ -15,7 +15,6 @@ from secl.backends.local.grammars import allowed_tokens
 from secl.backends.local.model import LocalModel
 from secl.errors import ModelError, ParameterError, TooLongError
 from secl.fields import extraction
-from secl.fields.calls import WrittenReply
 from secl.fields.extraction import Objects
 from secl.fields.tools import NO_TOOL, CallRequest
 from tests.backends.local.alone import Alone
@@ -36,13 +35,13 @@ def short(monkeypatch: pytest.MonkeyPatch, brief: None) -> None:
     monkeypatch.setattr(extraction, "FIELD_TOKENS", 1)
 
 
-def scripted(template: str, says: str) -> LocalModel:
+def scripted(template: str, says: str) -> Any:
     """A model that replies with a text, token by token."""
     asked = "assistant\n<think>\n\n</think>\n\n" if template.startswith("Qwen") else "<|/header|>\n\n"
     return tiny_with(template, {asked: says})
 
 
-def written(model: LocalModel, samples: int = 0, **parts: Any) -> Objects[WrittenReply]:
+def written(model: LocalModel, samples: int = 0, **parts: Any) -> Any:
     (found,) = model.write_calls([CallRequest.of("Where?", TOOLS, **parts)], lambda *_: samples)
     assert isinstance(found, Objects)
     return found

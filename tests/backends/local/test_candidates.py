@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,15 +30,12 @@ def test_letters_likelihoods_and_verdicts_are_those_of_transformers_alone(family
     model, alone = make_model(family), Alone(family)
     reply = model.answer(CHOICE).reply
     found, verdicts = model.compare_candidates(CHOICE, reply), model.score_p_true(CHOICE, reply)
-    assert found is not None
-    assert verdicts is not None
     assert found.candidates == CHOICE.options
     assert found.source == "options"
     assert [each.order for each in found.letters] == [(3, 2, 1, 0)]
     for each in found.letters:
         assert each.log_p == pytest.approx(alone.letters(CHOICE, each.order), abs=1e-4)
     for candidate, likelihood in zip(CHOICE.options, found.likelihoods, strict=True):
-        assert likelihood is not None
         given, tokens = alone.likelihood(CHOICE, candidate)
         assert likelihood.tokens == tokens
         assert likelihood.given == pytest.approx(given, abs=1e-3)
@@ -51,8 +49,7 @@ def bundle_of(model: LocalModel, question: Question) -> Bundle:
     """All that is read about a question with both kinds of evidence."""
     prompting, case = model.prompting, Case(question)
     compare_options(model.asker, case)
-    more = case.comparison
-    assert more is not None
+    more: Any = case.comparison
     verdicts = prompting.verdicts(question, question.options)
     return replace(prompting.choices(question), verdicts=verdicts, orders=more.orders, spans=more.spans)
 

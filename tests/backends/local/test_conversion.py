@@ -98,7 +98,7 @@ def test_rows_are_converted_to_the_files_that_transformers_writes(
     assert in_rows == whole
 
 
-@pytest.mark.parametrize(("bytes_of_a_shard", "shards"), [(10**9, 1), (20_000, 9)])
+@pytest.mark.parametrize(("bytes_of_a_shard", "shards"), [(10**9, 1), (20_000, 12)])
 def test_a_converted_model_computes_what_was_stored(
     bytes_of_a_shard: int, shards: int, tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

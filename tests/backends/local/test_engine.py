@@ -16,7 +16,6 @@ from secl.errors import ModelError, ParameterError, QuestionError
 from secl.gates import Always
 from secl.prompts.templates import CONFIDENCE, answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import Question
-from secl.records import Record
 from secl.settings.groups import LoopSettings
 from tests.backends.local.alone import log_p
 from tests.backends.local.conftest import MakeModel
@@ -25,7 +24,7 @@ from tests.tiny import tiny_model, tiny_tokenizer
 pytestmark = pytest.mark.heavy
 
 
-def run(model: Any, questions: list[Question], **settings: Any) -> list[Record]:
+def run(model: Any, questions: list[Question], **settings: Any) -> list[Any]:
     usual = {"method": "secl", "gate": Always(), "loop": LoopSettings(bin_gate=None)}
     return list(Calibrator(model, **{**usual, **settings}).run(questions))
 
@@ -41,7 +40,6 @@ def test_p_true_of_the_one_token_behind_the_papers_question(make_model: MakeMode
     model = make_model(paper=True)
     question = questions[0]
     scored = model.score_p_true(question, model.answer(question).reply)
-    assert scored is not None
     token_ids = model.backend.token_ids
     network = tiny_model("llama")
     for candidate, p in zip(scored.candidates, scored.probabilities, strict=True):
@@ -57,9 +55,7 @@ def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: A
     for version in range(2):
         reply = model.answer(question).reply
         item = model._latest
-        assert item is not None
         answer = item.by(version)
-        assert answer.text is not None
         text = render(model.backend.token_ids.tokenizer, confidence_prompt(question, answer.text, alongside=True))
         assert list(answer.reading.bundle.answers[0]) == model.backend.token_ids.before(text, "0")
         with model.adapter.on() if version else contextlib.nullcontext():
@@ -76,14 +72,11 @@ def test_the_papers_hyperparameters_of_a_lesson_and_its_evidence_can_be_set(make
     (record,) = run(model, [question], loop=loop, evidence=("samples",))
     evidence, update = record.evidence, record.update
     assert evidence.p_true is not None
-    assert evidence.samples is not None
-    assert update is not None
     assert len(evidence.p_true.candidates) <= 1 + 2
     assert (len(evidence.samples), len(update.losses)) == (3, 2)
     assert model.asker.list_of_answers(question).lines == 1 + 2
     assert model.adapter_config["lora_alpha"] == 4
     (usual,) = run(make_model(epochs=2, distractors=2), [question], loop=loop)
-    assert usual.update is not None
     assert usual.update.losses[0] == update.losses[0]
     assert usual.update.losses[1] != update.losses[1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -58,11 +59,10 @@ def test_a_quantised_model_answers_and_learns_as_one_with_the_rounded_weights(
                 module.init_8bit_state()  # type: ignore[operator]
             rounded.get_submodule(name).weight.data = dequantize_module_weight(module).detach().float()
     plain = LocalModel(wrap("rounded", rounded, tiny_tokenizer()), ADAPTER)
+    one: Any
     for one, other in zip(taught(model), taught(plain), strict=True):
         assert one.reply.answer == other.reply.answer
         assert one.reply.stated == pytest.approx(other.reply.stated, abs=1e-3)
-        assert one.update is not None
-        assert other.update is not None
         assert one.update.losses == pytest.approx(other.update.losses, abs=1e-3)
     for name, parameter in model.adapter.parameters.items():
         assert torch.allclose(parameter, plain.adapter.parameters[name], atol=2e-3), name

@@ -25,7 +25,7 @@ from secl.settings.groups import LoopSettings
 from secl.writing import Piece, Writing, joined
 from tests.answers import in_window
 from tests.backends.local.alone import generated, log_p
-from tests.backends.local.conftest import MakeModel, tokens_seen
+from tests.backends.local.conftest import MakeModel, alike, tokens_seen
 
 ASKED = Question(
     "And of Italy?",
@@ -102,11 +102,7 @@ def test_what_is_said_of_a_text_depends_on_what_was_kept_of_it_by_rounding_alone
 
     whole, *others = answered(kept=True), answered(kept=False), answered(kept=False, grows=False)
     for other in others:
-        for one, two in zip(whole, other, strict=True):
-            assert one.text == two.text
-            assert one.bins == pytest.approx(two.bins, abs=1e-5)
-            assert one.entropy == pytest.approx(two.entropy, abs=1e-5)
-            assert one.log_probability == pytest.approx(two.log_probability, abs=1e-3)
+        alike(whole, other)
 
 
 @pytest.mark.parametrize(("tokens", "kept"), [(8, 7), (40, 0)])

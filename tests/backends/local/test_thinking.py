@@ -71,7 +71,6 @@ def test_a_model_that_opens_a_thought_by_itself_is_given_an_empty_one(brief: Non
     text = render(model.backend.token_ids.tokenizer, answer_prompt(ASKED))
     assert text.endswith("<|start|>assistant\n<think>\n\n</think>\n\n")
     reply = model.answer(Question("Is water wet?", form="sentence")).reply
-    assert reply.answer is not None
     assert reply.answer.startswith("Yes, it is.")
     (written,) = joined(model.write(ASKED, Writing(max_tokens=8)))
     assert written.text.startswith("Yes, it is.")

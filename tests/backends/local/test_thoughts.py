@@ -12,23 +12,20 @@ import torch
 import secl
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
-from secl.backends.local.model import LocalModel
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import common_length
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError, QuestionError, TooLongError
-from secl.fields.extraction import ObjectRequest, Objects, request_of
+from secl.fields.extraction import ObjectRequest, request_of
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
-from secl.fields.values import WrittenObject
 from secl.gates import Always
 from secl.prompts.templates import other_order
 from secl.question import GivenAnswer, Question
-from secl.records import Record
 from secl.runs.settings import Recipe
 from secl.settings.groups import LoopSettings
 from secl.writing import Writing, joined
-from tests.backends.local.conftest import QUESTIONS, tiny_with, tokens_seen
+from tests.backends.local.conftest import QUESTIONS, alike, tiny_with, tokens_seen
 
 pytestmark = pytest.mark.heavy
 
@@ -53,18 +50,16 @@ FREE = Question("Why is the sky blue?", form="text", system="Be brief.")
 SHAPES = pytest.mark.parametrize("template", BORDERS)
 
 
-def thinking(template: str, budget: Any = 12, habit: dict[str, str] | None = None, **settings: Any) -> LocalModel:
+def thinking(template: str, budget: Any = 12, habit: dict[str, str] | None = None, **settings: Any) -> Any:
     """A tiny model with a chat template that thinks, of habits if any."""
     return tiny_with(template, habit, thinking=budget, **settings)
 
 
-def asked(model: LocalModel, *questions: Question) -> list[Record]:
-    records = Calibrator(model, method="posterior").answer_window(questions)
-    assert all(isinstance(record, Record) for record in records)
-    return records  # type: ignore[return-value]
+def asked(model: Any, *questions: Question) -> list[Any]:
+    return [*Calibrator(model, method="posterior").answer_window(questions)]
 
 
-def said(model: LocalModel, tokens: Any) -> str:
+def said(model: Any, tokens: Any) -> Any:
     return model.backend.token_ids.tokenizer.decode([*tokens])
 
 
@@ -92,18 +87,15 @@ def test_letters_and_digits_are_those_behind_the_thought_in_both_orders(template
     records = asked(model, CHOICE, OPTIONS, NUMBER, SHORT, SENTENCE)
     for record in records:
         thought = record.reply.thought
-        assert thought is not None
         assert (thought.tokens, thought.cut) == (12, True)
         assert record.frozen == record.reply
     ids, thought = model.backend.token_ids, records[0].reply.thought
-    text = (
-        said(model, model.prompting.thought(CHOICE, 2048).prompt) + f"{thought and thought.text}{BORDERS[template][1]}"
-    )
+    text = said(model, model.prompting.thought(CHOICE, 2048).prompt) + thought.text + BORDERS[template][1]
     with torch.no_grad():
         by_hand = model.backend.model(torch.tensor([ids.encode(text)])).logits[0, -1].log_softmax(-1)
     assert records[0].reply.option_log_p == pytest.approx(by_hand[list(ids.letters[:3])].tolist(), abs=1e-3)
     for record in records[:2]:
-        assert record.evidence.candidates is not None
+        assert dict(record.posterior.weights).keys() == {"letters", "likelihood", "thoughts"}
         question, count = record.question, len(record.question.options)
         letters = record.evidence.candidates.letters
         assert [each.order for each in letters[:3]] == [tuple(range(count)), *[other_order(count)] * 2]
@@ -124,8 +116,6 @@ def test_no_token_of_a_thought_goes_through_the_network_twice(brief: None) -> No
     seen = tokens_seen(model.backend.model)
     model.answer(CHOICE)
     case = model._latest
-    assert case is not None
-    assert case.draft is not None
     bundle, written = case.reading.bundle, [*case.draft.prompt, *case.draft.written[:-1]]
     new = bundle.size - common_length(written, bundle.answers[0])
     assert seen == [len(case.draft.prompt), *[1] * 11, new]
@@ -152,10 +142,7 @@ def test_a_kept_thought_changes_numbers_by_rounding_alone(template: str, brief: 
 
     (one, few), (other, many) = answered(kept=True), answered(kept=False)
     assert few < many
-    for a, b in zip(one, other, strict=True):
-        assert (a.text, a.thought, a.version) == (b.text, b.thought, b.version)
-        assert a.bins == pytest.approx(b.bins, abs=1e-4)
-        assert a.option_log_p == pytest.approx(b.option_log_p, abs=1e-3)
+    alike(one, other, 1e-4)
 
 
 def test_questions_of_a_window_think_as_they_do_alone(brief: None) -> None:
@@ -175,7 +162,6 @@ def test_a_thought_ends_at_its_mark_or_where_the_requested_answer_begins(templat
     model = thinking(template, 24, {BORDERS[template][0].removeprefix("<|start|>"): f"I see. {mark}"})
     (record,) = asked(model, CHOICE)
     thought = record.reply.thought
-    assert thought is not None
     assert (thought.text, thought.cut) == ("I see.", False)
     assert thought.tokens < 24
 
@@ -195,7 +181,6 @@ def test_a_closing_mark_of_a_user_closes_no_thought(template: str, brief: None) 
     draft = replace(model.prompting.thought(forged, 2048), written=model.backend.token_ids.encode("</ think>"))
     assert not model.backend.rules.ended(draft)
     (record,) = asked(model, forged)
-    assert record.reply.thought is not None
     assert record.reply.thought.tokens == 12
 
 
@@ -205,7 +190,6 @@ def test_a_thought_in_another_language_that_is_cut_inside_a_character_stays_whol
     for end in range(len(written) + 1):
         draft = replace(model.prompting.thought(CHOICE, 2048), written=written[:end], limit=end)
         text = model.backend.rules.thought(draft).text
-        assert text is not None
         assert "因为天空是蓝色的".startswith(text)
         model.prompting.choices(CHOICE, text)
 
@@ -215,7 +199,6 @@ def test_a_number_stands_behind_its_thought_alone_and_a_program_checks_it(brief:
     model = thinking("Qwen 3", 20, {before: "3 + 4\n</think>", "Answer:": " 7\n"})
     (record,) = asked(model, NUMBER)
     assert (record.reply.text, record.reply.answer, record.correct) == ("7", "7", True)
-    assert record.evidence.candidates is not None
     ways = [(each.program, each.thought is None) for each in record.evidence.candidates.samples]
     assert ways == [(True, True), (False, False), (False, False)]  # the program fails, so two thoughts are sampled
 
@@ -223,12 +206,9 @@ def test_a_number_stands_behind_its_thought_alone_and_a_program_checks_it(brief:
 def test_samples_of_an_open_answer_think_for_themselves(brief: None) -> None:
     model = thinking("Qwen 3")
     (record,) = asked(model, SHORT)
-    assert record.evidence.candidates is not None
     samples = record.evidence.candidates.samples
     assert 1 <= len(samples) <= 2
-    texts = [None if each.thought is None else each.thought.text for each in samples]
-    assert None not in texts
-    assert len({*texts, record.reply.thought and record.reply.thought.text}) == len(texts) + 1
+    assert len({record.reply.thought.text, *(each.thought.text for each in samples)}) == len(samples) + 1
     for question in (SHORT, CHOICE):
         assert len(drawn := model.sample(question, 2)) == 2
         assert drawn == model.sample(question, 2)
@@ -242,13 +222,11 @@ def test_a_free_text_stands_behind_a_thought_and_is_read_behind_it_again(templat
     assert ("Question:" in begun) is False
     assert ("Do not reply yet." in begun) is (template == "ChatML")
     pieces = list(model.write(FREE, Writing(max_tokens=6, n=2, temperature=1, seed=3)))
-    texts = joined(pieces)
+    texts: Any = joined(pieces)
     for text in texts:
         draft = text.draft
-        assert isinstance(draft, Draft)
-        assert draft.thought is not None
         assert (draft.thought.tokens, draft.thought.cut) == (12, True)
-        assert (text.whole_thought, text.thought) == (draft.thought, text.thought and text.thought.strip())
+        assert (text.whole_thought, text.thought) == (draft.thought, text.thought.strip())
         assert text.completion_tokens == 12 + len(draft.written)
         assert text.prompt_tokens == len(model.prompting.thought(FREE, 2048).prompt)
         assert draft.prompt == model.prompting.answer(FREE, draft.thought.text)
@@ -256,19 +234,14 @@ def test_a_free_text_stands_behind_a_thought_and_is_read_behind_it_again(templat
     first = next(number for number, piece in enumerate(pieces) if piece.text)
     assert all(piece.thought is None for piece in pieces[first:])
     calibrator = Calibrator(model, method="posterior")
-    together = [record for record in calibrator.answer_window([FREE, FREE], texts) if isinstance(record, Record)]
+    together: Any = calibrator.answer_window([FREE, FREE], texts)
     for record, text in zip(together, texts, strict=True):
-        assert isinstance(text.draft, Draft)
         assert record.reply.thought == text.draft.thought
         assert record.reply.text == str(text).strip()
         assert 0 < record.confidence < 1
-        (alone,) = calibrator.answer_window([FREE], [text])
+        alone: Any = calibrator.answer_window([FREE], [text])[0]
         again = model.answer(FREE, written=record.reply.written).reply  # as a server that verifies
-        assert isinstance(alone, Record)
-        for other in (alone.reply, again):
-            assert (other.thought, other.text) == (record.reply.thought, record.reply.text)
-            assert other.bins == pytest.approx(record.reply.bins, abs=1e-4)
-            assert other.entropy == pytest.approx(record.reply.entropy, abs=1e-3)
+        alike([alone.reply, again], [record.reply] * 2, 1e-4, 1e-3)
         assert alone.ledger.answering == pytest.approx(record.ledger.answering)
     (asked_for,) = asked(model, FREE)
     assert asked_for.reply.thought is not None
@@ -298,12 +271,11 @@ def test_an_empty_answer_after_a_thought_is_followed_by_an_answer_without_it(tem
     streamed, read = model.answer(FREE, written=text).reply, model.answer(FREE).reply
     assert (str(text), text.thought) == ("Because.", "I see.")
     for reply in (streamed, read, model.answer(FREE, written=streamed.written).reply):
-        assert reply.thought is not None
         assert (reply.text, reply.thought.text, reply.thought.cut) == ("Because.", "", False)
         assert reply.bins == pytest.approx(streamed.bins, abs=1e-4)
     if template == "Qwen 3":
         short = model.answer(SHORT).reply
-        assert (short.answer, short.thought and short.thought.text) == ("Dust", "")
+        assert (short.answer, short.thought.text) == ("Dust", "")
 
 
 def test_a_thought_and_a_text_share_the_context(brief: None) -> None:
@@ -339,22 +311,17 @@ def test_p_true_is_asked_with_the_thought_or_without(shown: bool, brief: None) -
     model = thinking("Qwen 3", show_thought=shown)
     plain = Prompting(model.backend.token_ids)
     for question in (CHOICE, SHORT):
-        answer = model.answer(question, evidence=["p_true"])
-        thought, answered = answer.reply.thought, answer.reply.answer
-        assert thought is not None
-        assert answered is not None
-        p_true = model.score_p_true(question, answer.reply)
-        assert p_true is not None
-        assert model.score_p_true(question, answer.reply) == p_true
-        assert thinking("Qwen 3", show_thought=shown).score_p_true(question, answer.reply) is not None
+        reply = model.answer(question, evidence=["p_true"]).reply
+        thought, p_true = reply.thought, model.score_p_true(question, reply)
+        assert model.score_p_true(question, reply) == p_true
+        assert thinking("Qwen 3", show_thought=shown).score_p_true(question, reply) is not None
         (own,) = model.prompting.verdicts(question, p_true.candidates[:1], thought)
         assert (f"Reasoning: {thought.text}\nProposed answer:" in said(model, own)) is shown
         if not shown:
             assert [own] == plain.verdicts(question, p_true.candidates[:1])
         (reading,) = model.backend.read([Bundle(verdicts=[own])])
-        assert model.asker.readout.p_true(reading, p_true.candidates[:1], "").probabilities[0] == pytest.approx(
-            p_true.probabilities[0], abs=1e-4
-        )
+        again = model.asker.readout.p_true(reading, p_true.candidates[:1], "")
+        assert again.probabilities[0] == pytest.approx(p_true.probabilities[0], abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -378,33 +345,20 @@ def test_the_paper_s_method_learns_behind_thoughts(brief: None) -> None:
         assert record.reply.entropy > 0
 
 
-def test_thoughts_are_a_view_of_the_posterior(brief: None) -> None:
-    for record in asked(thinking("gpt-oss"), CHOICE, OPTIONS):
-        assert record.posterior is not None
-        assert dict(record.posterior.weights).keys() == {"letters", "likelihood", "thoughts"}
-
-
 @pytest.mark.parametrize("budget", ["auto", 12])
 def test_a_model_that_thinks_whatever_it_is_given_is_accepted_if_it_may_think(budget: Any, brief: None) -> None:
     stubborn = {"assistant\n": "<think>\nOkay", "\n\n": "<think>\nOkay"}
     model = thinking("Qwen 3", budget, stubborn)
-    thinker = model.prompting.thinker
-    assert thinker is not None
-    assert thinker.always
-    assert thinker.request == ""
-    assert model.prompting.thought(CHOICE, 400).limit == (
-        12 if budget == 12 else 400 - 160 - len(model.prompting.thought(CHOICE, 400).prompt)
-    )
+    assert (model.prompting.thinker.always, model.prompting.thinker.request) == (True, "")
+    thought = model.prompting.thought(CHOICE, 400)
+    assert thought.limit == (12 if budget == 12 else 400 - 160 - len(thought.prompt))
 
 
 def test_efforts_and_budgets_reach_the_template(brief: None) -> None:
     for budget, effort in ((100, "low"), (2000, "medium"), (9000, "high")):
         thinker = thinking("gpt-oss", budget).prompting.thinker
-        assert thinker is not None
-        assert thinker.switches == {
-            **{"enable_thinking": True, "thinking": True},
-            **{"thinking_budget": budget, "reasoning_effort": effort},
-        }
+        told = {"thinking_budget": budget, "reasoning_effort": effort}
+        assert thinker.switches == {"enable_thinking": True, "thinking": True, **told}
 
 
 @SHAPES
@@ -427,10 +381,8 @@ def request(document: str = "A letter, three pages.") -> ObjectRequest:
     return request_of(document, Schema.of(LETTER))
 
 
-def objects_of(model: LocalModel, *requests: ObjectRequest) -> list[Objects[WrittenObject]]:
-    found = model.write_objects(requests, lambda *_: 5)
-    assert all(isinstance(each, Objects) for each in found)
-    return found  # type: ignore[return-value]
+def objects_of(model: Any, *requests: ObjectRequest) -> Any:
+    return model.write_objects(requests, lambda *_: 5)
 
 
 @SHAPES
@@ -441,21 +393,18 @@ def test_an_object_stands_behind_a_thought_and_its_samples_behind_thoughts_of_th
     (written,) = objects_of(model, request())
     every = [written.greedy, *(each for each in written.samples if each is not None)]
     thoughts = [each.thought for each in every]
-    assert all(thought is not None and (thought.tokens, thought.cut) == (12, True) for thought in thoughts)
-    assert len({thought and thought.text for thought in thoughts}) == len(every)
+    assert {(thought.tokens, thought.cut) for thought in thoughts} == {(12, True)}
+    assert len({thought.text for thought in thoughts}) == len(every)
     differs = every[1].value != every[0].value
     assert len(written.samples) == 1 + differs
     for each in every:
-        assert each.thought is not None
         task = model.objects.task(request(), each.thought)
         closing = NOW_REPLY if template == "ChatML" else behind.removesuffix("Answer:")
         assert said(model, task.prompt).endswith(f"{before}{each.thought.text}{closing}")
         (again,) = model.objects.write([request()], lambda *_: 0, [Draft([], "text", 0, thought=each.thought)])
-        assert isinstance(again, Objects)
         assert again.greedy.text == each.text
         assert again.greedy.log_p == pytest.approx(each.log_p, abs=1e-3)  # the thought is no part of any value
     (plain,) = model.objects.write([request()], lambda *_: 0)
-    assert isinstance(plain, Objects)
     assert written.tokens[0] > plain.tokens[0]
     assert written.plain_tokens == sum(written.tokens) - 1
 
@@ -472,12 +421,10 @@ def test_an_object_goes_on_from_its_thought_and_all_thoughts_from_one_prompt(tem
 
 def test_the_fields_of_an_object_share_the_mean_over_its_thoughts(brief: None) -> None:
     model = secl.CalibratedModel(Calibrator(thinking("Qwen 3"), method="posterior"))
-    found = model.extract("A letter, three pages.", LETTER)
-    assert found.thought is not None
+    found: Any = model.extract("A letter, three pages.", LETTER)
     for record in found.records:
         assert record.reply.thought == found.thought
         compared = record.evidence.candidates
-        assert compared is not None
         assert all(each.thought is not None for each in compared.samples)
         parts = [(0, record.reply.log_probability), *((each.candidate, each.log_p) for each in compared.samples)]
         own = sum(math.exp(log_p or 0.0) for number, log_p in parts if number == 0) / len(parts)
@@ -494,7 +441,6 @@ def test_objects_of_a_window_think_as_they_do_alone_and_one_too_long_fails_for_i
     assert "lower prompts.thinking" in str(problem)
     for each, both in zip(asked, together, strict=True):
         (alone,) = objects_of(model, each)
-        assert isinstance(both, Objects)
         assert (both.greedy.text, both.greedy.thought) == (alone.greedy.text, alone.greedy.thought)
         assert both.greedy.log_p == pytest.approx(alone.greedy.log_p, abs=1e-3)
         assert both.ledger == alone.ledger
@@ -504,18 +450,15 @@ def test_objects_of_a_window_think_as_they_do_alone_and_one_too_long_fails_for_i
 def test_calls_stand_behind_thoughts_of_models_that_were_trained_to_think(template: str, brief: None) -> None:
     model = thinking(template)
     (found,) = model.write_calls([CallRequest.of("Where?", TOOLS, choice="required")], lambda *_: 2)
-    assert isinstance(found, Objects)
     for reply in (found.greedy, *found.samples):
-        assert reply is not None
         assert reply.calls
         thoughts = {reply.thought, *(each.arguments.thought for each in reply.calls)}
         assert thoughts == {reply.thought}
         assert (reply.thought is None) is (template == "ChatML")
     if template != "ChatML":
-        assert found.greedy.thought is not None
         prompt = said(model, model.calls.task(CallRequest.of("Where?", TOOLS), found.greedy.thought).prompt)
         assert prompt.endswith(("</think>\n\n", "<|end|><|start|>assistant"))
-        assert f"{found.greedy.thought.text}" in prompt
+        assert found.greedy.thought.text in prompt
         model.backend.limit = len(prompt)
         (long,) = model.write_calls([CallRequest.of("Where? " * 600, TOOLS)], lambda *_: 2)
         assert isinstance(long, TooLongError)
@@ -524,8 +467,6 @@ def test_calls_stand_behind_thoughts_of_models_that_were_trained_to_think(templa
 def test_answers_from_elsewhere_are_rated_without_a_thought(brief: None) -> None:
     model = thinking("Qwen 3")
     (rating,) = model.rate_given([GivenAnswer(CHOICE, "Rome")], ["candidates"])
-    assert not isinstance(rating, QuestionError)
     assert rating.reply.thought is None
     (plain,) = thinking("Qwen 3", "off").rate_given([GivenAnswer(CHOICE, "Rome")], ["candidates"])
-    assert not isinstance(plain, QuestionError)
     assert rating.evidence == plain.evidence

@@ -12,6 +12,7 @@ from secl.backends.local.loading.loader import Loaded, wrap
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
+from secl.evidence import CandidateEvidence
 from secl.gates import Always
 from secl.question import Question
 from secl.records import Record
@@ -104,6 +105,13 @@ def alike(some: Iterable[Any], others: Iterable[Any], atol: float = 1e-5, entrop
         assert one.entropy == pytest.approx(other.entropy, abs=entropy or atol)
         assert one.log_probability == pytest.approx(other.log_probability, abs=1e-3)
         assert one.option_log_p == pytest.approx(other.option_log_p, abs=1e-3)
+
+
+def numbers(evidence: CandidateEvidence) -> list[float | None]:
+    """All log-probabilities that the evidence about candidates has."""
+    letters = [value for order in evidence.letters for value in order.log_p]
+    texts = [value for each in evidence.likelihoods if each is not None for value in (each.given, each.alone)]
+    return [*letters, *texts, *(each.log_p for each in evidence.samples)]
 
 
 def tokens_seen(network: Any) -> list[int]:

@@ -11,12 +11,11 @@ from secl.backends.local.model import LocalModel
 from secl.calibrator import WINDOW, Calibrator
 from secl.data.quiz import quiz
 from secl.errors import QuestionError
-from secl.evidence import CandidateEvidence
 from secl.gates import Always, EntropyShift
 from secl.question import Question
 from secl.records import Record
 from secl.settings.groups import LoopSettings
-from tests.backends.local.conftest import MakeModel
+from tests.backends.local.conftest import MakeModel, alike, numbers
 
 pytestmark = pytest.mark.heavy
 
@@ -35,21 +34,11 @@ def mixed_stream() -> list[Question]:
     return [*choice[:14], *numbers[:3], *words, *choice[12:], *numbers, choice[0], choice[0], words[0]]
 
 
-def numbers(evidence: CandidateEvidence) -> list[float | None]:
-    """All log-probabilities that the evidence about candidates has."""
-    letters = [value for order in evidence.letters for value in order.log_p]
-    texts = [value for each in evidence.likelihoods if each is not None for value in (each.given, each.alone)]
-    return [*letters, *texts, *(each.log_p for each in evidence.samples)]
-
-
 def agree(one: list[Record], other: list[Record]) -> None:
     for a, b in zip(one, other, strict=True):
         assert (a.question, a.outcome) == (b.question, b.outcome)
         assert (a.decision.alarm, a.decision.in_burst) == (b.decision.alarm, b.decision.in_burst)
-        for x, y in ((a.reply, b.reply), (a.frozen, b.frozen)):
-            assert (x.text, x.answer, x.version) == (y.text, y.answer, y.version)
-            assert x.stated == pytest.approx(y.stated, abs=1e-4)
-            assert x.entropy == pytest.approx(y.entropy, abs=1e-3)
+        alike((a.reply, a.frozen), (b.reply, b.frozen), 1e-4, 1e-3)
         assert (a.signal is None) == (b.signal is None)
         if a.signal is not None:
             assert a.signal == pytest.approx(b.signal, abs=1e-4)

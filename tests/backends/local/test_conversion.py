@@ -73,29 +73,18 @@ def as_stored(name: str, values: np.ndarray, config: Any) -> np.ndarray:
     return values.reshape(heads, 2, -1, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
-
-
-def both_ways(file: Path, precision: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, bytes]]:
-    """All files of a conversion in rows, and of one by way of transformers' own model in memory."""
-    found = []
-    for kinds in (conversion.IN_ROWS, ()):
-        with monkeypatch.context() as patch:
-            patch.setattr(conversion, "IN_ROWS", kinds)
-            patch.setenv("SECL_CACHE", str(file.parent / f"{len(kinds)} kinds"))
-            found.append(files(convert_gguf(file, precision)))
-    return found
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize(("family", "precision"), [("llama", torch.bfloat16), ("qwen2", torch.float32)])
 def test_rows_are_converted_to_the_files_that_transformers_writes(
     family: str, precision: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversion, "ROWS_BYTES", 1000)  # seven rows of 32 values, so the last are fewer
-    in_rows, whole = both_ways(tiny_gguf(tmp_path / "tiny.gguf", family), precision, monkeypatch)
-    assert in_rows == whole
+    file, found = tiny_gguf(tmp_path / "tiny.gguf", family), []
+    for kinds in (conversion.IN_ROWS, ()):  # in rows, and by way of transformers' own model in memory
+        monkeypatch.setattr(conversion, "IN_ROWS", kinds)
+        monkeypatch.setenv("SECL_CACHE", str(tmp_path / f"{len(kinds)} kinds"))
+        found.append({file.name: file.read_bytes() for file in convert_gguf(file, precision).iterdir()})
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(("bytes_of_a_shard", "shards"), [(10**9, 1), (20_000, 12)])

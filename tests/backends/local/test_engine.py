@@ -14,12 +14,12 @@ from secl.backends.token_ids import TokenIds
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.gates import Always
-from secl.prompts.templates import CONFIDENCE, answer_prompt, confidence_prompt, p_true_prompt
+from secl.prompts.templates import CONFIDENCE, answer_prompt, confidence_prompt
 from secl.question import Question
 from secl.settings.groups import LoopSettings
 from tests.backends.local.alone import log_p
 from tests.backends.local.conftest import MakeModel
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.tiny import tiny_tokenizer
 
 pytestmark = pytest.mark.heavy
 
@@ -34,18 +34,6 @@ def test_more_options_than_letters_are_refused_by_name(make_model: MakeModel) ->
     count = len(model.backend.token_ids.letters) + 1
     with pytest.raises(QuestionError, match="'many' has"):
         model.answer(Question("Which?", options=tuple(f"option {i}" for i in range(count)), id="many"))
-
-
-def test_p_true_of_the_one_token_behind_the_papers_question(make_model: MakeModel, questions: list[Question]) -> None:
-    model = make_model(paper=True)
-    question = questions[0]
-    scored = model.score_p_true(question, model.answer(question).reply)
-    token_ids = model.backend.token_ids
-    network = tiny_model("llama")
-    for candidate, p in zip(scored.candidates, scored.probabilities, strict=True):
-        ids = token_ids.encode(render(token_ids.tokenizer, p_true_prompt(question, candidate, paper=True)))
-        (true,) = token_ids.encode("True")
-        assert p == pytest.approx(log_p(network, ids)[-1, true].exp().item(), abs=1e-6)
 
 
 @pytest.mark.parametrize("form", ["short", "sentence", "number"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -75,26 +76,14 @@ def test_verification_and_entailment_are_those_of_plain_passes(
     for text, p_yes in zip(texts, found.p_yes, strict=True):
         exact = behind(model, verification_prompt(CHOICE, text))[list(model.backend.token_ids.yes_no)].softmax(-1)[0]
         assert p_yes == pytest.approx(exact.item(), abs=1e-4)
-    for i, premise in enumerate(texts):
-        for j, hypothesis in enumerate(texts):
-            if i == j:
-                assert (found.entails[i][j], found.contradicts[i][j]) == (1.0, 0.0)
-                continue
-            shares = (
-                behind(model, entailment_prompt(CHOICE, premise, hypothesis))[list(model.backend.token_ids.letters[:3])]
-                .softmax(-1)
-                .tolist()
-            )
-            assert (found.entails[i][j], found.contradicts[i][j]) == pytest.approx((shares[0], shares[2]), abs=1e-4)
-    row, own = found.agreement[0], found.answers[0]
-    for sample, agreed in zip(("A", "B", None), row, strict=True):
-        if sample is None:
-            assert agreed == 0.0
-        elif sample == own:
-            assert agreed == 1.0
-        else:
-            other = found.answers.index(sample)
-            assert agreed == pytest.approx((found.entails[0][other] + found.entails[other][0]) / 2)
+    letters = list(model.backend.token_ids.letters[:3])
+    for (i, premise), (j, hypothesis) in product(enumerate(texts), repeat=2):
+        shares = behind(model, entailment_prompt(CHOICE, premise, hypothesis))[letters].softmax(-1).tolist()
+        expected = (1.0, 0.0) if i == j else pytest.approx((shares[0], shares[2]), abs=1e-4)
+        assert (found.entails[i][j], found.contradicts[i][j]) == expected
+    agreed = {answer: (found.entails[0][i] + found.entails[i][0]) / 2 for i, answer in enumerate(found.answers)}
+    assert agreed[found.answers[0]] == 1.0
+    assert found.agreement[0] == pytest.approx((agreed["A"], agreed["B"], 0.0))
 
 
 def save_classifier(folder: Path, *labels: str) -> None:

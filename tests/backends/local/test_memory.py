@@ -6,6 +6,7 @@ On a GPU every look at a number waits for all that is computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ from secl.question import Question
 from tests.backends.local.conftest import MakeModel
 
 pytestmark = pytest.mark.heavy
+
+
+halved = partial(pytest.warns, RuntimeWarning, match="last digits may differ")
 
 
 def test_a_pass_that_does_not_fit_into_memory_is_halved_until_it_does(
@@ -37,7 +41,7 @@ def test_a_pass_that_does_not_fit_into_memory_is_halved_until_it_does(
     monkeypatch.setattr(cramped.backend.network, "run", run_if_it_fits)
     questions, room = quiz("capitals", 8, 3), 4  # the four letters of one question
     usual.prefetch(questions, [()] * len(questions), weights_fixed=True)
-    with pytest.warns(RuntimeWarning, match="last digits may differ"):
+    with halved():
         cramped.prefetch(questions, [()] * len(questions), weights_fixed=True)
     assert sizes.count(4) == 8
     assert max(sizes) > 8
@@ -46,10 +50,7 @@ def test_a_pass_that_does_not_fit_into_memory_is_halved_until_it_does(
         assert one.answer == other.answer
         assert one.stated == pytest.approx(other.stated, abs=1e-3)
     room = 3
-    with (
-        pytest.warns(RuntimeWarning, match="last digits may differ"),
-        pytest.raises(ModelError, match="a single question needs more memory than the device has"),
-    ):
+    with halved(), pytest.raises(ModelError, match="a single question needs more memory than the device has"):
         cramped.prefetch(quiz("science", 2, 3), [()] * 2, weights_fixed=True)
 
 
@@ -77,17 +78,14 @@ def test_texts_for_which_memory_is_too_small_together_are_written_in_halves(
     questions, room = quiz("arithmetic", 5, 3), 2
     usual.prefetch(questions, [()] * len(questions), weights_fixed=True)
     monkeypatch.setattr(passes, "_padded", padded_if_it_fits)
-    with pytest.warns(RuntimeWarning, match="last digits may differ"):
+    with halved():
         cramped.prefetch(questions, [()] * len(questions), weights_fixed=True)
     for question in questions:
         one, other = (model.answer(question).reply for model in (usual, cramped))
         assert (one.text, one.answer_tokens) == (other.text, other.answer_tokens)
     assert lacks == [5]
     room = 0
-    with (
-        pytest.warns(RuntimeWarning, match="last digits may differ"),
-        pytest.raises(ModelError, match="a single question needs more memory than the device has"),
-    ):
+    with halved(), pytest.raises(ModelError, match="a single question needs more memory than the device has"):
         cramped.prefetch(quiz("arithmetic", 5, 4), [()] * 5, weights_fixed=True)
 
 
@@ -110,7 +108,7 @@ def test_a_lack_of_memory_is_recognised_on_every_kind_of_device() -> None:
     assert tried == [3, 1, 2, 1, 1]
     with pytest.raises(ModelError, match="needs more memory than the device has"):
         in_halves(on_a_mac, [1])
-    with pytest.warns(RuntimeWarning, match="last digits"), pytest.raises(ModelError, match="needs more memory"):
+    with halved(), pytest.raises(ModelError, match="needs more memory"):
         in_halves(on_a_mac, [1, 2])
     tried.clear()
     with pytest.raises(RuntimeError, match="The size of tensor a"):

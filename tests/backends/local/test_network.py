@@ -91,14 +91,27 @@ def test_a_model_of_unknown_layout_takes_the_plain_path_with_a_warning() -> None
     check_states(network, model, result, SEQUENCES, 1e-5)
 
 
-def test_a_layout_that_does_not_reproduce_the_logits_is_refused() -> None:
+def noise_behind_the_head(model: Any) -> None:
+    model.lm_head.register_forward_hook(lambda module, args, out: out + torch.randn(out.shape[-1]))
+
+
+def layer_that_cannot_be_narrowed(model: Any) -> None:
+    """Its last layer tells a single token from several, as no feed-forward part of a language model does."""
+    mlp, plain = model.model.layers[3].mlp, model.model.layers[3].mlp.forward
+    mlp.forward = lambda hidden: plain(hidden) if hidden.shape[1] > 1 else plain(hidden) + 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "head"), [(noise_behind_the_head, AsLogits), (layer_that_cannot_be_narrowed, LinearHead)]
+)
+def test_a_model_whose_logits_the_fast_path_does_not_reproduce_takes_the_plain_path(spoil: Any, head: Any) -> None:
     model = tiny_model("llama")
     adapter = Adapter(model, (2, 3), ("q_proj", "v_proj"))
-    model.lm_head.register_forward_hook(lambda module, args, out: out + torch.randn(out.shape[-1]))
+    spoil(model)
     with pytest.warns(RuntimeWarning, match="differ"):
         network = connect(model, adapter, 2, Trial.of(model, range(2, 12)))
     assert isinstance(network, PlainNetwork)
-    assert isinstance(network.head, AsLogits)
+    assert isinstance(network.head, head)
     assert not model.model.layers[2]._forward_pre_hooks
 
 
@@ -146,18 +159,6 @@ def test_the_last_layer_goes_on_with_the_asked_tokens_alone(family: str) -> None
     with adapter.on():
         expected = plain_logits(model, SEQUENCES[0])[[-1, 2, -1]]
     torch.testing.assert_close(network.head.logits(states, torch.tensor([0])), expected, atol=2e-5, rtol=1e-5)
-
-
-def test_a_model_whose_last_layer_cannot_be_narrowed_takes_the_plain_path() -> None:
-    model = tiny_model("llama")
-    adapter = Adapter(model, (2, 3), ("q_proj", "v_proj"))
-    mlp = model.model.layers[3].mlp
-    plain = mlp.forward
-    # Tells a single token from several, as no feed-forward part of a language model does.
-    mlp.forward = lambda hidden: plain(hidden) if hidden.shape[1] > 1 else plain(hidden) + 1
-    with pytest.warns(RuntimeWarning, match="differ"):
-        network = connect(model, adapter, 2, Trial.of(model, range(2, 12)))
-    assert isinstance(network, PlainNetwork)
 
 
 @BOTH_MASKS

@@ -15,7 +15,7 @@ from secl.backends.local.grammars import allowed_tokens
 from secl.backends.local.objects import ObjectWriter
 from secl.errors import ModelError, ParameterError, SeclError, TooLongError
 from secl.fields import weighing
-from secl.fields.extraction import ObjectRequest, Objects, request_of
+from secl.fields.extraction import ObjectRequest, request_of
 from secl.fields.schema import Schema
 from secl.fields.values import OpenedObject
 from secl.question import Question
@@ -49,7 +49,6 @@ def model(request: pytest.FixtureRequest) -> Any:
 
 def write(model: Any, samples: int = 2, seed: str = "a") -> Any:
     (written,) = model.write_objects([request(seed)], lambda *_: samples)
-    assert isinstance(written, Objects)
     return written
 
 
@@ -108,7 +107,6 @@ def test_values_are_read_again_as_the_reply_to_a_request_for_one_field(
     monkeypatch.setattr(weighing, "CERTAIN", 1.0)
     asked = request_of("A letter of ACME, three pages.", SCHEMA)
     (written,) = model.write_objects([asked], lambda *_: 0)
-    assert isinstance(written, Objects)
     own, reply = OpenedObject.of(written.greedy), Alone(model.name)
     assert [*written.greedy.alone] == [leaf.name for leaf in SCHEMA.leaves]
     for leaf in SCHEMA.leaves:
@@ -129,7 +127,6 @@ def test_values_are_read_again_as_the_reply_to_a_request_for_one_field(
         assert written.greedy.alone[leaf.name] == pytest.approx(read, abs=1e-3)
     monkeypatch.setattr(weighing, "CERTAIN", 1e-300)
     (certain,) = model.write_objects([asked], lambda *_: 0)
-    assert isinstance(certain, Objects)
     assert [*certain.greedy.alone] == ["kind", "/party/active", "pages"]  # values of a fixed form
     assert certain.ledger.likelihood < written.ledger.likelihood
 
@@ -166,8 +163,6 @@ def test_an_object_is_the_same_alone_and_in_a_batch(
     assert isinstance(together.pop(1), ParameterError)
     for each, both in zip(asked, together, strict=True):
         (alone,) = model.write_objects([each], lambda each, _: counts[each.question])
-        assert isinstance(alone, Objects)
-        assert isinstance(both, Objects)
         assert both.ledger == alone.ledger
         for one, other in zip((alone.greedy, *alone.samples), (both.greedy, *both.samples), strict=True):
             assert one.text == other.text
@@ -188,9 +183,7 @@ def test_too_little_memory_halves_the_batch(model: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(ObjectWriter, "finish", small)
     with pytest.warns(RuntimeWarning, match="too little memory"):
         halves = model.write_objects(asked, lambda *_: 2)
-    assert [each.greedy.text for each in halves if isinstance(each, Objects)] == [
-        each.greedy.text for each in whole if isinstance(each, Objects)
-    ]
+    assert [each.greedy.text for each in halves] == [each.greedy.text for each in whole]
 
 
 def test_certain_objects_take_one_pass_over_the_prompt(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

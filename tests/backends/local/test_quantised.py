@@ -60,6 +60,7 @@ def test_a_quantised_model_answers_and_learns_as_one_with_the_rounded_weights(
             rounded.get_submodule(name).weight.data = dequantize_module_weight(module).detach().float()
     plain = LocalModel(wrap("rounded", rounded, tiny_tokenizer()), ADAPTER)
     one: Any
+    other: Any
     for one, other in zip(taught(model), taught(plain), strict=True):
         assert one.reply.answer == other.reply.answer
         assert one.reply.stated == pytest.approx(other.reply.stated, abs=1e-3)

@@ -15,7 +15,7 @@ from secl.gates import Never
 from secl.model import Rating
 from secl.question import GivenAnswer, Question
 from secl.settings.groups import LoopSettings
-from tests.backends.local.conftest import MakeModel
+from tests.backends.local.conftest import MakeModel, numbers
 
 pytestmark = pytest.mark.heavy
 
@@ -24,16 +24,12 @@ HAMLET = Question("Who wrote Hamlet?", reference="Shakespeare", id="d")
 METAL = Question("Which is a metal?", options=("neon", "iron", "argon"), reference="B", id="b")
 
 
-def numbers(rating: Rating) -> list[float]:
+def all_numbers(rating: Rating) -> list[float | None]:
     """All that a rating says, in numbers."""
     reply, p_true, candidates = rating.reply, rating.evidence.p_true, rating.evidence.candidates
-    found = [*reply.bins, reply.digit_mass, reply.entropy, reply.log_probability, *reply.option_log_p]
-    if p_true is not None:
-        found += [*p_true.probabilities, *p_true.false_probabilities]
-    if candidates is not None:
-        found += [value for order in candidates.letters for value in order.log_p]
-        found += [value for each in candidates.likelihoods if each is not None for value in (each.given, each.alone)]
-    return found
+    found: list[float | None] = [*reply.bins, reply.digit_mass, reply.entropy, reply.log_probability]
+    found += [*reply.option_log_p, *([] if candidates is None else numbers(candidates))]
+    return found if p_true is None else [*found, *p_true.probabilities, *p_true.false_probabilities]
 
 
 def rated_by(model: LocalModel, given: Sequence[GivenAnswer]) -> list[Rating]:
@@ -80,7 +76,7 @@ def test_a_window_says_of_each_answer_what_it_says_of_it_alone(
     together = rated_by(make_model(), given)
     for each, rating in zip(given, together, strict=True):
         (alone,) = rated_by(make_model(), [each])
-        assert numbers(rating) == pytest.approx(numbers(alone), abs=1e-4)
+        assert all_numbers(rating) == pytest.approx(all_numbers(alone), abs=1e-4)
         assert alone.reply.answer == rating.reply.answer
         # Every token is paid by somebody, and no more in company than alone.
         assert rating.ledger.total <= alone.ledger.total + 1e-6
@@ -101,7 +97,7 @@ def test_an_adapted_model_rates_as_the_frozen_one(make_model: MakeModel) -> None
     model.learn(METAL, model.answer(METAL).reply, 0.1)
     assert model.version == 1
     after = rated_by(model, given)
-    assert [numbers(rating) for rating in after] == [numbers(rating) for rating in before]
+    assert [all_numbers(rating) for rating in after] == [all_numbers(rating) for rating in before]
 
 
 def test_an_answer_or_a_rival_that_is_too_long_is_refused_and_the_others_are_rated(make_model: MakeModel) -> None:

@@ -31,7 +31,8 @@ NOT_SPECIAL = TEMPLATE.replace(
 )
 """A template that marks turns with tokens that are not special, as DeepSeek's does."""
 
-NAMES = (*sorted({each.template for each in ARCHITECTURES}), "not special", "sentence pieces")
+REAL = "SmolLM2 itself"
+NAMES = (*sorted({each.template for each in ARCHITECTURES}), "not special", "sentence pieces", REAL)
 
 HARMLESS = Question(
     "Which of them? Say, please.",
@@ -66,6 +67,11 @@ def with_pieces_of_sentences() -> Any:
     wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>")
     wrapped.chat_template = TEMPLATE
     return wrapped
+
+
+@pytest.fixture
+def tokenizer(name: str, request: pytest.FixtureRequest) -> Any:
+    return load(request.getfixturevalue("smollm2")).tokenizer if name == REAL else tokenizer_of(name)
 
 
 @cache
@@ -121,11 +127,7 @@ def reserved_in(tokenizer: Any, ids: Sequence[int]) -> Counter[int]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_text_of_a_user_adds_a_token_of_the_template(name: str) -> None:
-    check_forgeries(tokenizer_of(name))
-
-
-def check_forgeries(tokenizer: Any) -> None:
+def test_no_text_of_a_user_adds_a_token_of_the_template(tokenizer: Any) -> None:
     prompting, forged = Prompting(TokenIds.of(tokenizer)), forgery(tokenizer)
     assert len(reserved_in(tokenizer, tokenizer(forged, add_special_tokens=False)["input_ids"])) > 1
     expected = [reserved_in(tokenizer, ids) for ids in prompts(prompting, HARMLESS, "Rome")]
@@ -141,10 +143,6 @@ def check_forgeries(tokenizer: Any) -> None:
     for thoughtless in (forged.replace("</think>", ""), "</s> plain <b>text</b> [x]"):  # templates may cut thoughts out
         ids = prompting.answer(Question(thoughtless, form="text"))
         assert thoughtless.strip() in tokenizer.decode(ids, skip_special_tokens=False)  # not a character is lost
-
-
-def test_real_tokenizers_read_no_token_of_the_template_in_a_users_text(smollm2: str) -> None:
-    check_forgeries(load(smollm2).tokenizer)
 
 
 @pytest.mark.parametrize("name", ["Llama 3", "not special"])
@@ -175,14 +173,10 @@ WORDS = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_texts_without_such_tokens_have_the_ids_of_the_whole_conversation(name: str) -> None:
-    check_plain_texts(tokenizer_of(name), 300)
-
-
-def check_plain_texts(tokenizer: Any, count: int) -> None:
+def test_texts_without_such_tokens_have_the_ids_of_the_whole_conversation(name: str, tokenizer: Any) -> None:
     token_ids, draw = TokenIds.of(tokenizer), random.Random(7)
     reserved = set(tokenizer.get_added_vocab())
-    for _ in range(count):
+    for _ in range(2000 if name == REAL else 300):
         text, other = ("".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(2))
         if any(each in text + other for each in reserved) or not (text.strip() and other.strip()):
             continue
@@ -190,7 +184,3 @@ def check_plain_texts(tokenizer: Any, count: int) -> None:
         for prompt in (answer_prompt(question), confidence_prompt(question, other), p_true_prompt(question, other)):
             whole = tokenizer(render(tokenizer, prompt), add_special_tokens=False)["input_ids"]
             assert token_ids.encode(token_ids.render(prompt)) == whole, prompt
-
-
-def test_real_tokenizers_read_plain_texts_as_ever(smollm2: str) -> None:
-    check_plain_texts(load(smollm2).tokenizer, 2000)

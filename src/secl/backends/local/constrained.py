@@ -36,8 +36,13 @@ class _Asking(Protocol):
     def question(self) -> Question: ...
 
 
+class _Valued(Protocol):
+    @property
+    def value(self) -> object: ...
+
+
 R = TypeVar("R", bound=_Asking)
-W = TypeVar("W")
+W = TypeVar("W", bound=_Valued)
 T = TypeVar("T", bound=tuple[Any, ...])
 
 

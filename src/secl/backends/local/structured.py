@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol, TypeVar
 
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.calls import CallWriter
-from secl.backends.local.constrained import GrammarWriter, R
+from secl.backends.local.constrained import GrammarWriter, R, W
 from secl.backends.local.objects import ObjectWriter
 from secl.errors import SeclError
 from secl.fields.calls import WrittenReply
@@ -19,14 +18,6 @@ from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.fields.values import WrittenObject
-
-
-class _Valued(Protocol):
-    @property
-    def value(self) -> object: ...
-
-
-W = TypeVar("W", bound=_Valued)
 
 FURTHER = 2
 """Maximum number of further thoughts about a request."""
@@ -99,13 +90,10 @@ def _written(
             outcomes[n] = problem
     outcomes |= _behind(writer, requests, thoughts)
     for number in range(1, FURTHER + 1):
-        further = {
-            n: _further(writer, requests[n], thought, number)
-            for n, thought in thoughts.items()
-            if isinstance(known := outcomes[n], Objects) and not _settled(known)
-        }
+        unsettled = {n: known for n, known in outcomes.items() if isinstance(known, Objects) and not _settled(known)}
+        further = {n: _further(writer, requests[n], thoughts[n], number) for n in unsettled}
         for n, found in _behind(writer, requests, further).items():
-            outcomes[n] = _with_sample(outcomes[n], found, thoughts[n].prompt)
+            outcomes[n] = _with_sample(unsettled[n], found, thoughts[n].prompt)
     return [outcomes[n] for n in range(len(requests))]
 
 
@@ -113,22 +101,17 @@ def _behind(
     writer: GrammarWriter[R, W], requests: Sequence[R], thoughts: dict[int, Draft]
 ) -> dict[int, Objects[W] | SeclError]:
     """Write thoughts about some requests, by their numbers, and the most probable text after each thought."""
-    asker, drafts = writer.asker, [*thoughts.values()]
-    if not drafts:
-        return {}
-    asker.backend.write([drafts])
-    for draft in drafts:
-        draft.thought = asker.learner.rules.thought(draft)
+    drafts = [*thoughts.values()]
+    writer.asker.think(drafts)
     found = writer.write([requests[n] for n in thoughts], lambda *_: 0, drafts)
     return dict(zip(thoughts, found, strict=True))
 
 
 def _further(writer: GrammarWriter[R, W], request: R, first: Draft, number: int) -> Draft:
     """Return an unwritten draft of a drawn thought; the network reads the prompt of the first thought only once."""
-    seed = writer.asker.seed_for(request.question, f"thought {number}")
-    begun = None if first.begun is None else first.begun.beginning(len(first.prompt))
-    further = replace(first, written=[], thought=None, seed=seed, begun=begun)
-    return replace(further, top_p=writer.asker.prompting.top_p)
+    asker, begun = writer.asker, None if first.begun is None else first.begun.beginning(len(first.prompt))
+    seed, top_p = asker.seed_for(request.question, f"thought {number}"), asker.prompting.top_p
+    return replace(first, written=[], thought=None, seed=seed, top_p=top_p, begun=begun)
 
 
 def _settled(written: Objects[W]) -> bool:
@@ -136,12 +119,8 @@ def _settled(written: Objects[W]) -> bool:
     return any(each is not None and each.value == written.greedy.value for each in written.samples)
 
 
-def _with_sample(
-    known: Objects[W] | SeclError, found: Objects[W] | SeclError, prompt: Sequence[int]
-) -> Objects[W] | SeclError:
+def _with_sample(known: Objects[W], found: Objects[W] | SeclError, prompt: Sequence[int]) -> Objects[W]:
     """Return texts with a further sample, whose cost does not include the prompt of the thoughts."""
-    if isinstance(known, SeclError):
-        return known
     if isinstance(found, SeclError):
         return replace(known, samples=(*known.samples, None))
     sampling = known.ledger.sampling + found.ledger.answering - len(prompt)

@@ -124,8 +124,6 @@ class Answering:
 
     def _read_open(self, cases: Sequence[Case]) -> None:
         """Answer open questions: write missing answers as one batch, then read all answers and their comparisons."""
-        if not cases:
-            return
         asker = self.asker
         for case in cases:
             question, case.text = case.question, case.given
@@ -150,8 +148,7 @@ class Answering:
 
     def _read(self, cases: Sequence[Case]) -> None:
         """Read the answers with the frozen model, and count the written tokens."""
-        if cases:
-            read_answers(self.asker, [*cases, *(each for case in cases for each in case.further)])
+        read_answers(self.asker, [*cases, *(each for case in cases for each in case.further)])
         for case in cases:
             draft, positions = case.draft, case.reading.bundle.positions
             if draft is not None and case.written:

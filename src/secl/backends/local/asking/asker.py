@@ -67,6 +67,12 @@ class Asker:
         draft = Draft.answer(self.prompting.answer(question, thinking.thought.text), form)
         return replace(draft, thought=thinking.thought, begun=thinking.begun)
 
+    def think(self, thoughts: Sequence[Draft]) -> None:
+        """Write thoughts."""
+        self.backend.write([thoughts])
+        for draft in thoughts:
+            draft.thought = self.learner.rules.thought(draft)
+
     def answer_in(self, draft: Draft) -> str:
         """Return the answer in a draft."""
         return self.learner.rules.answer(draft)

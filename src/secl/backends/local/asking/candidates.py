@@ -86,8 +86,10 @@ def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) 
 def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
     """Return further answers to an open question."""
     numbers = range(count)
-    thoughts = [*sampled_thoughts(asker, [(question, number) for number in numbers])] if asker.prompting.thinks else []
-    drafts = [_sample(asker, Case(question), number, thoughts[number] if thoughts else None) for number in numbers]
+    thoughts: Sequence[Draft | None] = [None] * count
+    if asker.prompting.thinks:
+        thoughts = sampled_thoughts(asker, [(question, number) for number in numbers])
+    drafts = [_sample(asker, Case(question), number, thoughts[number]) for number in numbers]
     asker.backend.write([drafts])
     asker.meter.spend("sampling", writing_tokens(drafts))
     return tuple(read_answer(asker.answer_in(draft), question.form) for draft in drafts)
@@ -105,10 +107,9 @@ def _draw(asker: Asker, cases: Sequence[Case]) -> list[list[Draft]]:
             for way in rounds(case.question, thinks=case.thought is not None)[number]
         ]
         again = [(case.question, way) for case, _, way in wanted if case.thought is not None and way is not None]
-        thoughts = dict(zip(again, sampled_thoughts(asker, again), strict=True)) if again else {}
+        thoughts = dict(zip(again, sampled_thoughts(asker, again), strict=True))
         further = [_draft(asker, case, way, thoughts) for case, _, way in wanted]
-        if further:
-            asker.backend.write([further])
+        asker.backend.write([further])
         for (case, own, _), draft in zip(wanted, further, strict=True):
             own.append(draft)
             if case.draft is not None and case.draft.begun is None and case.thought is None:

@@ -55,8 +55,7 @@ def write_unanswered(asker: Asker, cases: Sequence[Case]) -> None:
             case.thought = replace(thought, text="")
             case.draft = asker.answer_draft(case.question, replace(draft, thought=case.thought, begun=None))
             drafts.append(case.draft)
-    if drafts:
-        asker.backend.write([drafts])
+    asker.backend.write([drafts])
 
 
 def sampled_thoughts(asker: Asker, wanted: Iterable[tuple[Question, int]]) -> list[Draft]:
@@ -124,11 +123,9 @@ def _write(asker: Asker, cases: Sequence[Case]) -> list[Draft]:
     for case, draft in zip(cases, drafts, strict=True):
         if case.seed is not None:
             draft.seed, draft.top_p = case.seed, asker.prompting.top_p
-    if drafts:
-        asker.backend.write([drafts])
+    asker.think(drafts)
     for case, draft in zip(cases, drafts, strict=True):
-        case.draft, draft.thought = draft, asker.learner.rules.thought(draft)
-        case.thought = draft.thought
+        case.draft, case.thought = draft, draft.thought
     return drafts
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from secl.backends.base import Bundle
-from secl.backends.local.asking.candidates import compare_options
 from secl.backends.local.asking.cases import Case
+from secl.backends.local.asking.further import compare_options
 from secl.backends.local.model import LocalModel
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from secl.backends.local.asking import dinco
 from secl.backends.local.asking.answers import Answering
 from secl.backends.local.asking.asker import Asker, shares
-from secl.backends.local.asking.candidates import compared, sampled
 from secl.backends.local.asking.cases import Case
-from secl.backends.local.asking.thoughts import sampled_letters
+from secl.backends.local.asking.further import compared, sampled, sampled_letters
 from secl.backends.local.writer import draw_many
 from secl.backends.prompting import Prompting
 from secl.evidence import CandidateEvidence, DincoEvidence, PTrue

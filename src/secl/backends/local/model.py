@@ -13,7 +13,7 @@ from secl.backends.local.asking.answers import Answering, SharedAnswers
 from secl.backends.local.asking.asker import Asker, Readout, prefers_prefill
 from secl.backends.local.asking.cases import Case, Turn
 from secl.backends.local.asking.dinco import nli_model
-from secl.backends.local.asking.thoughts import texts_behind_thoughts
+from secl.backends.local.asking.further import texts_behind_thoughts
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.latest import LatestEvidence
 from secl.backends.local.loading.loader import Loaded, ModelCache, load

@@ -16,9 +16,14 @@ from functools import partial
 
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker, Verdicts
-from secl.backends.local.asking.candidates import compare_answers, compare_options
 from secl.backends.local.asking.cases import Case, Turn, read_answers, read_evidence, read_reply
-from secl.backends.local.asking.thoughts import think, think_again, write_unanswered
+from secl.backends.local.asking.further import (
+    compare_answers,
+    compare_options,
+    think,
+    think_again,
+    write_unanswered,
+)
 from secl.backends.open_answers import distinct
 from secl.evidence import Evidence, EvidenceKind
 from secl.ledger import Meter

@@ -75,9 +75,8 @@ def convert_gguf(path: Path, precision: torch.dtype) -> Path:
 
 
 def _convert(path: Path, folder: Path, precision: torch.dtype) -> None:
-    unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
-    try:
-        stored, config = _read(path)
+    with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=folder.parent) as name:
+        unfinished, (stored, config) = Path(name), _read(path)
         size = precision.itemsize * sum(int(tensor.n_elements) for tensor in stored.values())
         if shutil.disk_usage(folder.parent).free < size:
             raise StorageError(f"converting {path.name} needs about {decimal(size)} free in {folder.parent}.")
@@ -90,8 +89,6 @@ def _convert(path: Path, folder: Path, precision: torch.dtype) -> None:
                 _write_whole(unfinished, path, precision)
         unfinished.chmod(0o755)
         publish_folder(unfinished, folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def sampled_digest(file: Path) -> str:

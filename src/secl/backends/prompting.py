@@ -45,15 +45,14 @@ class Prompting:
 
     Args:
         prefers_prefill: returns whether short replies begin with "Answer:". The first short reply calls this function.
-        paper: whether all prompts are exactly the paper's.
+        paper: whether all prompts are exactly the paper's. One reply then has the open answer and its confidence, which
+            a later turn states otherwise.
         distractors: number of distractors of an open answer.
         thinker: how the model thinks before it answers; None if it answers at once.
         show_thought: whether the prompt for P(True) contains the thought before the answer.
 
     Attributes:
         thinks: whether the model thinks before it answers.
-        alongside: whether one reply has the open answer and its confidence. Otherwise a later turn states the
-            confidence.
         top_p: nucleus (top-p) of samples.
         listed: length of a requested list of answers, which may contain the judged answer.
     """
@@ -72,14 +71,14 @@ class Prompting:
         self.thinks, self.show_thought = thinker is not None, show_thought
         self.thinker = thinker or Thinker(token_ids.tokenizer)
         self._prefers_prefill = prefers_prefill
-        self.paper = self.alongside = paper
+        self.paper = paper
         self.top_p = 1.0 if paper else NUCLEUS
         self.distractors, self.listed = distractors, distractors + 1
 
     @cached_property
     def prefilled(self) -> bool:
         """Whether short replies begin with "Answer:". Replies that state a confidence always do."""
-        return self.alongside or self._prefers_prefill()
+        return self.paper or self._prefers_prefill()
 
     # `thought` is the thought before the answer; None for an answer at once.
 
@@ -87,7 +86,7 @@ class Prompting:
         if thought is not None and self.thinks:
             return thinking_prompt(question, self.thinker.request, thought)
         prefilled = question.form != "short" or self.prefilled
-        return answer_prompt(question, alongside=self.alongside, prefilled=prefilled)
+        return answer_prompt(question, alongside=self.paper, prefilled=prefilled)
 
     def thought(self, question: Question, limit: int) -> Draft:
         """Return an unwritten draft of the thought before an answer; the model can read `limit` tokens."""
@@ -115,7 +114,7 @@ class Prompting:
     def confidence(self, question: Question, text: str, thought: str | None = None) -> list[int]:
         """Return ids after which the confidence digit comes; `text` is an option letter or an open answer."""
         before = self._answer(question, thought)
-        return self._before(confidence_prompt(question, text, alongside=self.alongside, before=before), "0")
+        return self._before(confidence_prompt(question, text, alongside=self.paper, before=before), "0")
 
     def given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
         """Return a given open answer in the form in which the model would write it after the prompt or a thought."""

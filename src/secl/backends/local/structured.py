@@ -109,9 +109,9 @@ def _behind(
 
 def _further(writer: GrammarWriter[R, W], request: R, first: Draft, number: int) -> Draft:
     """Return an unwritten draft of a drawn thought; the network reads the prompt of the first thought only once."""
-    asker, begun = writer.asker, None if first.begun is None else first.begun.beginning(len(first.prompt))
-    seed, top_p = asker.seed_for(request.question, f"thought {number}"), asker.prompting.top_p
-    return replace(first, written=[], thought=None, seed=seed, top_p=top_p, begun=begun)
+    begun = None if first.begun is None else first.begun.beginning(len(first.prompt))
+    again = replace(first, written=[], thought=None, begun=begun)
+    return writer.asker.drawn(again, request.question, f"thought {number}")
 
 
 def _settled(written: Objects[W]) -> bool:

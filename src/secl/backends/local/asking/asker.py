@@ -58,6 +58,10 @@ class Asker:
         """Return a seed for one purpose of one question."""
         return question_seed(self.seed, question, purpose)
 
+    def drawn(self, draft: Draft, question: Question, purpose: object) -> Draft:
+        """Return an unwritten draft that draws its tokens, with a seed for one purpose of one question."""
+        return replace(draft, seed=self.seed_for(question, purpose), top_p=self.prompting.top_p)
+
     def answer_draft(self, question: Question, thinking: Draft | None) -> Draft:
         """Return the draft of a greedy answer to an open question, with or without a thought before the answer."""
         if thinking is None or thinking.thought is None:
@@ -113,10 +117,9 @@ class Asker:
 
     def list_of_answers(self, question: Question, attempt: int | None = None) -> Draft:
         """Return the draft of a list of answers to an open question: greedy, or sampled with the number `attempt`."""
-        seed = None if attempt is None else self.seed_for(question, attempt)
         prompt, listed = self.prompting.answer_list(question), self.prompting.listed
-        limit, top_p = list_tokens(question.form, listed), self.prompting.top_p
-        return Draft(prompt, question.form, limit, lines=listed, seed=seed, top_p=top_p)
+        draft = Draft(prompt, question.form, list_tokens(question.form, listed), lines=listed)
+        return draft if attempt is None else self.drawn(draft, question, attempt)
 
     def distractors(self, question: Question, answer: str, listing: Draft | None) -> tuple[Distractors, int]:
         """Return plausible other answers to an open question, and the tokens of newly written lists.

@@ -29,7 +29,7 @@ class Case:
         answer: the answer to compare candidates with; None if not readable, or not written yet.
         rivals: other given answers, which differ from the answer in meaning.
         thought: the model's thought before the answer; None if the model answers without a thought.
-        order, seed: for a further thought: the option at each place, and the seed of the draw.
+        order: for a further thought: the option at each place.
         further: cases of the same options in other orders, each after a thought of its own.
         draft: draft of the written answer. For multiple choice, and before an open answer, the draft of the thought.
             None without a draft.
@@ -59,7 +59,6 @@ class Case:
     rivals: Sequence[str] = ()
     thought: Thought | None = None
     order: tuple[int, ...] = ()
-    seed: int | None = None
     further: Sequence[Case] = ()
     draft: Draft | None = None
     text: str | None = None

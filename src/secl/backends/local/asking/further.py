@@ -33,6 +33,7 @@ def think(asker: Asker, cases: Sequence[Case]) -> None:
     """
     thinking = [case for case in cases if case.thought is None]
     for case in thinking:
+        case.draft = asker.prompting.thought(case.question, asker.backend.limit)
         if case.question.options and "candidates" in case.kinds:
             case.further = [_further(asker, case.question, 1)]
     further = [each for case in thinking for each in case.further]
@@ -64,8 +65,10 @@ def write_unanswered(asker: Asker, cases: Sequence[Case]) -> None:
 
 def sampled_thoughts(asker: Asker, wanted: Iterable[tuple[Question, int]]) -> list[Draft]:
     """Sample a thought for each question and sample number."""
-    cases = [Case(question, seed=asker.seed_for(question, f"thought {number}")) for question, number in wanted]
-    return _write_thoughts(asker, cases)
+    asked = [(asker.prompting.thought(question, asker.backend.limit), question, number) for question, number in wanted]
+    drafts = [asker.drawn(draft, question, f"thought {number}") for draft, question, number in asked]
+    asker.think(drafts)
+    return drafts
 
 
 def sampled_letters(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
@@ -118,19 +121,16 @@ def texts_behind_thoughts(asker: Asker, question: Question, writing: Writing) ->
 def _further(asker: Asker, question: Question, number: int) -> Case:
     count = len(question.options)
     order = other_order(count) if number % 2 else tuple(range(count))
-    return Case(in_order(question, order), order=order, seed=asker.seed_for(question, f"thought {number}"))
+    case = Case(in_order(question, order), order=order)
+    draft = asker.prompting.thought(case.question, asker.backend.limit)
+    case.draft = asker.drawn(draft, question, f"thought {number}")
+    return case
 
 
-def _write_thoughts(asker: Asker, cases: Sequence[Case]) -> list[Draft]:
-    """Write the thought of each case."""
-    drafts = [asker.prompting.thought(case.question, asker.backend.limit) for case in cases]
-    for case, draft in zip(cases, drafts, strict=True):
-        if case.seed is not None:
-            draft.seed, draft.top_p = case.seed, asker.prompting.top_p
-    asker.think(drafts)
-    for case, draft in zip(cases, drafts, strict=True):
-        case.draft, case.thought = draft, draft.thought
-    return drafts
+def _write_thoughts(asker: Asker, cases: Sequence[Case]) -> None:
+    asker.think([case.draft for case in cases if case.draft is not None])
+    for case in cases:
+        case.thought = None if case.draft is None else case.draft.thought
 
 
 def _chosen(asker: Asker, case: Case) -> str:
@@ -250,7 +250,7 @@ def _sample(asker: Asker, case: Case, number: int, thought: Draft | None) -> Dra
     draft = asker.answer_draft(case.question, thought)
     if thought is None and case.draft is not None:
         draft.begun = case.draft.begun
-    return replace(draft, seed=asker.seed_for(case.question, f"sample {number}"), top_p=asker.prompting.top_p)
+    return asker.drawn(draft, case.question, f"sample {number}")
 
 
 def _sample_of(asker: Asker, case: Case, draft: Draft) -> Sample:

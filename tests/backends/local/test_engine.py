@@ -64,7 +64,6 @@ def test_the_papers_hyperparameters_of_a_lesson_and_its_evidence_can_be_set(make
     model = make_model(epochs=2, lora_alpha=4, distractors=2)
     (record,) = run(model, [question], loop=loop, evidence=("samples",))
     evidence, update = record.evidence, record.update
-    assert evidence.p_true is not None
     assert len(evidence.p_true.candidates) <= 1 + 2
     assert (len(evidence.samples), len(update.losses)) == (3, 2)
     assert model.asker.list_of_answers(question).lines == 1 + 2
@@ -169,9 +168,9 @@ def test_a_models_own_answers_are_rated_as_when_it_answers(
     model.prompting.prefilled = prefilled
     always = LoopSettings(evidence_on="always")
     asking = Calibrator(model, method="secl", gate=Never(), evidence=EVERYTHING, learns=False, loop=always)
-    asked = [asking.ask(question) for question in questions]
+    asked: list[Any] = [asking.ask(question) for question in questions]
     rating = Calibrator(model, method="secl", gate=Never(), evidence=EVERYTHING, learns=False)
-    rated = list(rating.rate_stream([GivenAnswer(record.question, record.reply.text) for record in asked]))
+    rated: list[Any] = list(rating.rate_stream([GivenAnswer(record.question, record.reply.text) for record in asked]))
     for own, given in zip(asked, rated, strict=True):
         assert (given.reply.text, given.reply.answer) == (own.reply.text, own.reply.answer)
         assert given.reply.stated == pytest.approx(own.reply.stated, abs=1e-5)
@@ -179,7 +178,6 @@ def test_a_models_own_answers_are_rated_as_when_it_answers(
         assert given.reply.entropy == pytest.approx(own.reply.entropy, abs=1e-4)
         assert given.plain_tokens == own.plain_tokens
         if own.evidence.p_true is not None:
-            assert given.evidence.p_true is not None
             assert set(given.evidence.p_true.candidates) == set(own.evidence.p_true.candidates)
             assert given.evidence.p_true.probabilities == pytest.approx(own.evidence.p_true.probabilities, abs=1e-6)
         assert (given.posterior is None) == (own.posterior is None)

@@ -59,7 +59,6 @@ def request(name: str, context: str = ASKED.context) -> ObjectRequest:
 def test_every_object_is_valid_and_has_the_keys_in_order(model: Any) -> None:
     written = write(model, samples=4)
     for each in (written.greedy, *written.samples):
-        assert each is not None
         assert [*each.value] == ["kind", "party", "pages", "word"]
         assert each.ends[-1] == len(each.text)
         SCHEMA.validated(each.value)

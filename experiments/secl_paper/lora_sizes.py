@@ -39,7 +39,7 @@ def lora_sizes(name: str, settings: AdapterSettings) -> dict[str, float]:
     chosen = parse_layers(settings.layers or known.layers, text_config(model.config).num_hidden_layers)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     with torch.device("meta"):
-        adapter = Adapter(model, chosen, settings.modules or known.modules, rank=settings.rank)
+        adapter = Adapter(model, chosen, settings.modules or known.modules, settings)
     return {
         "model_parameters": parameters,
         "adapted_layers": len(chosen),

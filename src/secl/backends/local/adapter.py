@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from secl.backends.local.loading.model_parts import decoder_of, layers_of, weights_at_hand
 from secl.backends.local.loading.quantisation import keep_gradients
 from secl.errors import ModelError
+from secl.settings.groups import AdapterSettings
 
 if TYPE_CHECKING:
     from peft import LoraConfig, PeftModel
@@ -35,7 +36,7 @@ class Adapter:
     Args:
         model: a transformers causal language model; its own weights are frozen.
         modules: names of the adapted linear modules in each layer, for example ("q_proj", "v_proj").
-        alpha: LoRA alpha; the product of the matrices is scaled by alpha / rank.
+        settings: rank, LoRA alpha and learning rate; the product of the matrices is scaled by alpha / rank.
         seed: seed of the random A matrices. B starts at zero, so version 0 equals the frozen model.
 
     Attributes:
@@ -51,10 +52,8 @@ class Adapter:
         model: PreTrainedModel,
         layers: Sequence[int],
         modules: Sequence[str],
+        settings: AdapterSettings | None = None,
         *,
-        rank: int = 8,
-        alpha: int = 16,
-        learning_rate: float = 5e-5,
         seed: int = 42,
     ) -> None:
         if not any(name.endswith(tuple(modules)) for name, _ in model.named_modules()):
@@ -62,7 +61,7 @@ class Adapter:
         model.requires_grad_(False)
         keep_gradients(model)  # before the first pass
         self.model, self.layers, self.modules = model, layers, modules
-        self.rank, self.alpha, self.learning_rate, self.seed = rank, alpha, learning_rate, seed
+        self.settings, self.seed = settings or AdapterSettings(), seed
         self.version = self.updates = 0
 
     # PEFT takes a second to import, and a model that never learns needs no matrices.
@@ -72,8 +71,8 @@ class Adapter:
         from peft import LoraConfig
 
         return LoraConfig(
-            r=self.rank,
-            lora_alpha=self.alpha,
+            r=self.settings.rank,
+            lora_alpha=self.settings.lora_alpha,
             target_modules=list(self.modules),
             layers_to_transform=list(self.layers),
             exclude_modules=_elsewhere(self.model, self.modules),
@@ -137,7 +136,7 @@ class Adapter:
         return self._new_optimizer()
 
     def _new_optimizer(self) -> torch.optim.AdamW:
-        return torch.optim.AdamW(list(self.parameters.values()), lr=self.learning_rate)
+        return torch.optim.AdamW(list(self.parameters.values()), lr=self.settings.learning_rate)
 
     @property
     def size(self) -> int:

@@ -160,8 +160,7 @@ class LocalBackend:
         which, modules = settings.layers or preset.layers, settings.modules or preset.modules
         layers = parse_layers(which, config.num_hidden_layers)
         self.first = min(layers)
-        rank, alpha, rate = settings.rank, settings.lora_alpha, settings.learning_rate
-        self.adapter = Adapter(model, layers, modules, rank=rank, alpha=alpha, learning_rate=rate, seed=seed)
+        self.adapter = Adapter(model, layers, modules, settings, seed=seed)
         self.distiller = Distiller(settings.epochs, settings.beta)
         sample = self.token_ids.encode(render(loaded.tokenizer, answer_prompt(SAMPLE)))
         with as_model_error(loaded.name):

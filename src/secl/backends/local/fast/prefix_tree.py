@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -236,12 +236,8 @@ def attend(
     return out[None]
 
 
-class _Layer(Protocol):
-    layer_idx: int
-
-
 def _interface(
-    module: _Layer,
+    module: Any,
     query: Tensor,
     key: Tensor,
     value: Tensor,

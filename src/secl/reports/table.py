@@ -30,7 +30,7 @@ class Cell:
 
 
 MOST_PADDED = 7
-"""Maximum number of columns with a blank after each in a terminal; more would not fit into 80 characters."""
+"""Maximum number of columns with a blank between them in a terminal; more columns would exceed 80 characters."""
 
 Row = Sequence[Cell]
 

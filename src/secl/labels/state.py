@@ -49,7 +49,7 @@ FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
 """Minimum number of labels of a domain with a shift of its own; maximum number of such domains, those with most labels.
 
 Shifts help if domains differ by half a logit or more; otherwise they cost less than .001 of Brier score
-(`python -m benchmarks.label_maps`). The time of a fit grows with the cube of the number of domains.
+(docs/lab/log.md). The time of a fit grows with the cube of the number of domains.
 """
 
 log = logging.getLogger("secl.labels")
@@ -224,7 +224,7 @@ def relabelled(records: Iterable[Record], log: Iterable[Label], carried: Sequenc
     """Yield records with confidences calibrated by all labels of a log.
 
     A labelled answer gets the map of the other `FOLDS`, so that measures of calibration on labelled answers are nearly
-    unbiased (`python -m benchmarks.label_maps`). The maps differ, so rankings must be measured on `Record.label_free`.
+    unbiased (docs/lab/log.md). The maps differ, so rankings must be measured on `Record.label_free`.
     """
     state = LabelState.start(carried).add(log)
     drawn = random_order((label.position for label in state.standing), 0)

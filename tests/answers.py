@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from secl.gates import EntropyShift, Never
 from secl.ledger import Ledger
 from secl.records import Decision, Record, Reply, Update
 from secl.reports.run_report import RunReport
+from secl.runs.labelling import add_label, queue
 from secl.runs.manifest import Manifest
 
 
@@ -56,6 +57,19 @@ def run_folder(
         for record in records:
             store.add(record, 0.1)
     return folder
+
+
+def stored(folder: Path) -> list[Record]:
+    """The records of a run folder."""
+    with Store(folder) as store:
+        return list(store.records())
+
+
+def give_labels(folder: Path, says: Callable[[int], bool], most: int | None = None) -> None:
+    """Label answers of a run by their positions, in the order of a review."""
+    with Store(folder, writable=True) as store:
+        for position in queue(store)[:most]:
+            add_label(store, store.record(position), says(position))
 
 
 def make_reply(confidence_bin: int, answer: str | None = "A", digit_mass: float = 0.9, entropy: float = 1.0) -> Reply:

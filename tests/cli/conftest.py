@@ -13,6 +13,7 @@ import pytest
 
 from secl import Question, Record, RunSettings, ScriptedModel, Store, cli
 from secl.runs import loading, runner
+from tests.answers import stored
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,7 @@ def run(shell: Shell, place: Path, tiny_llama: Path) -> Path:
 
 @pytest.fixture
 def records(run: Path) -> list[Record]:
-    with Store(run) as store:
-        return list(store.records())
+    return stored(run)
 
 
 def ask_file(path: Path, questions: Sequence[Question]) -> Path:
@@ -145,11 +145,28 @@ def ask_file(path: Path, questions: Sequence[Question]) -> Path:
     return path
 
 
+Use = Callable[[Any], None]
+
+
 @pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs and questions load a scripted model in place of a real one."""
-    for module in (runner, loading):
-        monkeypatch.setattr(module, "load_model", lambda _settings: ScriptedModel(stated=0.75))
+def use(monkeypatch: pytest.MonkeyPatch) -> Use:
+    """Have runs and questions load this model in place of a real one, or fail with this exception."""
+
+    def using(model: Any) -> None:
+        def load(_settings: object) -> Any:
+            if isinstance(model, BaseException):
+                raise model
+            return model
+
+        for module in (runner, loading):
+            monkeypatch.setattr(module, "load_model", load)
+
+    return using
+
+
+@pytest.fixture
+def scripted(use: Use) -> None:
+    use(ScriptedModel(stated=0.75))
 
 
 @pytest.fixture

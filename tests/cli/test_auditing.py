@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 
 from secl import Question, Turn
-from secl.runs import loading
 from secl.runs.folder import FILE
 from secl.server.redaction import Keep
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
-from tests.cli.conftest import Shell
+from tests.cli.conftest import Shell, Use
 from tests.server import conftest as serving
 from tests.server.folders import filled
 from tests.server.waiting import ask_all, close
@@ -56,12 +55,12 @@ def state(make_service: serving.Make, answered: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "load_model", lambda _recipe: pytest.fail("no model is needed for this"))
+def loads_nothing(use: Use) -> None:
+    use(AssertionError("no model is needed for this"))
 
 
 def test_history_show_and_verify_tell_why_an_answer_got_its_number(
-    shell: Shell, state: Path, loads_nothing: None, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, use: Use, state: Path, loads_nothing: None
 ) -> None:
     def told(command: str, *arguments: object) -> tuple[str, dict[str, Any]]:
         ended = shell(command, state, *arguments).fine
@@ -82,7 +81,7 @@ def test_history_show_and_verify_tell_why_an_answer_got_its_number(
     assert found["record"]["update"]["version"] == 4
     assert found["record"]["reply"]["stated"] == pytest.approx(0.7375)
 
-    monkeypatch.setattr(loading, "load_model", lambda _recipe: ScriptedModel())
+    use(ScriptedModel())
     out, found = told("verify", "--last", 40)
     assert "every decision is as stored" in out
     assert "all tables agree" in out
@@ -103,14 +102,12 @@ def test_without_texts_show_and_verify_say_so(shell: Shell, make_service: servin
     assert (ended.code, ended.err, "12 not verifiable" in ended.out) == (3, "", True)
 
 
-def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(
-    shell: Shell, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(shell: Shell, use: Use, state: Path) -> None:
     def altered(statement: str) -> None:
         with closing(sqlite3.connect(state / FILE)) as db, db:
             db.execute(statement)
 
-    monkeypatch.setattr(loading, "load_model", lambda _recipe: ScriptedModel())
+    use(ScriptedModel())
     altered("UPDATE records SET body = json_set(body, '$.decision.statistic', 3.0) WHERE position = 30")
     altered("UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
     ended = shell("verify", state, "--last", 3)

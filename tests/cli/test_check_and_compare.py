@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from secl import Calibrator, LoopSettings, Question, RunSettings, Store
+from secl import Calibrator, LoopSettings, Question, RunSettings
 from secl.evidence import PTrue
 from secl.gates import EntropyShift, Never
 from secl.metrics.standard import MEASURES
 from secl.records import Reply
-from secl.runs import runner
-from secl.runs.labelling import add_label
 from secl.testing import ScriptedModel, toy_stream, unit
-from tests.answers import run_folder
+from tests.answers import give_labels, run_folder, stored
 from tests.cli.conftest import Shell, ask_file
 
 
@@ -28,21 +26,6 @@ class Knowing(ScriptedModel):
         right = reply.answer == question.reference
         mine = (0.5 if right else 0.2) + 0.2 * unit(f"k/{question.id}")
         return PTrue(candidates=("it", "that", "this"), probabilities=(mine, 0.2, 0.3), distractor_source="options")
-
-
-@pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
-    """Make every run load this model; an exception is raised instead."""
-
-    def using(model: Any) -> None:
-        def load(_recipe: RunSettings) -> Any:
-            if isinstance(model, BaseException):
-                raise model
-            return model
-
-        monkeypatch.setattr(runner, "load_model", load)
-
-    return using
 
 
 @pytest.fixture
@@ -96,9 +79,7 @@ def test_a_run_is_checked_as_far_as_it_has_come_without_its_model(
     without = found_by(shell, "check", part)
     assert (without["questions"], without["rated"], without["verdict"]) == (30, 0, "cannot tell")
     assert "no graded answer has normalised P(True)" in without["sentences"][2]
-    with Store(out, writable=True) as store:
-        for record in store.records():
-            add_label(store, record, True)
+    give_labels(out, lambda _position: True)
     assert found_by(shell, "check", out)["right"] == whole["rated"]
 
 
@@ -116,8 +97,7 @@ def test_a_check_that_is_stopped_is_a_run_that_goes_on(
     kept = f"secl: stopped after 30 of 80 questions, all recorded; continue with: secl run --resume {out}\n"
     assert ended.err == kept
     assert shell("run", "--resume", out).code == 0
-    with Store(out) as store:
-        assert len(store) == 80
+    assert len(stored(out)) == 80
     use(KeyboardInterrupt())
     assert shell("check", "--questions", mine).err == "secl: stopped before the first question.\n"
 

@@ -18,6 +18,7 @@ from secl.runs.encoding import from_plain
 from secl.runs.export import to_table
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store, Version
+from tests.answers import stored
 from tests.cli.conftest import Shell
 
 FILES = ("adapter_config.json", "adapter_model.safetensors")
@@ -135,14 +136,12 @@ def test_answers_are_no_references_and_a_warning_says_so(shell: Shell, tiny_llam
     assert near.startswith(f"warning: {file}: secl copies the column 'refrence' but does not read it")
     assert "not references" in answers
     assert "secl score" in answers
-    with Store(tmp_path / "out") as store:
-        (record,) = store.records()
+    (record,) = stored(tmp_path / "out")
     assert (record.question.reference, record.correct) == (None, None)
     assert dict(record.question.row) == {"prompt": "Capital of Peru?", "Answer": "Lima", "refrence": "Lima", "year": 5}
     said = shell("run", "--out", tmp_path / "two", *options, "--columns", "reference=answer,domain=year")
     assert (said.code, len(said.err.splitlines())) == (0, 1)
-    with Store(tmp_path / "two") as store:
-        (record,) = store.records()
+    (record,) = stored(tmp_path / "two")
     assert (record.question.reference, record.question.domain) == ("Lima", "5")
     assert shell("run", "--resume", tmp_path / "two").code == 0
 

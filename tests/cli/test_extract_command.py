@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from secl import Record, SeclError, Store
+from secl import Record, SeclError
 from secl.cli import extract
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
-from secl.runs import loading, runner
 from secl.runs.encoding import to_body
 from secl.runs.runner import TOO_WEAK
-from tests.cli.conftest import Shell
+from tests.answers import stored
+from tests.cli.conftest import Shell, Use
 from tests.fields.scribe import Scribe, written
 
 SCHEMA: Any = {
@@ -55,9 +55,8 @@ class Clerk(Scribe):
 
 
 @pytest.fixture(autouse=True)
-def _clerk(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (runner, loading):
-        monkeypatch.setattr(module, "load_model", lambda _settings: Clerk())
+def _clerk(use: Use) -> None:
+    use(Clerk())
 
 
 def invoice(
@@ -97,8 +96,7 @@ def read(text: str) -> list[dict[str, str]]:
 def extracted(shell: Shell, *arguments: Any) -> list[Record]:
     ended = shell("extract", *arguments)
     assert ended.code == 0, ended
-    with Store(arguments[-1]) as store:
-        return list(store.records())
+    return stored(arguments[-1])
 
 
 def test_every_field_is_a_record_that_a_column_of_its_name_grades_by_its_type(
@@ -239,10 +237,10 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(
 
 
 def test_a_missing_extra_is_named_before_a_model_is_loaded(
-    refused: Any, documents: Path, schema: Path, monkeypatch: pytest.MonkeyPatch
+    refused: Any, use: Use, documents: Path, schema: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extract, "find_spec", lambda _name: None)
-    monkeypatch.setattr(runner, "load_model", lambda _settings: pytest.fail("a model was loaded"))
+    use(AssertionError("a model was loaded"))
     refused(("extract", documents, "--schema", schema, "--text", "body"), "extract needs llguidance", "[fields]")
 
 

@@ -15,9 +15,8 @@ import pytest
 
 from secl import ScriptedModel, Store, resume_run, start_run
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
-from secl.runs.labelling import add_label, queue
 from secl.runs.settings import Recipe, RunSettings
-from tests.answers import answered, run_folder
+from tests.answers import answered, give_labels, run_folder, stored
 from tests.cli.conftest import Shell
 from tests.runs.conftest import stop_after
 
@@ -89,9 +88,7 @@ def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(shell: Sh
     for folder in folders:
         run = ("run", "--questions", tmp_path / "mine.jsonl", "--method", "stated", "--out", folder)
         assert shell(*run).code == 0
-        with Store(folder, writable=True) as store:
-            for position in queue(store)[:30]:
-                add_label(store, store.record(position), position % 3 == 0)
+        give_labels(folder, lambda position: position % 3 == 0, 30)
     resumed = shell("run", "--resume", folders[0]).fine
     assert json.loads((folders[0] / "summary.json").read_text())["unlabelled"] == 10
     assert "No answer has a label" not in resumed.out
@@ -106,17 +103,14 @@ def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(s
     before = json.loads(shell(*question).out)["confidence"]
     refused = shell(*question, "--calibration", run)
     assert (refused.code, refused.err.count("\n"), "has no labels" in refused.err) == (2, 1, True)
-    with Store(run, writable=True) as store:
-        for position in queue(store):
-            add_label(store, store.record(position), False)
+    give_labels(run, lambda _position: False)
     after = json.loads(shell(*question, "--calibration", run, "--accept", before).out)
     assert after["confidence"] < before
     assert after["accepted"]
     # Labels of answers from elsewhere calibrate no answers of the model.
     (tmp_path / "given.csv").write_text("question,answer\nCapital of Peru?,Lima\n")
     assert shell("score", tmp_path / "given.csv", "--out", tmp_path / "scored").code == 0
-    with Store(tmp_path / "scored", writable=True) as store:
-        add_label(store, store.record(0), True)
+    give_labels(tmp_path / "scored", lambda _position: True)
     ended = shell(*asked, "--out", tmp_path / "asked", "--calibration", tmp_path / "scored")
     assert (ended.code, "answers: score there, ask here" in ended.err) == (2, True)
 
@@ -211,8 +205,7 @@ def test_a_run_marks_counts_and_exports_what_it_does_not_accept(shell: Shell, tm
     refused((*asked, "--accept", 1.5, "--out", run), "accept is 1.5", "0 to 1")
     ended = shell(*asked, "--accept", 0.8, "--out", run).fine
     assert "Accepted at 0.8: 0 of 6 answers (0%); " in ended.out
-    with Store(run) as store:
-        assert accepted(store.records()) == [(0.8, False)] * 6
+    assert accepted(stored(run)) == [(0.8, False)] * 6
     rows = list(csv.DictReader(io.StringIO(shell("export", run, "--format", "csv", "--out", "-").out)))
     assert {row["accepted"] for row in rows} == {"False"}
     complete = json.loads(shell("export", run, "--out", "-").out.splitlines()[0])

@@ -16,13 +16,12 @@ import pytest
 from secl import Calibrator, EntropyShift, LoopSettings, Question, RunSettings, start_run
 from secl.evaluation.estimators import ESTIMATORS
 from secl.reports.run_report import command
-from secl.runs import runner
 from secl.runs.folder import FILE
 from secl.runs.runner import SUMMARY
 from secl.runs.sweep import Job, is_finished, plan, read_sweep
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import run_folder
-from tests.cli.conftest import Shell
+from tests.cli.conftest import Shell, Use
 from tests.rough import PNG
 from tests.runs.conftest import setting
 
@@ -165,7 +164,7 @@ def jobs_of(recipe: Path, out: Path) -> list[Job]:
 
 
 def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
-    shell: Shell, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, use: Use, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "[red]runs[/b]"  # which rich would take for markup
     jobs, command = jobs_of(recipe, out), ("sweep", recipe, "--out", out)
@@ -188,7 +187,7 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
         assert re.search(f"{re.escape(ESTIMATORS[name].title)} +{numbers}", row)
     assert rows.splitlines()[-1] == f"run folders: {out}/"
 
-    monkeypatch.setattr(runner, "load_model", lambda recipe: pytest.fail("a finished run was repeated"))
+    use(AssertionError("a finished run was repeated"))
     monkeypatch.setenv("COLUMNS", "60")  # a narrow terminal breaks no folder name
     again = shell(*command).fine
     assert [line.split()[:2] for line in again.out.splitlines()[2:6]] == [[job.name, "finished"] for job in jobs]

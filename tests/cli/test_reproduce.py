@@ -11,21 +11,20 @@ from typing import Any
 
 import pytest
 
-from secl.runs import runner
 from secl.runs.folder import FILE
-from secl.runs.store import Store
 from secl_paper import check
 from secl_paper.check import disagreements
 from secl_paper.paper import read_paper
 from secl_paper.tables import TABLES
-from tests.cli.conftest import Shell
+from tests.answers import stored
+from tests.cli.conftest import Shell, Use
 from tests.conftest import ROOT
 
 QUIZ = ("--benchmarks", "capitals,science", "--per-domain", 3, "--gate", "always")
 
 
 def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
-    shell: Shell, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, use: Use, tiny_llama: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     command = ("reproduce", "main", "tau", "--model", tiny_llama, *QUIZ, "--against", "llama-3.2-3b", "--out", out)
@@ -39,13 +38,8 @@ def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
     assert len(list((out / "runs" / "tiny-llama").glob(f"*/{FILE}"))) == 2
     written = {f"{key}.{suffix}" for key in ("main", "tau") for suffix in ("md", "csv", "tex")}
     assert {path.name for path in (out / "tables" / "tiny-llama").iterdir()} == written
-
-    def no_model(*_: object) -> None:
-        raise AssertionError("a finished run was done again")
-
-    monkeypatch.setattr(runner, "load_model", no_model)
-    again = shell(*command).fine
-    assert again.out == first.out
+    use(AssertionError("a finished run was done again"))
+    assert shell(*command).fine.out == first.out
 
 
 def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp_path: Path) -> None:
@@ -72,12 +66,10 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
         f"secl: stopped; finished work is kept in {out}, and the same command continues.\n",
     )
     (folder,) = (out / "runs" / "tiny-llama").iterdir()
-    with Store(folder) as store:
-        assert len(store) == 3
+    assert len(stored(folder)) == 3
     assert not (out / "tables").exists()
     assert shell(*command).code == 0
-    with Store(folder) as store:
-        assert len(store) == 6
+    assert len(stored(folder)) == 6
     assert list((out / "tables").glob("*/gap.png"))
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 import secl.cli.run as demo
-from secl import Question, Store
+from secl import Question
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evidence import Posterior
 from secl.reports.run_report import command
 from secl.runs.recipes import score_settings
 from secl.settings.names import with_set
 from secl.testing import toy_stream
+from tests.answers import stored
 from tests.cli.conftest import Shell, ask_file
 from tests.runs.conftest import setting
 
@@ -52,9 +53,7 @@ def test_answers_are_printed_and_json_and_a_run_have_every_number(
     assert [row["answer"] for row in rows] == ["B", "C", "Lima", "[red]Elvis[/red]"]
     assert [row["correct"] for row in rows] == [None, False, True, False]
     assert shell("score", pairs, "--out", tmp_path / "run").code == 0
-    with Store(tmp_path / "run") as store:
-        records = list(store.records())
-    for row, record in zip(rows, records, strict=True):
+    for row, record in zip(rows, stored(tmp_path / "run"), strict=True):
         assert (row["confidence"], row["reply"]["stated"]) == (record.confidence, record.reply.stated)
         compared = record.evidence.candidates
         assert compared is not None
@@ -93,8 +92,7 @@ def test_flags_reach_the_posterior_and_equal_options_are_equally_probable(shell:
     ended = shell("run", "--questions", mine, "--method", "posterior", "--out", folder, *flags)
     assert ended.code == 0
     assert ended.err == f"warning: {mine}: question 'mine-0061' has an option twice; equal options count as one.\n"
-    with Store(folder) as store:
-        records = list(store.records())
+    records = stored(folder)
     posteriors = [record.posterior for record in records if record.posterior is not None]
     assert posteriors[60].probabilities[1] == posteriors[60].probabilities[2]
     # The scripted P(True) has no P(False), so it is asked but gives no view.

@@ -24,7 +24,7 @@ from secl.labels.state import LabelState, Prior, fit, label_weights, log_odds, r
 from secl.runs.labelling import add_label, current_records, queue
 from secl.runs.runner import Run, resume_run, start_run
 from secl.testing import ScriptedModel, toy_stream
-from tests.answers import answered
+from tests.answers import answered, give_labels
 
 
 def label(number: int, correct: bool | None, confidence: float = 0.8, domain: str = "d", **changes: Any) -> Label:
@@ -261,9 +261,7 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
 
 def reviewed(folder: Path, labels: int, **settings: Any) -> Path:
     finished(folder, **settings)
-    with Store(folder, writable=True) as store:
-        for position in queue(store)[:labels]:
-            add_label(store, store.record(position), position % 3 == 0)
+    give_labels(folder, lambda position: position % 3 == 0, labels)
     return folder
 
 

@@ -199,30 +199,14 @@ def known(questions: Iterable[Views], before: float = 0.5, weight: float = 0.0) 
     return correlation([sums for group, sums in sorted(seen.items()) if not group[2]], before, weight)
 
 
-def two(first: Sequence[float], second: Sequence[float]) -> Views:
-    """Two candidates in both orders."""
-    orders = (LetterOrder(order=(0, 1), log_p=tuple(first)), LetterOrder(order=(1, 0), log_p=tuple(second)))
-    return Views(texts_of(2), 0, orders=orders)
-
-
-def test_sums_by_hand() -> None:
-    questions = [two((1, -1), (2, -2)), two((-3, 3), (0, 0))]
-    found = sums(questions)
-    assert found == LetterSums(2, ((-2.0, 2.0), (2.0, -2.0)), 2 + 8 + 18, 18 + 18)
-    # In the first order candidate 0 has -2 / 7 for its place, in the second 2 / 7.
-    assert found.mean_letters(questions[0]) == pytest.approx((1.5, -1.5))
-    assert found.mean_letters(two((1, -1), (1, -1))) == pytest.approx((1.0, -1.0))
-    # Less their places the letters are (2, -2), (1, -1) and (-2, 2), (-1, 1): products 4 + 4, squares 5 + 5.
-    assert found.agreement == pytest.approx((8, 10))
-    assert correlation([found], 0.5, 20) == pytest.approx((2 * 0.8 + 20 * 0.5) / 22)
-    # The reliability of a mean is Spearman and Brown's.
-    assert [of_mean(0.5, 1), of_mean(0.5, 3), of_mean(-0.9, 5)] == pytest.approx([0.5, 0.75, 0.0])
+def test_letters_of_an_open_question_have_the_places_of_its_first_order_and_a_mean_the_reliability_of_its_orders() -> None:
     orders = (
         LetterOrder(order=(1, 0, 2), log_p=(1.0, 2.0, -3.0)),
         LetterOrder(order=(0, 2, 1), log_p=(4.0, -5.0, 1.0)),
     )
-    own = Views(texts_of(3), 0, orders=orders, none_last=True)  # an open question: by the places of its first order
+    own = Views(texts_of(3), 0, orders=orders, none_last=True)
     assert sums([own]).places == ((2.0, 1.0, -3.0), (-5.0, 4.0, 1.0))
+    assert [of_mean(0.5, 1), of_mean(0.5, 3), of_mean(-0.9, 5)] == pytest.approx([0.5, 0.75, 0.0])  # Spearman-Brown
 
 
 ENDS = (2.0, -2.0, -2.0, 2.0)

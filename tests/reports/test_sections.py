@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import io
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from secl import Calibrator, Question, Record, References, ScriptedModel, Store
+from secl import Calibrator, Question, Record, References, ScriptedModel
 from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.measures import Measures
 from secl.evaluation.summary import summarise
 from secl.evidence import LetterOrder
-from secl.labels.label import label_of
 from secl.metrics.bootstrap import Interval
 from secl.metrics.risk_control import risk_coverage
 from secl.metrics.standard import MEASURES
@@ -28,8 +26,7 @@ from secl.reports.run_report import panels
 from secl.reports.sections import graders_line, posterior_notes, sections_of
 from secl.reports.summary_table import COLUMNS, caption, domain_table, footnotes, main_table, summary_table
 from secl.reports.table import to_rich
-from secl.runs.labelling import current_records
-from tests.answers import answered, compared, make_record, make_report, make_stream, run_folder, weighed
+from tests.answers import answered, compared, make_record, make_report, make_stream, weighed
 
 KEYS = ("stated", "posterior_best", "posterior")
 CONFIDENCE, CORRECT = [0.9] * 60 + [0.5] * 60, [True] * 60 + [False] * 60
@@ -132,18 +129,6 @@ def test_the_table_has_a_threshold_for_each_risk_and_without_labels_only_the_con
     cells = [[cell.text for cell in row] for row in free.sections[""]]
     assert cells == [["5%", "none", UNDEFINED], ["10%", "0.7", "50%"], ["20%", "0.7", "50%"]]
     assert "These estimates rest on the confidences alone" in free.notes[0]
-
-
-def test_labels_of_volunteers_in_a_folder_do_not_pass_for_references(tmp_path: Path) -> None:
-    records = answered(CONFIDENCE, [None] * 120)
-    with Store(run_folder(tmp_path / "run", records), writable=True) as store:
-        for number, record in enumerate(records[:60], 1):
-            store.add_label(label_of(record, True, number=number, source="feedback", chance=None))
-        answers = answers_of(store.records(), store.label_log())
-        current = answers_of(current_records(store), store.label_log())
-    assert (current.basis, current.correct[0]) == ("volunteers", 1.0)
-    assert (answers.basis, answers.curve.total) == ("volunteers", 60)
-    assert "These estimates rest on the confidences alone" in risk_table(answers).notes[0]
 
 
 def test_the_picture_has_the_labels_of_a_curve_and_what_its_confidences_expect() -> None:

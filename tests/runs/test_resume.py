@@ -14,9 +14,8 @@ import pytest
 
 from secl.data.quiz import quiz
 from secl.runs.folder import FILE
-from secl.runs.labelling import add_label
 from secl.runs.runner import SUMMARY
-from secl.runs.store import Store
+from tests.answers import give_labels, stored
 from tests.processes import MOMENTS, finish, start
 from tests.tiny import tiny_folder
 
@@ -80,9 +79,7 @@ def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_facto
     if request.param == "calibration":
         taught = Case(folder, "--model", model, "--benchmarks", "science:9", *SETTINGS)
         assert finish(taught.start_in(folder / "taught")) == 0, taught.said()
-        with Store(folder / "taught", writable=True) as store:
-            for record in store.records():
-                add_label(store, record, record.position % 3 == 0)
+        give_labels(folder / "taught", lambda position: position % 3 == 0)
         kind = ("--calibration", folder / "taught")
     made = Case(folder, "--model", model, *source, *SETTINGS, *kind)
     assert finish(made.start_in(made.whole)) == 0, made.said()
@@ -147,7 +144,6 @@ def test_ctrl_c_ends_in_one_sentence_and_the_run_goes_on_elsewhere_with_the_same
     assert json.loads((run / SUMMARY).read_text())["complete"]
     assert case.said().startswith("next: ")
     assert str(run) in case.said()
-    with Store(run) as store:
-        records = list(store.records())
+    records = stored(run)
     assert [record.position for record in records] == list(range(QUESTIONS))
     assert "trained" in {record.outcome for record in records}

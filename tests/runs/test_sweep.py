@@ -30,6 +30,7 @@ from secl.runs.sweep import (
 )
 from secl.settings.names import dotted
 from secl.signals import SelfConsistency
+from tests.answers import stored
 from tests.runs.conftest import LEARNING, setting, stop_after
 
 QUESTIONS = 12
@@ -42,8 +43,7 @@ def job_of(model: Path, out: Path) -> Job:
 
 
 def records_of(job: Job) -> list[Record]:
-    with Store(job.folder) as store:
-        return list(store.records())
+    return stored(job.folder)
 
 
 # What a sweep is made of.
@@ -110,22 +110,6 @@ def done(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
     return job
 
 
-def test_an_interrupted_job_goes_on_to_the_same_records(done: Job, tiny_llama: Path, tmp_path: Path) -> None:
-    job = job_of(tiny_llama, tmp_path)
-    assert (progress_of(job), is_finished(job)) == (None, False)
-    with pytest.raises(KeyboardInterrupt):
-        run_job(job, stop_after(7))
-    assert (progress_of(job), is_finished(job)) == ((7, QUESTIONS), False)
-    run_job(job)
-    assert (progress_of(job), is_finished(job)) == ((QUESTIONS, QUESTIONS), True)
-    (job.folder / SUMMARY).write_text("{")  # a summary is made from the records, so it is made again
-    assert not is_finished(job)
-    run_job(job)
-    assert is_finished(job)
-    assert records_of(job) == records_of(done)
-    assert any(record.update for record in records_of(job))
-
-
 def test_a_finished_job_or_another_s_folder_is_not_touched(
     done: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,8 +135,10 @@ def test_a_finished_job_or_another_s_folder_is_not_touched(
 
 def test_a_finished_run_from_elsewhere_replaces_an_unfinished_one(done: Job, tmp_path: Path, tiny_llama: Path) -> None:
     job, other = job_of(tiny_llama, tmp_path / "a"), job_of(tiny_llama, tmp_path / "b")
+    assert (progress_of(job), is_finished(job)) == (None, False)
     with pytest.raises(KeyboardInterrupt):
         run_job(job, stop_after(3))
+    assert (progress_of(job), is_finished(job)) == ((3, QUESTIONS), False)
     with pytest.raises(RunError, match="has come back unfinished"):
         write_files(other, read_files(job.folder))
     assert not other.folder.exists()
@@ -160,6 +146,11 @@ def test_a_finished_run_from_elsewhere_replaces_an_unfinished_one(done: Job, tmp
     assert is_finished(job)
     assert read_files(job.folder) == read_files(done.folder)
     assert [path.name for path in (tmp_path / "a").iterdir()] == [job.name]
+    assert progress_of(job) == (QUESTIONS, QUESTIONS)
+    (job.folder / SUMMARY).write_text("{")  # a summary is made from the records, so it is made again
+    assert not is_finished(job)
+    run_job(job)
+    assert is_finished(job)
 
 
 def recipe(settings: Mapping[str, object] | None = None) -> RunSettings:

@@ -27,9 +27,7 @@ def in_window(calibrator: Calibrator, questions: Sequence[Question], written: Se
     return [each for each in outcomes if isinstance(each, Record)]
 
 
-def answered(
-    confidence: Sequence[float], correct: Sequence[bool | None], domains: Sequence[str] | None = None
-) -> list[Record]:
+def answered(confidence: Sequence[float], correct: Sequence[bool | None]) -> list[Record]:
     """A record for each confidence (in [0.05, 0.95]) and grade; without a grade there is no reference."""
     records = []
     for position, (stated, right) in enumerate(zip(confidence, correct, strict=True)):
@@ -37,7 +35,7 @@ def answered(
             f"Question {position}?",
             options=("yes", "no"),
             reference=None if right is None else "A" if right else "B",
-            domain="toy" if domains is None else domains[position],
+            domain="toy",
             id=f"q{position}",
         )
         calibrator = Calibrator(ScriptedModel(stated=stated), method="secl", gate=Never(), learns=False)

@@ -278,9 +278,7 @@ REPLY = Reply(
         (True, LoopSettings(), 0.39, None),  # neighbouring bins agree, whatever their centres
     ],
 )
-def test_the_target_is_bounded_and_that_of_the_paper_is_the_centre_of_a_bin(
-    paper: bool, rule: LoopSettings, signal: float, target: float | None
-) -> None:
+def test_targets_are_bounded_or_of_a_bin(paper: bool, rule: LoopSettings, signal: float, target: float | None) -> None:
     outcome, update = teach(ScriptedModel(), QUESTION, REPLY, signal, rule, paper=paper)
     assert outcome == ("agreed" if target is None else "trained")
     assert (update and update.target) == (None if target is None else pytest.approx(target))

@@ -170,9 +170,7 @@ def printed(codes: list[str]) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=[page.stem for page in WITH_EXAMPLES])
-def test_the_examples_of_a_page_print_what_it_shows(
-    page: Path, smollm2: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_shows_true_outputs(page: Path, smollm2: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = list(BLOCK.finditer(page.read_text(encoding="utf-8")))
     for block, output in zip(blocks, printed([block["code"] for block in blocks]), strict=True):

@@ -59,9 +59,7 @@ def loads_nothing(use: Use) -> None:
     use(AssertionError("no model is needed for this"))
 
 
-def test_history_show_and_verify_tell_why_an_answer_got_its_number(
-    shell: Shell, use: Use, state: Path, loads_nothing: None
-) -> None:
+def test_history_show_and_verify_explain_a_confidence(shell: Shell, use: Use, state: Path, loads_nothing: None) -> None:
     def told(command: str, *arguments: object) -> tuple[str, dict[str, Any]]:
         ended = shell(command, state, *arguments).fine
         return ended.out, json.loads(shell(command, state, *arguments, "--json").out)

@@ -41,9 +41,7 @@ def found_by(shell: Shell, command: str, *arguments: object) -> dict[str, Any]:
     return found
 
 
-def test_a_check_is_one_screen_and_leaves_nothing(
-    shell: Shell, use: Any, mine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_is_a_screen_and_no_file(shell: Shell, use: Any, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(mine.parent))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setenv("COLUMNS", "80")
@@ -102,9 +100,7 @@ def test_a_check_that_is_stopped_is_a_run_that_goes_on(
     assert shell("check", "--questions", mine).err == "secl: stopped before the first question.\n"
 
 
-def test_what_cannot_be_used_is_refused(
-    refused: Any, use: Any, mine: Path, pair: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_bad_input_is_refused(refused: Any, use: Any, mine: Path, pair: tuple[Path, Path], tmp_path: Path) -> None:
     use(AssertionError("all of these are found before the model is loaded"))
     learned, asked, missing = pair[0], ("--questions", mine), tmp_path / "missing"
     empty = scripted_run(tmp_path / "empty", method="posterior", asked=0)

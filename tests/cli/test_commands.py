@@ -63,7 +63,7 @@ def test_plain_transformers_and_peft_load_the_adapter(run: Path, records: list[R
     assert abs(frozen - reply.stated) > 1e-3
 
 
-def test_asking_shows_bins_candidates_as_written_and_what_a_run_has_learned(
+def test_ask_shows_bins_candidates_and_lessons(
     shell: Shell, run: Path, records: list[Record], tiny_llama: Path
 ) -> None:
     def ask(question: str, options: Sequence[str], *arguments: object) -> str:

@@ -24,9 +24,7 @@ from tests.cli.conftest import Shell
 FILES = ("adapter_config.json", "adapter_model.safetensors")
 
 
-def test_an_export_holds_complete_records_or_a_flat_row_for_each(
-    shell: Shell, run: Path, records: list[Record], tmp_path: Path
-) -> None:
+def test_an_export_has_records_or_flat_rows(shell: Shell, run: Path, records: list[Record], tmp_path: Path) -> None:
     ended = shell("export", run, "--out", tmp_path / "all.jsonl")
     assert (ended.code, ended.out.strip()) == (0, str(tmp_path / "all.jsonl"))
     text = (tmp_path / "all.jsonl").read_text(encoding="utf-8")
@@ -146,9 +144,7 @@ def test_answers_are_no_references_and_a_warning_says_so(shell: Shell, tiny_llam
     assert shell("run", "--resume", tmp_path / "two").code == 0
 
 
-def test_a_question_comes_from_a_pipe_and_the_answer_as_json(
-    shell: Shell, refused: Any, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ask_is_part_of_a_pipe(shell: Shell, refused: Any, tiny_llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("Which is a planet?\n"))
     options = ("--option", "Mars", "--option", "a\x1b[31m", "--model", tiny_llama)
     passage = ("--context", "Mars is one.\nYes.", "--system", "Be brief.")

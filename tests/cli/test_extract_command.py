@@ -59,9 +59,7 @@ def _clerk(use: Use) -> None:
     use(Clerk())
 
 
-def invoice(
-    number: str = "A-1", total: object = 12.5, paid: bool = True, lines: Sequence[str] = ("Bolt", "Nut")
-) -> str:
+def invoice(number: str = "A-1", total: Any = 12.5, paid: bool = True, lines: Sequence[str] = ("Bolt", "Nut")) -> str:
     values = {"number": number, "total": total, "paid": paid, "lines": list(lines)}
     return f"An invoice => {json.dumps(values)}"
 
@@ -99,9 +97,7 @@ def extracted(shell: Shell, *arguments: Any) -> list[Record]:
     return stored(arguments[-1])
 
 
-def test_every_field_is_a_record_that_a_column_of_its_name_grades_by_its_type(
-    shell: Shell, documents: Path, schema: Path, tmp_path: Path
-) -> None:
+def test_a_field_is_a_record_graded_by_its_type(shell: Shell, documents: Path, schema: Path, tmp_path: Path) -> None:
     records = extracted(shell, documents, "--schema", schema, "--text", "body", "--out", tmp_path / "run")
     assert [record.position for record in records] == [*range(36)]
     assert [record.question.domain for record in records[:4]] == [*SCHEMA["properties"]]
@@ -203,9 +199,7 @@ def test_a_folder_of_texts_a_single_text_and_names_with_descriptions_are_enough(
     assert document["confidence"] == document["city_confidence"]
 
 
-def test_what_cannot_be_used_is_refused_in_a_sentence(
-    refused: Any, shell: Shell, documents: Path, schema: Path, tmp_path: Path
-) -> None:
+def test_bad_input_is_refused(refused: Any, shell: Shell, documents: Path, schema: Path, tmp_path: Path) -> None:
     broken, text, empty = tmp_path / "broken.json", tmp_path / "text.json", tmp_path / "empty.csv"
     broken.write_text('{"type": ')
     text.write_text('{"properties": {"a": {"$ref": "#"}}}')

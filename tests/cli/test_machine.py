@@ -27,9 +27,7 @@ UNSET = dict.fromkeys(DEFAULTS)
     ],
     ids=["command line", "with a choice", "library"],
 )
-def test_the_command_line_alone_sets_what_the_user_has_not_set_before_torch_is_there(
-    code: str, own: dict[str, str], there: dict[str, str | None]
-) -> None:
+def test_only_the_command_line_sets_what_is_unset(code: str, own: dict[str, str], there: dict[str, str | None]) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in DEFAULTS}
     command = [sys.executable, "-c", f"import sys; {code}{PRINT % [*DEFAULTS]}"]
     ended = subprocess.run(command, env=kept | own, capture_output=True, text=True, check=True, timeout=60)
@@ -56,9 +54,7 @@ def test_the_quota_of_a_unit_is_the_least_around(limits: dict[str, str], quota: 
     assert cpu_quota(tmp_path) == quota
 
 
-def test_progress_is_a_line_every_half_minute(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_two_lines_a_minute(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(progress, "EVERY", 30.0)
     now = [100.0]
     show = progress.lines(10, "field", clock=lambda: now[0])

@@ -50,9 +50,7 @@ def own(run: Path) -> set[str]:
     return {path.name for path in run.iterdir()} - {FILE, "lock"}
 
 
-def test_a_report_goes_into_the_folder_of_its_run_or_elsewhere(
-    shell: Shell, made: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_report_goes_into_its_run_or_elsewhere(shell: Shell, made: Callable[..., Path], tmp_path: Path) -> None:
     run, out = made("first"), tmp_path / "deep" / "out"
     ended = shell("report", run, "--out", out, "--full").fine
     assert own(run) == set()
@@ -129,9 +127,7 @@ ELSEWHERE = setting(
 
 
 @pytest.mark.parametrize("settings", [CHOICE, OPEN, ELSEWHERE])
-def test_the_command_on_the_page_makes_the_same_recipe_again(
-    shell: Shell, begun: list[Any], settings: dict[str, Any]
-) -> None:
+def test_the_command_on_a_page_repeats_its_recipe(shell: Shell, begun: list[Any], settings: dict[str, Any]) -> None:
     recipe = RunSettings.of(settings)
     program, *arguments = shlex.split(command(recipe))
     assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
@@ -195,7 +191,7 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
     assert shell("report", jobs[0].folder).fine
 
 
-def test_a_stopped_sweep_goes_on(
+def test_a_stopped_sweep_resumes(
     shell: Shell, recipe: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
 ) -> None:
     command = ("sweep", recipe, "--out", tmp_path / "out")

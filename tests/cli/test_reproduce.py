@@ -23,9 +23,7 @@ from tests.conftest import ROOT
 QUIZ = ("--benchmarks", "capitals,science", "--per-domain", 3, "--gate", "always")
 
 
-def test_a_table_is_run_printed_and_written_and_a_second_time_only_printed(
-    shell: Shell, use: Use, tiny_llama: Path, tmp_path: Path
-) -> None:
+def test_a_table_is_run_and_written_once_and_printed(shell: Shell, use: Use, tiny_llama: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ("reproduce", "main", "tau", "--model", tiny_llama, *QUIZ, "--against", "llama-3.2-3b", "--out", out)
     first = shell(*command).fine

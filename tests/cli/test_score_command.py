@@ -37,9 +37,7 @@ def pairs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("scripted")
-def test_answers_are_printed_and_json_and_a_run_have_every_number(
-    shell: Shell, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table_json_and_run_agree(shell: Shell, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = shell("score", pairs).fine
     lines = ended.out.splitlines()
     assert lines[1].split() == ["Question", "Answer", "Confidence", "(frozen)", "P(True)", "PMI", "Grade"]

@@ -182,9 +182,7 @@ def ended(process: BaseProcess, number: signal.Signals) -> int | None:
     return process.exitcode
 
 
-def test_other_addresses_need_a_key_and_a_second_server_is_refused(
-    shell: Shell, tmp_path: Path, tiny_llama: Path
-) -> None:
+def test_an_address_needs_a_key_and_a_second_server_is_refused(shell: Shell, tmp_path: Path, tiny_llama: Path) -> None:
     folder = tmp_path / "state"
     token = shell("keys", "add", folder, "ops", "--role", "admin").out.strip()
     with serving(folder, tiny_llama, "--served-model-name", "tiny", host="0.0.0.0") as (process, address):

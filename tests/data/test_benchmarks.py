@@ -209,7 +209,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("name", "file", "content", "message"), BROKEN, ids=[message for *_, message in BROKEN])
-def test_a_broken_file_is_named_with_its_line(
+def test_a_broken_line_of_a_file_is_named(
     name: str, file: str, content: str | None, message: str, folder: Path
 ) -> None:
     (folder / file).unlink()

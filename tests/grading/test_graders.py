@@ -168,9 +168,7 @@ def rouge_1(reference: str, answer: str) -> float:
 
 @settings(deadline=None)  # the first call imports the library
 @given(st.lists(WORDS, min_size=1, max_size=3), st.lists(WORDS, min_size=1, max_size=3), WORDS)
-def test_references_are_graded_by_the_difference_of_the_best_rouge_1(
-    correct: list[list[str]], incorrect: list[list[str]], answer: list[str]
-) -> None:
+def test_rouge_1_grades_references(correct: list[list[str]], incorrect: list[list[str]], answer: list[str]) -> None:
     right = tuple(" ".join(words) for words in correct)
     wrong = tuple(" ".join(words) for words in incorrect)
     text = " ".join(answer)

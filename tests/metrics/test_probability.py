@@ -89,9 +89,7 @@ def test_any_answers_give_finite_maps_into_the_unit_interval(pairs: list[tuple[f
 
 @settings(max_examples=20, deadline=None)
 @given(STREAM, st.sampled_from(["temperature", "platt"]))
-def test_along_a_stream_each_map_is_the_fit_to_what_was_scored_before(
-    stream: list[tuple[float, float | None]], kind: Kind
-) -> None:
+def test_along_a_stream_maps_are_fits_to_what_came_before(stream: list[tuple[float, float | None]], kind: Kind) -> None:
     confidence, signal = [c for c, _ in stream], [s for _, s in stream]
     expected = []
     for position, stated in enumerate(confidence):
@@ -153,9 +151,7 @@ def test_what_cannot_be_computed_is_named(compute: Callable[..., Any], arguments
 
 
 @given(PROBABILITY, PROBABILITY, PROBABILITY, st.floats(0.0, 1.0))
-def test_the_target_is_the_equation_and_lies_between_stated_and_signal(
-    stated: float, signal: float, alpha: float, delta: float
-) -> None:
+def test_the_target_is_between_stated_and_signal(stated: float, signal: float, alpha: float, delta: float) -> None:
     target = directional_target(stated, signal, alpha, delta)
     assert target == pytest.approx(stated + alpha * float(np.clip(signal - stated, -delta, delta)), abs=1e-15)
     assert min(stated, signal) - 1e-15 <= target <= max(stated, signal) + 1e-15

@@ -213,7 +213,7 @@ def test_the_papers_column_is_of_the_model_asked_for_or_the_same() -> None:
         assert (found.name, found.why[: len(why)]) == (expected, why)
 
 
-def test_a_gate_of_ones_own_is_the_gate_of_every_run_that_learns(
+def test_a_gate_of_ones_own_gates_every_run(
     scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text(

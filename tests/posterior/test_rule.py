@@ -199,7 +199,9 @@ def known(questions: Iterable[Views], before: float = 0.5, weight: float = 0.0) 
     return correlation([sums for group, sums in sorted(seen.items()) if not group[2]], before, weight)
 
 
-def test_letters_of_an_open_question_have_the_places_of_its_first_order_and_a_mean_the_reliability_of_its_orders() -> None:
+def test_letters_of_an_open_question_have_the_places_of_its_first_order_and_a_mean_the_reliability_of_its_orders() -> (
+    None
+):
     orders = (
         LetterOrder(order=(1, 0, 2), log_p=(1.0, 2.0, -3.0)),
         LetterOrder(order=(0, 2, 1), log_p=(4.0, -5.0, 1.0)),

@@ -141,7 +141,7 @@ def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -
         (VALUES, math.nan, -9999.0, -5999.4),  # vLLM's log-probability of the impossible
     ],
 )
-def test_a_value_has_the_odds_of_its_entropy_and_without_one_those_of_its_text(
+def test_a_value_has_the_odds_of_its_entropy_or_text(
     source: str, entropy: float, log_p: float, log_odds: float
 ) -> None:
     alone = compared(("7", NONE_OF_THESE), samples=[Sample(text="7", candidate=0, log_p=log_p)], source=f"{source}:1")

@@ -174,9 +174,7 @@ def test_an_unreadable_reply_is_said_and_the_most_probable_candidate_given() -> 
         (((None, None, True), ("7", 0, False)), "A short program that the model wrote comes to no number."),
     ],
 )
-def test_the_reason_of_an_open_answer_is_told(
-    samples: tuple[tuple[str | None, int | None, bool], ...], why: str
-) -> None:
+def test_an_open_answer_has_a_reason(samples: tuple[tuple[str | None, int | None, bool], ...], why: str) -> None:
     drawn = tuple(Sample(text=text, candidate=number, log_p=None, program=program) for text, number, program in samples)
     evidence = compared("abc", samples=drawn)
     found = posterior(HAMLET, (0.9, 0.08, 0.02), 0, "Marlowe", "Kyd")

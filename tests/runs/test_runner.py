@@ -92,9 +92,7 @@ def test_a_run_is_not_resumed_with_other_questions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("chosen", "loaded"), [("auto", "bf16"), ("fp32", "fp32")])
-def test_a_run_goes_on_and_its_adapter_is_asked_as_it_began(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, loaded: str
-) -> None:
+def test_a_run_goes_on_as_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, loaded: str) -> None:
     same = {name: value for name, value in SETTINGS.dotted().items() if not name.startswith("gate.")}
     settings = RunSettings.of({**same, "gate.name": "always", "model.dtype": chosen, "evidence.formula": "exp"})
     stopped(settings, tmp_path / "run")
@@ -238,7 +236,7 @@ USELESS = setting(
 """Settings that `RunSettings` takes with the method posterior, and a value that is not the default."""
 
 
-def test_a_setting_without_an_effect_on_ratings_another_method_or_file_is_refused(pairs: Path, tmp_path: Path) -> None:
+def test_a_setting_without_an_effect_on_ratings_is_refused(pairs: Path, tmp_path: Path) -> None:
     refused: list[tuple[dict[str, object], str]] = [
         *(({name: value}, f"secl score .* leave {name} out") for name, value in USELESS.items()),
         ({"method": "baselines"}, "leave the method 'baselines' out"),

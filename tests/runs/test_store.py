@@ -131,9 +131,7 @@ def test_a_place_that_holds_something_takes_no_new_run(run_folder: Path, tmp_pat
         Store(run_folder, writable=True)
 
 
-def test_on_a_full_disk_the_question_is_refused_whole_and_the_run_goes_on(
-    tmp_path: Path, records: list[Record]
-) -> None:
+def test_on_a_full_disk_a_question_is_refused_whole_and_the_run_goes_on(tmp_path: Path, records: list[Record]) -> None:
     folder = tmp_path / "run"
     with Store.create(folder, {}) as store:
         store.add(records[0], 0.1, snapshot=b"small")

@@ -110,7 +110,7 @@ def done(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
     return job
 
 
-def test_a_finished_job_or_another_s_folder_is_not_touched(
+def test_a_finished_or_foreign_folder_is_not_touched(
     done: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "load_model", lambda recipe: pytest.fail("a model was loaded"))

@@ -24,6 +24,7 @@ from secl.records import Record, Reply, Update
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Piece
+from tests.answers import make_reply
 
 SMALL = EntropyShift(warmup=4, threshold=3.0, burst=5)
 
@@ -261,9 +262,7 @@ def test_a_long_stream_is_never_copied() -> None:
 
 
 QUESTION = Question("Which?", options=("one", "two"))
-REPLY = Reply(
-    text="A", answer="A", bins=(0, 0, 1, 0, 0, 0, 0, 0, 0, 0), digit_mass=1.0, entropy=1.0, log_probability=-1.0
-)
+REPLY = make_reply(2)
 
 
 @pytest.mark.parametrize(

@@ -153,9 +153,7 @@ def close(want: str, got: str) -> bool:
 
 
 BLOCK = re.compile(r"```python\n(?P<code>(?!>>>).*?)```\n\n```text\n(?P<shown>.*?)```\n", re.DOTALL)
-WITH_EXAMPLES = [
-    page for page in sorted((ROOT / "docs").glob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))
-]
+EXAMPLES = [page for page in sorted((ROOT / "docs").glob("*.md")) if BLOCK.search(page.read_text(encoding="utf-8"))]
 NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"
 
 
@@ -169,7 +167,7 @@ def printed(codes: list[str]) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=[page.stem for page in WITH_EXAMPLES])
+@pytest.mark.parametrize("page", EXAMPLES, ids=[page.stem for page in EXAMPLES])
 def test_a_page_shows_true_outputs(page: Path, smollm2: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = list(BLOCK.finditer(page.read_text(encoding="utf-8")))
@@ -193,5 +191,5 @@ def rewritten(text: str) -> str:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # examples write files
-        for path in WITH_EXAMPLES:
+        for path in EXAMPLES:
             path.write_text(rewritten(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -85,8 +85,9 @@ def test_a_bad_question_and_a_folder_that_holds_no_run_are_refused_by_name(refus
     refused(("ask", "Why?", *[part for i in range(27) for part in ("--option", f"o{i}")]), "27 options")
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "letter.txt").write_text("dear")
-    for command, name in product((("export",), ("run", "--resume")), ("missing", "foreign", "foreign/letter.txt")):
-        refused((*command, tmp_path / name), tmp_path / name, "not a run folder")
+    commands = ["export", "report", "check", "label", "run --resume", "threshold --risk=0.1"]
+    for command, name in product(commands, ("missing", "foreign", "foreign/letter.txt")):
+        refused((*command.split(), tmp_path / name), tmp_path / name, "not a run folder")
     refused(("verify", "9" * 400), "999...: File name too long; give another path.")
 
 

@@ -132,9 +132,7 @@ def test_numbers_are_those_of_the_latest_benchmarks(page: str, results: dict[str
 
 
 def test_the_extras_of_readme_are_those_of_the_package_and_of_its_messages() -> None:
-    extras = set(
-        tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    )
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     (sentence,) = re.findall(r"The extras are (.*?)\.\n", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert set(re.findall(r"`(\w+)` \(", sentence)) == extras
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]

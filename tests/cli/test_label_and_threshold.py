@@ -74,7 +74,6 @@ def test_undo_takes_the_last_word_back_and_asks_again(say: Any, refused: Any, re
         (label,) = store.labels()
     assert "is taken back" in say("", reviewed, "--undo", label.position).out
     assert said(reviewed) == [True, None, False, None]
-    refused(("label", tmp_path / "nosuch"), "is not a run folder")
     for number in (99, 10**20):
         refused(("label", reviewed, "--undo", number), f"no record {number}", "12")
     refused(("label", reviewed, "--undo", label.position), "nothing to take back")
@@ -189,7 +188,6 @@ def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:
         (run, ("--risk", 1), "at least 1e-09 and below 1"),
         (run, ("--risk", "often"), "often"),
         (run, ("--risk", 0.1, "--certainty", 1), "certainty"),
-        (tmp_path / "nosuch", ("--risk", 0.1), "nosuch", "not a run folder"),
         (empty, ("--risk", 0.1), "nothing to accept"),
     ):
         refused(("threshold", folder, *arguments), *words)

@@ -17,11 +17,12 @@ from secl import Calibrator, EntropyShift, LoopSettings, Question, RunSettings, 
 from secl.evaluation.estimators import ESTIMATORS
 from secl.reports.run_report import command
 from secl.runs.folder import FILE
+from secl.runs.recipes import score_settings
 from secl.runs.runner import SUMMARY
 from secl.runs.sweep import Job, is_finished, plan, read_sweep
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import run_folder
-from tests.cli.conftest import Shell, Use
+from tests.cli.conftest import Shell, Use, ask_file
 from tests.rough import PNG
 from tests.runs.conftest import setting
 
@@ -83,8 +84,6 @@ def test_what_cannot_be_reported_is_refused(refused: Any, made: Callable[..., Pa
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     (tmp_path / "file").write_text("x")
-    refused(("report", tmp_path / "full"), tmp_path / "full", "is not a run folder")
-    refused(("report", tmp_path / "missing"), tmp_path / "missing", "is not a run folder")
     refused(("report", empty), empty, "has no questions answered yet", f"--resume {empty}")
     refused(("report", run, "--out", tmp_path / "full"), tmp_path / "full", "holds no report", "another folder")
     refused(("report", run, "--out", tmp_path / "file"), tmp_path / "file", "is a file")
@@ -92,21 +91,20 @@ def test_what_cannot_be_reported_is_refused(refused: Any, made: Callable[..., Pa
 
 
 def test_a_report_grades_anew_beside_the_run_and_leaves_its_summary_alone(shell: Shell, tmp_path: Path) -> None:
-    """Ten open questions, whose references are a part of the scripted answer or not in it."""
-    rows, path, folder = [], tmp_path / "mine.jsonl", tmp_path / "run"
-    for number in range(10):
-        text = f"Question number {number}?"
-        answer = ScriptedModel().answer(Question(text)).reply.answer or ""
-        rows.append({"question": text, "reference": answer if number < 5 else f"{answer} and more"})
-    path.write_text("\n".join(map(json.dumps, rows)))
+    """The scripted model answers open questions with their reference or with "no idea", which the pattern matches."""
+    path, folder = tmp_path / "mine.jsonl", tmp_path / "run"
+    asked = [Question(f"Question number {number}?", reference="no i.ea") for number in range(10)]
+    ask_file(path, [*asked, Question("Which?", ("x", "y"), "A")])
     settings = RunSettings.of({"stream.questions": str(path), "method": "stated"})
     run = start_run(settings, folder, lambda _: ScriptedModel())
     with run.store:
         run.proceed()
         run.finish()
-    before = (folder / "summary.json").read_text()
-    said = shell("report", folder, "--grader", "regex").fine
-    assert (folder / "graded-regex" / "report.html").exists()
+    before, choice = (folder / "summary.json").read_text(), run.records[-1].correct
+    assert json.loads(before)["estimators"]["stated"]["accuracy"] < 0.9
+    assert shell("report", folder, "--grader", "regex").fine
+    again = json.loads((folder / "graded-regex" / "summary.json").read_text())["estimators"]["stated"]
+    assert again["accuracy"] == pytest.approx((10 + bool(choice)) / 11, abs=1e-3)
     assert (folder / "summary.json").read_text() == before
     said = shell("report", folder, "--grader", "overlap")
     assert (said.code, "no wrong answers" in said.err) == (2, True)
@@ -126,13 +124,29 @@ ELSEWHERE = setting(
 )
 
 
-@pytest.mark.parametrize("settings", [CHOICE, OPEN, ELSEWHERE])
-def test_the_command_on_a_page_repeats_its_recipe(shell: Shell, begun: list[Any], settings: dict[str, Any]) -> None:
-    recipe = RunSettings.of(settings)
-    program, *arguments = shlex.split(command(recipe))
+RATED = setting(
+    "model.dtype=fp32 model.device=cuda:1 stream.columns=question=prompt,answer=gpt stream.skip_bad=true "
+    "stream.per_domain=3 stream.order=shuffled stream.grader=exact seed=7 loop.accept=0.8 paper=true "
+    "evidence.tau=0.7 evidence.formula=exp evidence.extra_evidence=p_true,candidates "
+    "posterior.views=letters,p_true evidence.distractors=3"
+) | {"model.name": "a b", "model.calibration": "/labelled run"}
+RATED_ELSEWHERE = setting("model.name=m model.engine=openai model.endpoint=http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("mode", "recipe"),
+    [
+        *(("ask", RunSettings.of(settings)) for settings in (CHOICE, OPEN, ELSEWHERE)),
+        *(("score", score_settings(Path("it's.csv"), settings)) for settings in (RATED, RATED_ELSEWHERE)),
+    ],
+)
+def test_the_command_on_a_page_repeats_its_recipe(
+    shell: Shell, begun: list[Any], mode: Any, recipe: RunSettings
+) -> None:
+    program, *arguments = shlex.split(command(recipe, mode))
     assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
     assert shell(*arguments).err == "secl: stopped before the first question.\n"
-    assert begun == [(recipe, "ask")]
+    assert begun == [(recipe, mode)]
 
 
 GRID = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from secl.settings.names import with_set
 from secl.testing import toy_stream
 from tests.answers import stored
 from tests.cli.conftest import Shell, ask_file
-from tests.runs.conftest import setting
 
 PAIRS = """question,A,B,C,answer,rivals,correct
 Which planet is closest to the sun?,Venus,Mercury,Mars,mercury,,
@@ -119,23 +117,9 @@ def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: 
     assert (tmp_path / "runs" / "demo" / "report.html").exists()
 
 
-CHANGED = setting(
-    "model.dtype=fp32 model.device=cuda:1 stream.columns=question=prompt,answer=gpt stream.skip_bad=true "
-    "stream.per_domain=3 stream.order=shuffled stream.grader=exact seed=7 loop.accept=0.8 paper=true "
-    "evidence.tau=0.7 evidence.formula=exp evidence.extra_evidence=p_true,candidates "
-    "posterior.views=letters,p_true evidence.distractors=3"
-) | {"model.name": "a b", "model.calibration": "/labelled run"}
-ELSEWHERE = {"model.name": "m", "model.engine": "openai", "model.endpoint": "http://127.0.0.1:1"}
-
-
-def test_the_command_on_the_page_rates_the_same_again(shell: Shell, begun: list[Any], pairs: Path) -> None:
-    cases: list[dict[str, Any]] = [CHANGED, ELSEWHERE, *({name: value} for name, value in CHANGED.items())]
-    for values in cases:
-        recipe = score_settings(Path("it's.csv"), values)
-        program, *arguments = shlex.split(command(recipe, "score"))
-        assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
-        assert shell(*arguments).err == "secl: stopped before the first question.\n"
-        assert begun.pop() == (recipe, "score")
+def test_what_a_command_needs_not_is_left_out_and_settings_reach_the_run(
+    shell: Shell, begun: list[Any], pairs: Path
+) -> None:
     useless = {"loop.answer": "best", "model.answer_weights": "frozen", "loop.accept": 0.8}  # of an older run
     recipe = score_settings(Path("a.csv"), useless)
     assert command(recipe, "score") == "secl score a.csv --model smollm2 --accept 0.8 --out NEW"

@@ -21,7 +21,7 @@ from secl.records import Record, Reply
 from secl.reports.check_section import check_sentences
 from secl.reports.formatting import percent
 from secl.testing import ScriptedModel, toy_stream, unit
-from tests.answers import make_record, make_reply
+from tests.answers import compared, make_record, make_reply
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -197,16 +197,13 @@ def test_answers_after_thoughts_are_compared_with_the_letters_without_them(bette
     reference = [right] * 30 + [wrong] * 10
     reply = replace(make_reply(8, "B"), option_log_p=(-2.0, -0.1), thought=Thought(text="Hm.", tokens=2))
     orders = LetterOrder(order=(0, 1), log_p=(-0.2, -1.8)), LetterOrder(order=(1, 0), log_p=(-0.3, -1.7))
-    candidates = CandidateEvidence(
-        candidates=("Rome", "Bern"), letters=orders, likelihoods=(None,) * 2, samples=(), source="options"
-    )
     records = [
         replace(
             make_record(position, correct=letter == "B", frozen_correct=letter == "B"),
             question=Question(f"{position}?", ("Rome", "Bern"), reference=letter, id=str(position)),
             reply=reply,
             frozen=reply,
-            evidence=Evidence(candidates=candidates),
+            evidence=compared(("Rome", "Bern"), *orders),
         )
         for position, letter in enumerate(reference)
     ]

@@ -206,10 +206,8 @@ def test_a_run_with_a_gate_of_ones_own_goes_on_as_it_began(tmp_path: Path, monke
     file, elsewhere = tmp_path / "mine.py", tmp_path / "elsewhere"
     file.write_text(MINE)
     monkeypatch.chdir(tmp_path)
-    settings = RunSettings.of(
-        {"stream.benchmarks": ["capitals:9"], "method": "secl", "gate.name": "mine.py:EveryThird"}
-    )
-    begun = start_run(settings, tmp_path / "run", lambda _: ScriptedModel())
+    recipe = RunSettings.of({"stream.benchmarks": ["capitals:9"], "method": "secl", "gate.name": "mine.py:EveryThird"})
+    begun = start_run(recipe, tmp_path / "run", lambda _: ScriptedModel())
     with begun.store, pytest.raises(KeyboardInterrupt):
         begun.proceed(stop_after(5))
     elsewhere.mkdir()

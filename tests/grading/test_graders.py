@@ -13,10 +13,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from secl import RunSettings, ScriptedModel
+from secl import RunSettings
 from secl.data.streams import fingerprint
 from secl.errors import DataError, ParameterError, QuestionError
-from secl.grading.rules import grade, grader_of, regrade
+from secl.grading.rules import grade, grader_of
 from secl.grading.texts import parse_number, same_text
 from secl.question import GRADERS, Question, References
 from secl.runs.loading import read_stream
@@ -102,20 +102,6 @@ def test_numbers_options_and_wrong_answers_bring_their_official_rule_and_a_grade
     ):
         with pytest.raises(QuestionError, match=message):
             grade(Question("?", reference=reference, grader=grader, id="q1"), "any")
-
-
-def test_records_are_graded_again_without_a_model() -> None:
-    from secl import Calibrator
-
-    choice = Question("Which?", options=("x", "y"), reference="A")
-    asked = [Question("Who?", reference="nobody at all"), choice]
-    records = list(Calibrator(ScriptedModel(), method="secl").run(asked))
-    answer = records[0].reply.answer
-    assert answer is not None
-    again = regrade(records, "regex")
-    assert again[0].question.grader == "regex"
-    assert again[0].correct is grade(again[0].question, answer)
-    assert again[1] == records[1]
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
+from secl import Calibrator, LoopSettings
 from secl.evaluation.estimators import ESTIMATORS, LABELLED
-from secl.gates import Always, Never
+from secl.gates import Always, Gate, Never
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED
+from secl.testing import ScriptedModel, toy_stream
 from secl_paper.compare import FilledTable, FinishedRun, Line, compare
 from secl_paper.figures import write_figure
 from secl_paper.layout import COLUMNS, ISOLATED, Figure, Row, Run, Table
@@ -26,9 +28,32 @@ from secl_paper.notes import remarks
 from secl_paper.output import csv_text, latex, markdown, write_index, write_table
 from secl_paper.paper import read_paper
 from secl_paper.reproduce import find
-from tests.paper.conftest import make_run
 
 RUN = Run("r")
+
+
+def make_run(gate: Gate, *, stated: float = 0.85, **rule: Any) -> FinishedRun:
+    """A scripted run over 40 questions of two domains, with all evidence."""
+    calibrator = Calibrator(
+        ScriptedModel(stated=stated),
+        method="secl",
+        gate=gate,
+        loop=LoopSettings(evidence_on="always", bin_gate=None, **rule),
+        evidence=("p_true", "samples", "dinco", "candidates"),
+    )
+    return FinishedRun(list(calibrator.run(toy_stream(40))), tau=0.7, layers=(24, 25, 26, 27), learns=True)
+
+
+@pytest.fixture(scope="module")
+def learned() -> FinishedRun:
+    """A run that learned from every question."""
+    return make_run(Always())
+
+
+@pytest.fixture(scope="module")
+def baseline() -> FinishedRun:
+    """A run that does not learn."""
+    return replace(make_run(Never()), learns=False)
 
 
 def table(*rows: Row, **settings: Any) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,19 +11,12 @@ from secl.evidence import LetterOrder
 from secl.posterior.views import Views, centred
 from secl.prompts.templates import other_order
 from secl.records import Reply
+from tests.answers import make_reply
 
 
 def replied(text: str, option_log_p: Sequence[float] = ()) -> Reply:
     """A reply with this answer and these letters; its confidence is never looked at."""
-    return Reply(
-        text=text,
-        answer=text,
-        bins=(0.1,) * 10,
-        digit_mass=1.0,
-        entropy=1.0,
-        log_probability=-1.0,
-        option_log_p=tuple(option_log_p),
-    )
+    return replace(make_reply(0, text), text=text, option_log_p=tuple(option_log_p))
 
 
 def texts_of(count: int) -> tuple[str, ...]:

@@ -146,9 +146,7 @@ def asked(draw: st.DrawFn) -> Record:
     count = len(options)
     many = st.tuples(*[LOG_P] * count)
     reply = replied(OPTION_LETTERS[draw(st.integers(0, count - 1))], draw(many))
-    likelihood = st.one_of(
-        st.none(), st.builds(Likelihood, given=LOG_P, alone=LOG_P, tokens=st.integers(min_value=1, max_value=9))
-    )
+    likelihood = st.one_of(st.none(), st.builds(Likelihood, given=LOG_P, alone=LOG_P, tokens=st.integers(1, 9)))
     candidates = CandidateEvidence(
         candidates=options,
         letters=(LetterOrder(order=other_order(count), log_p=draw(many)),),

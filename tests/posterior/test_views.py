@@ -22,9 +22,7 @@ from tests.posterior.synthetic import replied
 ALL: tuple[ViewName, ...] = ("letters", "likelihood", "p_true")
 QUESTION = Question("Capital of France?", ("Rome", "Paris", "Bern"))
 REPLY = replied("B", (-3.0, -1.0, -2.0))
-LIKELIHOODS = [
-    Likelihood(given=-given, alone=-alone, tokens=n) for given, alone, n in ((8, 6, 2), (3, 7, 1), (9, 9, 3))
-]
+LIKELIHOODS = [Likelihood(given=-g, alone=-a, tokens=n) for g, a, n in ((8, 6, 2), (3, 7, 1), (9, 9, 3))]
 ORDER = LetterOrder(order=(2, 0, 1), log_p=(-4.0, -2.0, -6.0))
 COMPARED = compared(QUESTION.options, ORDER, likelihoods=LIKELIHOODS)
 P_TRUE = PTrue(
@@ -130,6 +128,11 @@ def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -
     assert maybe(("text",), evidence, question=Question("Capital of France?"), reply=unknown) is None
 
 
+def seven(log_p: float, source: str) -> Evidence:
+    """A value that was read once."""
+    return compared(("7", NONE_OF_THESE), samples=[Sample(text="7", candidate=0, log_p=log_p)], source=f"{source}:1")
+
+
 @pytest.mark.parametrize(
     ("source", "entropy", "log_p", "log_odds"),
     [
@@ -144,7 +147,7 @@ def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -
 def test_a_value_has_the_odds_of_its_entropy_or_text(
     source: str, entropy: float, log_p: float, log_odds: float
 ) -> None:
-    alone = compared(("7", NONE_OF_THESE), samples=[Sample(text="7", candidate=0, log_p=log_p)], source=f"{source}:1")
+    alone = seven(log_p, source)
     assert alone.candidates is not None
     found = value(alone.candidates, replace(REPLY, entropy=entropy, log_probability=log_p), alone)
     own, other = (math.nan if each is None else each for each in found or ())
@@ -153,8 +156,7 @@ def test_a_value_has_the_odds_of_its_entropy_or_text(
 
 @pytest.mark.parametrize(("given", "asked"), [(math.log(0.8), 0.8), (0.0, 0.99), (-50.0, 0.01)])
 def test_a_value_that_was_read_alone_has_the_mean_of_both_log_odds(given: float, asked: float) -> None:
-    samples = [Sample(text="7", candidate=0, log_p=-0.2)]
-    found = compared(("7", NONE_OF_THESE), samples=samples, source=f"{VALUES}:1").candidates
+    found = seven(-0.2, VALUES).candidates
     assert found is not None
     read = replace(found, likelihoods=(Likelihood(given=given, alone=math.nan, tokens=1), None))
     reply = replace(REPLY, entropy=0.4, log_probability=-0.2)
@@ -164,10 +166,7 @@ def test_a_value_that_was_read_alone_has_the_mean_of_both_log_odds(given: float,
 
 
 def test_a_field_has_its_views_whichever_are_chosen_for_answers() -> None:
-    evidence = compared(
-        ("7", NONE_OF_THESE), samples=[Sample(text="7", candidate=0, log_p=-0.1)], source=f"{FIXED_VALUES}:1"
-    )
-    question = Question("Total?")
+    evidence, question = seven(-0.1, FIXED_VALUES), Question("Total?")
     for log_p, view in ((-0.1, "value"), (math.nan, "samples")):
         chosen: tuple[tuple[ViewName, ...], ...] = (("letters",), ("samples", "text"), get_args(ViewName))
         for names in chosen:

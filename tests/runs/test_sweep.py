@@ -110,9 +110,7 @@ def done(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
     return job
 
 
-def test_a_finished_or_foreign_folder_is_not_touched(
-    done: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_or_foreign_folder_is_not_touched(done: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "load_model", lambda recipe: pytest.fail("a model was loaded"))
     before = read_files(done.folder)
     run_job(done)
@@ -123,11 +121,6 @@ def test_a_finished_or_foreign_folder_is_not_touched(
         with pytest.raises(RunError, match=r"holds a run with other settings \(.*seed: 42 there, 7 here"):
             call(other)
     assert read_files(done.folder) == before
-    full = Job("full", other.settings, tmp_path / "full")
-    full.folder.mkdir()
-    (full.folder / "letter").touch()
-    with pytest.raises(RunError, match="not empty"):
-        run_job(full)
 
 
 # A finished folder that came from somewhere else.
@@ -178,14 +171,10 @@ BOUNDS = (
 """A value of each kind of setting that is out of its range."""
 
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"gate.name": "fence"}, "there is no gate 'fence'; take always, never"),
     ({"method": "stated", "gate.burst": 5}, "the gate 'never' has no burst"),
     ({"method": "stated", "gate.name": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),
     ({"gate.ema": 0.1}, "the gate 'entropy-shift' has no ema"),
     ({"gate.name": "page-hinkley", "gate.ema": 0}, "gate's ema must lie above 0 and not above 1"),
-    ({"gate.burst": 0}, "gate's burst must be a whole number of at least 1, not 0"),
-    ({"gate.warmup": 1}, "warmup must be a whole number of at least 2, not 1"),
-    ({"gate.threshold": 0}, "gate's threshold must be above 0"),
     ({"loop.delta": 2}, "loop.delta is 2; it must be a finite number above 0 and at most 1"),
     ({"loop.bin_gate": 10}, "loop.bin_gate is 10; it must be a whole number from 0 to 9, or off"),
     ({"posterior.views": []}, "posterior.views is .*; it must be one or more of letters"),

@@ -104,6 +104,11 @@ class Decision:
     statistic: float | None = None
 
 
+UNTESTED = Decision()
+"""The decision without a test: during a gate's warm-up, of a gate that never fires, and about an answer from
+elsewhere."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
     """One learning step on one question (three optimizer steps by default).

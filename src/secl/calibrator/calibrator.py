@@ -23,13 +23,10 @@ from secl.methods import Plan, method_to_follow
 from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
-from secl.records import Decision, LearningOutcome, Record
+from secl.records import UNTESTED, LearningOutcome, Record
 from secl.settings.groups import LoopSettings, SignalName
 from secl.signals import NormalisedPTrue, Signal, make_signal
 from secl.writing import Piece
-
-UNDECIDED = Decision()
-"""The decision about a given answer. No gate reads its entropy, because another model may have written the answer."""
 
 
 class Calibrator(Shown):
@@ -298,7 +295,7 @@ class Calibrator(Shown):
             question=question,
             reply=reply,
             frozen=reply,
-            decision=UNDECIDED,
+            decision=UNTESTED,
             evidence=rating.evidence,
             accept=self.accept,
             outcome="given",

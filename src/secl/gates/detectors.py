@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
 from secl.errors import ParameterError, check_finite, check_whole
-from secl.records import Decision
+from secl.records import UNTESTED, Decision
 
 Restart = Literal["sums", "all"]
 """Parts of the state that an alarm resets: the sums alone, or also the mean (setting `paper`)."""
@@ -70,7 +70,7 @@ class Never(Gate):
 
     def step(self, state: None, entropy: float) -> tuple[None, Decision]:
         _checked(entropy)
-        return state, Decision()
+        return state, UNTESTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class EntropyShift(Gate):
         if state.fresh and self.opening:
             return begun, Decision(alarm=True, in_burst=True, remaining=begun.remaining)
         if state.count < self.warmup:
-            return _observed(state, value, 0.0, 0.0), Decision()
+            return _observed(state, value, 0.0, 0.0), UNTESTED
         spread = max(math.sqrt(state.squares / (state.count - 1)), 1e-3 * state.mean, 1e-6)
         distance = (value - state.mean) / spread
         up = max(0.0, state.up + distance - self.slack)

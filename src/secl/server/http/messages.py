@@ -54,14 +54,17 @@ def _turn(message: Message, field: str) -> Turn:
     if None in calls:
         sentence = f"{field} has a call that is no function call, or whose arguments are no JSON object."
         raise RequestError(400, sentence, "unsupported_message", f"{field}.tool_calls")
+    return Turn(ROLES[message.role], _text(message, field), tuple(filter(None, calls)), message.tool_call_id or "")
+
+
+def _text(message: Message, field: str) -> str:
     content = message.content or ""
     parts = [] if isinstance(content, str) else content
     for number, part in enumerate(parts):
         if part.type != "text" or part.text is None:
             sentence = f"{field} holds a part of type {part.type[:40]!r}, but this model reads text only."
             raise RequestError(400, sentence, "unsupported_content", f"{field}.content.{number}")
-    text = content if isinstance(content, str) else "\n".join(part.text or "" for part in parts)
-    return Turn(ROLES[message.role], text, tuple(filter(None, calls)), message.tool_call_id or "")
+    return content if isinstance(content, str) else "\n".join(part.text or "" for part in parts)
 
 
 def question_in(messages: Sequence[Message], domain: str = "default", *, tools: bool = True) -> Question:
@@ -74,27 +77,27 @@ def question_in(messages: Sequence[Message], domain: str = "default", *, tools: 
     >>> asked.system, asked.history == (Turn("assistant", "Yes?"),)
     ('Be brief.', True)
     """
-    turns = turns_of(messages)
-    if not turns:
+    if not messages:
         raise RequestError(400, "messages is empty; send at least the user's question.", "empty_messages", "messages")
-    *earlier, last = turns
-    field = f"messages.{len(earlier)}"
-    if not tools and any(turn.calls or turn.role == "tool" for turn in turns):
+    *before, last = messages
+    earlier, field = turns_of(before), f"messages.{len(before)}"
+    if not tools and (last.role == "tool" or any(turn.calls or turn.role == "tool" for turn in earlier)):
         raise RequestError(
             400,
             "a message calls a tool or has a tool's result, but the request has no tools.",
             "unsupported_message",
             "messages",
         )
-    if last.role != "user":
-        sentence = f"the last message is the {messages[-1].role}'s; the question must come last, from the user."
+    if last.role != "user" or last.tool_calls or last.function_call:
+        sentence = f"the last message is the {last.role[:40]}'s; the user's question must come last, without calls."
         raise RequestError(400, sentence, "no_question", f"{field}.role")
-    if not last.text.strip():
+    text = _text(last, field)
+    if not text.strip():
         raise RequestError(400, f"{field} has no text.", "empty_message", f"{field}.content")
     # An empty system text stays a turn: without any system turn, a template may put its own text.
     leads = bool(earlier) and earlier[0].role == "system" and bool(earlier[0].text)
     system, history = (earlier[0].text, earlier[1:]) if leads else ("", earlier)
-    return check_length(Question(last.text, domain=domain, form="text", system=system, history=tuple(history)))
+    return check_length(Question(text, domain=domain, form="text", system=system, history=tuple(history)))
 
 
 def check_length(question: Question, *answers: str) -> Question:

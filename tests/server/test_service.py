@@ -6,7 +6,7 @@ import ctypes
 import sqlite3
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -110,7 +110,7 @@ def test_what_is_asked_after_the_end_is_refused_and_waits_for_nobody() -> None:
     queue.close()
     for full in (False, True):
         with pytest.raises(ClosingError, match="is stopping"):
-            queue.put(Request(asked=toy_stream(1)[0], future=Future()), full=full)
+            queue.put(Request(asked=toy_stream(1)[0]), full=full)
 
 
 def test_lessons_beyond_the_backlog_cost_the_answers_no_transaction(make_service: Make, monkeypatch: Patch) -> None:

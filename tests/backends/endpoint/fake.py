@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from secl.question import Question
 from tests.backends.endpoint.listener import Handler, Listener
 
 Distribution = Mapping[str, float]
@@ -21,6 +22,8 @@ LETTERS = re.compile(r"^([A-Z])\. (.*)$", re.MULTILINE)
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Lima"}'}}
 """The answer to every request with tools."""
 LIMITS = ("max_tokens", "max_completion_tokens")
+CHOICE = Question("Which?", options=("Rome", "Paris", "Lima!", "Bonn"), id="choice")
+OPEN = Question("Which city?", id="open")
 PLAIN: Distribution = {"Lima": 0.7, " Rio": 0.2, "I": 0.05}
 
 

@@ -9,12 +9,10 @@ import pytest
 
 from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError, QuestionError, UnavailableError
-from secl.question import GivenAnswer, Question
+from secl.question import GivenAnswer
 from secl.writing import Writing
-from tests.backends.endpoint.fake import FakeServer
+from tests.backends.endpoint.fake import CHOICE, OPEN, FakeServer
 
-CHOICE = Question("Which?", options=("Rome", "Paris", "Lima!", "Bonn"))
-OPEN = Question("Which city?")
 OFF = "broke off in the middle of an answer"
 NO_JSON = r"does not answer in JSON; is http.* the right address"
 OTHERWISE = "reply does not have the form of OpenAI's API"

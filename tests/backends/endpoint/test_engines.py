@@ -15,10 +15,8 @@ from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.question import Question
 from secl.writing import Writing, joined
-from tests.backends.endpoint.fake import PLAIN, Body, FakeServer, Form, knowing
+from tests.backends.endpoint.fake import CHOICE, OPEN, PLAIN, Body, FakeServer, Form, knowing
 
-CHOICE = Question("Which?", options=("Rome", "Paris", "Lima!", "Bonn"), id="choice")
-OPEN = Question("Which city?", id="open")
 MUSING = ("Let", " me", " see", ": A", " or", " B", ", 7", "?")
 
 

@@ -14,11 +14,9 @@ from secl.errors import ModelError, ParameterError, QuestionError, UnavailableEr
 from secl.evidence import EvidenceKind
 from secl.question import Form, Question
 from secl.writing import Writing
-from tests.backends.endpoint.fake import PLAIN, Body, Distribution, FakeServer, knowing
+from tests.backends.endpoint.fake import CHOICE, OPEN, PLAIN, Body, Distribution, FakeServer, knowing
 
 BOTH: Any = ("p_true", "candidates")
-CHOICE = Question("Which?", options=("Rome", "Paris", "Lima!", "Bonn"), id="choice")
-OPEN = Question("Which city?", id="open")
 
 
 def test_letters_digits_and_verdicts_are_read_where_the_model_says_them_and_paid_for_once(

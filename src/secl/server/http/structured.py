@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from fastapi import Request
 
@@ -19,7 +20,7 @@ from secl.server.http.errors import unsupported
 from secl.server.http.messages import check_length, question_in, turns_of
 from secl.server.http.replies import ChatReply, Completion, choice_of, usage_of
 from secl.server.http.waiting import wait_for
-from secl.server.online.queue import StructuredAnswer
+from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 
 IN_PARTS = "an answer of several parts has no record of its own; each part has one."
@@ -87,14 +88,14 @@ async def structured_reply(
 ) -> Completion:
     """Wait for the reply. A text in place of a call is rated like other texts. Raises the errors of `wait_for`."""
     try:
-        answer: StructuredAnswer = await wait_for(service.submit(asked, rate=rate), request, timeout)
+        found, answers = await wait_for(service.submit(asked, rate=rate), request, timeout)
     except UnfinishedError as problem:
         return reply.whole([choice_of("", "length", unrated(str(problem)))], usage_of(0, 0))
-    found, secl = answer.found, _whole(answer)
+    secl = _whole(found, answers)
     text, calls = found.text, found.turn.calls if isinstance(found, Calls) else ()
-    parts = (answer_reply(each, full=reply.full) for each in answer.answers)
+    parts = (answer_reply(each, full=reply.full) for each in answers)
     if isinstance(found, Extraction):
-        secl["fields"] = {name: next(parts) for name in found.fields if answer.answers}
+        secl["fields"] = {name: next(parts) for name in found.fields if answers}
         if reply.full:
             secl["candidates"] = candidates_of(found.candidates)
         plain = json.loads(found.text)
@@ -106,7 +107,7 @@ async def structured_reply(
             rated = await wait_for(service.submit(asked.question, written=found.written), request, timeout)
             secl = secl_of(rated, full=reply.full)
         secl["calls"] = []
-    elif answer.answers:
+    elif answers:
         secl["calls"] = [call_secl(call, parts) for call in found.calls]
     for last in parts:
         secl["ended"] = last
@@ -115,10 +116,10 @@ async def structured_reply(
     return reply.whole([choice], usage_of(*found.tokens))
 
 
-def _whole(answer: StructuredAnswer) -> Secl:
+def _whole(found: Extraction | Calls, answers: Sequence[Answer]) -> Secl:
     """Return the confidence of an object or of calls, without the confidences of the parts."""
-    if not answer.answers:
+    if not answers:
         return unrated(WITHOUT_PARTS)
-    secl = unrated(IN_PARTS if all(each.stored for each in answer.answers) else NOT_STORED)
-    secl["confidence"], secl["accepted"] = defined(answer.found.confidence), answer.found.accepted
+    secl = unrated(IN_PARTS if all(each.stored for each in answers) else NOT_STORED)
+    secl["confidence"], secl["accepted"] = defined(found.confidence), found.accepted
     return secl

@@ -45,28 +45,21 @@ class Answer:
     remark: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StructuredAnswer:
-    """An object or calls, with an answer for each rated part; without answers if the request wants no confidence."""
-
-    found: Extraction | Calls
-    answers: tuple[Answer, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """A question in the queue, an answer to rate, an object to write, or tools to call.
 
     Attributes:
-        future: a `StructuredAnswer` for an object or calls, else an `Answer`.
+        future: an `Answer`; for an object or calls, a pair of the result and the answers for its rated parts, which are
+            empty if the request wants no confidence.
         written: answer that the model has already written.
         rate: whether an object or calls are recorded.
     """
 
     asked: Asked
-    future: Future[Any]
     written: str | Piece | None = None
     rate: bool = True
+    future: Future[Any] = field(default_factory=Future)
     record_id: str = field(default_factory=new_record_id)
 
     @property

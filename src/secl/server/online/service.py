@@ -29,7 +29,7 @@ from secl.runs.store import Version
 from secl.server.entries import new_record_id, remark_on
 from secl.server.online.learner import Learner
 from secl.server.online.monitors import LABELS, WINDOW, Monitor
-from secl.server.online.queue import Answer, Asked, Request, RequestQueue, StructuredAnswer, answer_together, records_of
+from secl.server.online.queue import Answer, Asked, Request, RequestQueue, answer_together, records_of
 from secl.server.online.scheduler import Scheduler
 from secl.server.online.texts import TextWriters, WritingJob
 from secl.server.records import labelled_answers
@@ -100,7 +100,7 @@ class Service:
     def submit(self, asked: Asked, *, written: str | Piece | None = None, rate: bool = True) -> Future[Any]:
         """Queue a request, and return its future; see `Request` for arguments, `RequestQueue.put` for errors."""
         self._check_open()
-        return self._queue.put(Request(asked=asked, future=Future(), written=written, rate=rate))
+        return self._queue.put(Request(asked=asked, written=written, rate=rate))
 
     def write(self, job: WritingJob) -> None:
         """Start writing and rating texts; each text gets its own record.
@@ -212,7 +212,7 @@ class Service:
             if isinstance(each, SeclError):
                 self._fail(request, each)
             else:
-                request.future.set_result(own[0] if isinstance(each, Record) else StructuredAnswer(each, own))
+                request.future.set_result(own[0] if isinstance(each, Record) else (each, own))
 
     def _take_labels(self) -> None:
         """Take new labels into account; after an error, answers continue with the earlier labels."""

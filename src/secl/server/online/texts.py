@@ -100,7 +100,10 @@ class TextWriters:
 
     def _work(self, job: WritingJob) -> None:
         try:
-            share, coming = self._in_turn(lambda _: self._started(job))
+            model, question, writing = self.model, job.question, job.writing
+            share, coming = self._in_turn(
+                lambda _: (model.memory_share(question, writing), model.write(question, writing))
+            )
             with self._room(share, job):  # until the texts are rated; the model keeps the conversation as long
                 pieces: list[Piece] = []
                 ended = False
@@ -116,7 +119,7 @@ class TextWriters:
     def _answered(self, job: WritingJob, texts: Sequence[Piece]) -> tuple[Answer, ...]:
         """Wait for the records of the written texts."""
         requests = [
-            Request(asked=job.question, future=Future(), written=text, record_id=identifier)
+            Request(asked=job.question, written=text, record_id=identifier)
             for text, identifier in zip(texts, job.record_ids, strict=False)
         ]
         self.unrated |= set(job.record_ids)
@@ -147,9 +150,6 @@ class TextWriters:
             return work(math.inf)
         with self.scheduler.writing(max(1, len(self._shares))) as seconds:
             return self._computing.submit(work, seconds).result()
-
-    def _started(self, job: WritingJob) -> tuple[float, Iterator[Piece]]:
-        return self.model.memory_share(job.question, job.writing), self.model.write(job.question, job.writing)
 
     def _advance(self, job: WritingJob, coming: Iterator[Piece], pieces: list[Piece], seconds: float) -> bool:
         """Write pieces for some seconds; return whether the texts have ended."""

@@ -15,7 +15,7 @@ import pytest
 from secl import Calibrator, GivenAnswer, Question, RunSettings
 from secl.evaluation.posterior import replayed
 from secl.evidence import EvidenceKind, PTrue
-from secl.gates import Always, EntropyShift, Never
+from secl.gates import EntropyShift, Never
 from secl.grading.rules import grade
 from secl.methods import METHODS
 from secl.model import ModelAnswer
@@ -103,7 +103,8 @@ def lessons(calibrator: Calibrator, *, later: bool) -> list[Record]:
 )
 def test_what_a_record_stores_is_about_its_answer(name: str, answer: str, weights: AnswerWeights, later: bool) -> None:
     learns = METHODS[name].learns
-    learning = {"gate.name": "always", "evidence.extra_evidence": ["candidates"], "loop.bin_gate": "off"}
+    learning = {"gate.name": "always", "evidence.extra_evidence": ["candidates", "samples", "dinco"]}
+    learning |= {"loop.bin_gate": "off", "loop.evidence_on": "always"}
     settings = {"stream.benchmarks": ["capitals"], "method": name, "posterior.views": WITH_P_TRUE}
     model = Restless(weights)
     changes = learning if learns else {}
@@ -111,27 +112,11 @@ def test_what_a_record_stores_is_about_its_answer(name: str, answer: str, weight
     records = lessons(calibrator, later=later)
     check(records, calibrator)
     assert model.taught == ([(record.question.id, record.reply.answer) for record in records] if learns else [])
+    if learns:
+        assert {record.outcome for record in records} == {"trained"}
+        assert all(record.evidence.dinco is not None for record in records)
     if learns and later and weights == "adapted":
         assert any(model.answer(r.question).reply.answer != r.reply.answer for r in records), "it answers otherwise"
-
-
-@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
-@pytest.mark.parametrize("weights", ["adapted", "frozen"])
-def test_all_evidence_of_a_lesson_is_about_the_answer_that_was_given(weights: AnswerWeights, later: bool) -> None:
-    model, rule = Restless(weights), PosteriorRule(("letters", "p_true"))
-    kinds: tuple[EvidenceKind, ...] = ("candidates", "samples", "dinco")
-    calibrator = Calibrator(
-        model,
-        method="secl",
-        gate=Always(),
-        posterior=rule,
-        evidence=kinds,
-        loop=LoopSettings(bin_gate=None, evidence_on="always"),
-    )
-    records = lessons(calibrator, later=later)
-    check(records, calibrator)
-    assert {record.outcome for record in records} == {"trained"}
-    assert all(record.evidence.dinco is not None for record in records)
 
 
 @pytest.mark.parametrize("name", [name for name, each in METHODS.items() if not each.paper])

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from secl import Question, Record, RunSettings, ScriptedModel, Store, cli
+from secl import Calibrator, EntropyShift, LoopSettings, Question, Record, RunSettings, ScriptedModel, Store, cli
+from secl.gates import Never
 from secl.runs import loading, runner
-from tests.answers import stored
+from secl.testing import toy_stream
+from tests.answers import run_folder, stored
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,11 @@ def listing(folder: Path) -> list[Path]:
     )
 
 
+Interrupt = Callable[[int], None]
+
+
 @pytest.fixture
-def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
     """Have a Ctrl-C come in place of the record with this number, counted from 1."""
 
     def interrupt(count: int) -> None:
@@ -167,6 +172,27 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Use:
 @pytest.fixture
 def scripted(use: Use) -> None:
     use(ScriptedModel(stated=0.75))
+
+
+def scripted_run(
+    folder: Path,
+    *,
+    method: str = "secl",
+    asked: int | None = None,
+    questions: list[Question] | None = None,
+    manifest: dict[str, Any] | None = None,
+    model: str = "smollm2",
+) -> Path:
+    """A run folder of a scripted model that learns in bursts if the method is SECL, as far as it has come."""
+    stream = questions or toy_stream(60)
+    how: dict[str, Any] = (
+        {"gate": EntropyShift(burst=20), "loop": LoopSettings(bin_gate=None)}
+        if method == "secl"
+        else {"gate": Never(), "loop": LoopSettings(evidence_on="always"), "evidence": ("p_true",)}
+    )
+    records = list(Calibrator(ScriptedModel(stated=0.9), method="secl", **how).run(stream))[:asked]
+    recipe = RunSettings.of({"stream.benchmarks": ("capitals",), "method": method, "model.name": model}).to_json()
+    return run_folder(folder, records, total=len(stream), settings=recipe, **{"tau": 1.0, **(manifest or {})})
 
 
 @pytest.fixture

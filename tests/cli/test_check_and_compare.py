@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from secl import Calibrator, LoopSettings, Question, RunSettings
+from secl import Question
 from secl.evidence import PTrue
-from secl.gates import EntropyShift, Never
 from secl.metrics.standard import MEASURES
 from secl.records import Reply
 from secl.testing import ScriptedModel, toy_stream, unit
-from tests.answers import give_labels, run_folder, stored
-from tests.cli.conftest import Shell, ask_file
+from tests.answers import give_labels, stored
+from tests.cli.conftest import Interrupt, Shell, ask_file, scripted_run
 
 
 class Knowing(ScriptedModel):
@@ -61,9 +59,7 @@ AS_CHECKED = ("--method", "posterior", "--set", "evidence.extra_evidence=p_true"
 """What makes a run of one's own that of a check."""
 
 
-def test_a_run_is_checked_as_far_as_it_has_come_without_its_model(
-    shell: Shell, use: Any, mine: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
-) -> None:
+def test_a_run_is_checked_as_it_is(shell: Shell, use: Any, mine: Path, tmp_path: Path, interrupt_at: Interrupt) -> None:
     use(Knowing())
     whole, out = found_by(shell, "check", "--questions", mine), tmp_path / "run"
     assert shell("run", "--questions", mine, *AS_CHECKED, "--answer", "own", "--out", out).code == 0
@@ -81,9 +77,7 @@ def test_a_run_is_checked_as_far_as_it_has_come_without_its_model(
     assert found_by(shell, "check", out)["right"] == whole["rated"]
 
 
-def test_a_check_that_is_stopped_is_a_run_that_goes_on(
-    shell: Shell, use: Any, mine: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
-) -> None:
+def test_a_stopped_check_can_go_on(shell: Shell, use: Any, mine: Path, tmp_path: Path, interrupt_at: Interrupt) -> None:
     use(Knowing())
     out = tmp_path / "run"
     interrupt_at(31)
@@ -127,27 +121,6 @@ def test_bad_input_is_refused(refused: Any, use: Any, mine: Path, pair: tuple[Pa
         ((learned, missing), missing, "not a run folder"),
     ):
         refused(("compare", *sides), *words)
-
-
-def scripted_run(
-    folder: Path,
-    *,
-    method: str = "secl",
-    asked: int | None = None,
-    questions: list[Question] | None = None,
-    manifest: dict[str, Any] | None = None,
-    model: str = "smollm2",
-) -> Path:
-    """A run folder of a scripted model that learns in bursts if the method is SECL, as far as it has come."""
-    stream = questions or toy_stream(60)
-    how: dict[str, Any] = (
-        {"gate": EntropyShift(burst=20), "loop": LoopSettings(bin_gate=None)}
-        if method == "secl"
-        else {"gate": Never(), "loop": LoopSettings(evidence_on="always"), "evidence": ("p_true",)}
-    )
-    records = list(Calibrator(ScriptedModel(stated=0.9), method="secl", **how).run(stream))[:asked]
-    recipe = RunSettings.of({"stream.benchmarks": ("capitals",), "method": method, "model.name": model}).to_json()
-    return run_folder(folder, records, total=len(stream), settings=recipe, **{"tau": 1.0, **(manifest or {})})
 
 
 @pytest.fixture

@@ -63,9 +63,7 @@ def test_plain_transformers_and_peft_load_the_adapter(run: Path, records: list[R
     assert abs(frozen - reply.stated) > 1e-3
 
 
-def test_ask_shows_bins_candidates_and_lessons(
-    shell: Shell, run: Path, records: list[Record], tiny_llama: Path
-) -> None:
+def test_ask_shows_bins_rivals_and_lessons(shell: Shell, run: Path, records: list[Record], tiny_llama: Path) -> None:
     def ask(question: str, options: Sequence[str], *arguments: object) -> str:
         flags = [part for option in options for part in ("--option", option)]
         ended = shell("ask", question, *flags, *arguments, "--full").fine

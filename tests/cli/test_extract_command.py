@@ -19,7 +19,7 @@ from secl.fields.values import WrittenObject
 from secl.runs.encoding import to_body
 from secl.runs.runner import TOO_WEAK
 from tests.answers import stored
-from tests.cli.conftest import Shell, Use
+from tests.cli.conftest import Interrupt, Shell, Use
 from tests.fields.scribe import Scribe, written
 
 SCHEMA: Any = {
@@ -165,7 +165,7 @@ def test_the_same_command_continues_a_stopped_run_with_the_same_records(
     documents: Path,
     schema: Path,
     tmp_path: Path,
-    interrupt_at: Callable[[int], None],
+    interrupt_at: Interrupt,
     count: int,
 ) -> None:
     arguments = (documents, "--schema", schema, "--text", "body", "--out")

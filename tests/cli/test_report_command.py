@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from secl import Calibrator, EntropyShift, LoopSettings, Question, RunSettings, start_run
+from secl import Question, RunSettings, start_run
 from secl.evaluation.estimators import ESTIMATORS
 from secl.reports.run_report import command
 from secl.runs.folder import FILE
@@ -21,8 +21,7 @@ from secl.runs.recipes import score_settings
 from secl.runs.runner import SUMMARY
 from secl.runs.sweep import Job, is_finished, plan, read_sweep
 from secl.testing import ScriptedModel, toy_stream
-from tests.answers import run_folder
-from tests.cli.conftest import Shell, Use, ask_file
+from tests.cli.conftest import Interrupt, Shell, Use, ask_file, scripted_run
 from tests.rough import PNG
 from tests.runs.conftest import setting
 
@@ -31,20 +30,15 @@ pytestmark = pytest.mark.heavy
 DRAWN = ("reliability", "reliability-others", "risk", "timeline")
 FILES = {f"{stem}.{end}" for stem in DRAWN for end in ("png", "svg")} | {"report.html", "summary.json"}
 OF_RUN = {"report.html", "summary.json"}
-SCRIPTED = RunSettings.of({"stream.benchmarks": ("capitals",), "model.name": '<b>"model" & co</b>'})
+MODEL = '<b>"model" & co</b>'
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Callable[..., Path]:
-    """Make a run folder without a network: some of its questions, answered by rule."""
-
-    def run(name: str, answered: int = 16) -> Path:
-        gate, loop = EntropyShift(burst=4), LoopSettings(bin_gate=None)
-        model = Calibrator(ScriptedModel(stated=0.1), method="secl", gate=gate, loop=loop)
-        manifest = {"settings": SCRIPTED.to_json(), "tau": 1.0, "model": "ab" * 32, "stream": "cd" * 32}
-        return run_folder(tmp_path / name, list(model.run(toy_stream(16)[:answered])), total=16, **manifest)
-
-    return run
+    """Make a run folder of sixteen questions, some of them answered."""
+    return lambda name, answered=16: scripted_run(
+        tmp_path / name, asked=answered, questions=toy_stream(16), model=MODEL
+    )
 
 
 def own(run: Path) -> set[str]:
@@ -62,7 +56,7 @@ def test_a_report_goes_into_its_run_or_elsewhere(shell: Shell, made: Callable[..
     assert own(run) == OF_RUN
     assert ended.out.splitlines()[-1] == f"page: {run / 'report.html'}"
     page = ET.fromstring((run / "report.html").read_text(encoding="utf-8"))
-    assert SCRIPTED.model.name in "".join(page.itertext())
+    assert MODEL in "".join(page.itertext())
     assert {picture.read_bytes()[:8] for picture in out.glob("*.png")} == {PNG}
     verdict = json.loads((run / "summary.json").read_text(encoding="utf-8"))["verdict"]
     assert f"verdict: {verdict['level']} ({verdict['source']} confidence). " in " ".join(ended.out.split())
@@ -140,9 +134,7 @@ RATED_ELSEWHERE = setting("model.name=m model.engine=openai model.endpoint=http:
         *(("score", score_settings(Path("it's.csv"), settings)) for settings in (RATED, RATED_ELSEWHERE)),
     ],
 )
-def test_the_command_on_a_page_repeats_its_recipe(
-    shell: Shell, begun: list[Any], mode: Any, recipe: RunSettings
-) -> None:
+def test_the_command_on_a_page_repeats_a_run(shell: Shell, begun: list[Any], mode: Any, recipe: RunSettings) -> None:
     program, *arguments = shlex.split(command(recipe, mode))
     assert (program, arguments[-2:]) == ("secl", ["--out", "NEW"])
     assert shell(*arguments).err == "secl: stopped before the first question.\n"
@@ -205,9 +197,7 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
     assert shell("report", jobs[0].folder).fine
 
 
-def test_a_stopped_sweep_resumes(
-    shell: Shell, recipe: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
-) -> None:
+def test_a_stopped_sweep_resumes(shell: Shell, recipe: Path, tmp_path: Path, interrupt_at: Interrupt) -> None:
     command = ("sweep", recipe, "--out", tmp_path / "out")
     interrupt_at(14)
     ended = shell(*command)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from secl_paper.check import disagreements
 from secl_paper.paper import read_paper
 from secl_paper.tables import TABLES
 from tests.answers import stored
-from tests.cli.conftest import Shell, Use
+from tests.cli.conftest import Interrupt, Shell, Use
 from tests.conftest import ROOT
 
 QUIZ = ("--benchmarks", "capitals,science", "--per-domain", 3, "--gate", "always")
@@ -52,9 +51,7 @@ def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp
     assert not out.exists()
 
 
-def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(
-    shell: Shell, tiny_llama: Path, tmp_path: Path, interrupt_at: Callable[[int], None]
-) -> None:
+def test_ctrl_c_keeps_what_is_done(shell: Shell, tiny_llama: Path, tmp_path: Path, interrupt_at: Interrupt) -> None:
     out = tmp_path / "out"
     command = ("reproduce", "gap", "--model", tiny_llama, *QUIZ, "--out", out)
     interrupt_at(4)

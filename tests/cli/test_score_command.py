@@ -117,9 +117,7 @@ def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: 
     assert (tmp_path / "runs" / "demo" / "report.html").exists()
 
 
-def test_what_a_command_needs_not_is_left_out_and_settings_reach_the_run(
-    shell: Shell, begun: list[Any], pairs: Path
-) -> None:
+def test_useless_settings_are_left_out_and_others_reach_the_run(shell: Shell, begun: list[Any], pairs: Path) -> None:
     useless = {"loop.answer": "best", "model.answer_weights": "frozen", "loop.accept": 0.8}  # of an older run
     recipe = score_settings(Path("a.csv"), useless)
     assert command(recipe, "score") == "secl score a.csv --model smollm2 --accept 0.8 --out NEW"

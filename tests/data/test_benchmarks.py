@@ -209,9 +209,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("name", "file", "content", "message"), BROKEN, ids=[message for *_, message in BROKEN])
-def test_a_broken_line_of_a_file_is_named(
-    name: str, file: str, content: str | None, message: str, folder: Path
-) -> None:
+def test_a_broken_line_is_named(name: str, file: str, content: str | None, message: str, folder: Path) -> None:
     (folder / file).unlink()
     if content is not None:
         (folder / file).write_text(content, encoding="utf-8")

@@ -213,9 +213,7 @@ def test_the_papers_column_is_of_the_model_asked_for_or_the_same() -> None:
         assert (found.name, found.why[: len(why)]) == (expected, why)
 
 
-def test_a_gate_of_ones_own_gates_every_run(
-    scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ones_own_gate_gates_every_run(scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(
         "from secl.gates import Always\nclass MyGate(Always):\n    burst = 20\nclass Asks:\n    pass\n"
     )

@@ -144,9 +144,7 @@ def seven(log_p: float, source: str) -> Evidence:
         (VALUES, math.nan, -9999.0, -5999.4),  # vLLM's log-probability of the impossible
     ],
 )
-def test_a_value_has_the_odds_of_its_entropy_or_text(
-    source: str, entropy: float, log_p: float, log_odds: float
-) -> None:
+def test_a_value_has_odds_of_its_entropy_or_text(source: str, entropy: float, log_p: float, log_odds: float) -> None:
     alone = seven(log_p, source)
     assert alone.candidates is not None
     found = value(alone.candidates, replace(REPLY, entropy=entropy, log_probability=log_p), alone)

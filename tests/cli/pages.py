@@ -32,6 +32,14 @@ GROUPS = "|".join({name.partition(".")[0] for name in SETTINGS if "." in name} -
 CODE_FILES = (".py", ".json", ".html", ".js", ".service", ".socket", ".toml", ".yml")
 
 
+def problems(page: Path, root: Path, words: Collection[str], flags_of: Callable[[str], Collection[str]]) -> list[str]:
+    """All that a page names and the project does not have."""
+    text = page.read_text(encoding="utf-8")
+    files = [*dead_links(page), *missing_files(text, root), *missing_from_map(text, root)]
+    names = [*missing_names(text, root), *unknown_words(text, words)]
+    return [*files, *names, *wrong_settings(text), *unknown_flags(text, flags_of)]
+
+
 def inline(text: str) -> list[str]:
     """Inline code, but for that of an earlier commit."""
     prose = "\n".join(line for line in FENCE.sub("", text).splitlines() if not line.startswith("    "))

@@ -116,12 +116,7 @@ def flags_of(command: str) -> set[str]:
 @PAGE
 def test_all_that_a_page_names_exists(page: Path, words: set[str]) -> None:
     text = page.read_text(encoding="utf-8")
-    assert pages.dead_links(page) == []
-    assert pages.missing_files(text, ROOT) + pages.missing_from_map(text, ROOT) == []
-    assert pages.missing_names(text, ROOT) == []
-    assert [part for part in pages.unknown_words(text, words) if part not in FOREIGN_CODE] == []
-    assert pages.wrong_settings(text) == []
-    assert pages.unknown_flags(text, flags_of) == []
+    assert [part for part in pages.problems(page, ROOT, words, flags_of) if part not in FOREIGN_CODE] == []
     known = {flag for name in COMMANDS for flag in flags_of(name)}
     assert sorted({*re.findall(r"`(--[a-z][a-z-]*)", text)} - known - FOREIGN) == []
 
@@ -171,20 +166,10 @@ def problems(text: str, folder: Path) -> list[str]:
     page = folder / "page.md"
     page.write_text(text, encoding="utf-8")
     (folder / "labels.md").write_text("# Labels\n\n## Which answers were labelled\n", encoding="utf-8")
-    return [
-        *pages.dead_links(page),
-        *pages.missing_files(text, ROOT),
-        *pages.missing_from_map(text, ROOT),
-        *pages.missing_names(text, ROOT),
-        *pages.unknown_words(
-            text,
-            {"secl", "gates", "py", "src", "errors", "loop", "alpha", "Record", "accepted"}
-            | {"VIEWS", "posterior", "views", "metrics", "risk_control"},
-        ),
-        *pages.wrong_settings(text),
-        *pages.unknown_flags(text, lambda command: {"--method", "--gate", "--set", "--benchmarks", "--out"}),
-        *pages.wrong_numbers(text, PHRASES, RESULTS),
-    ]
+    words = "secl gates py src errors loop alpha Record accepted VIEWS posterior views metrics risk_control"
+    flags = {"--method", "--gate", "--set", "--benchmarks", "--out"}
+    found = pages.problems(page, ROOT, words.split(), lambda _command: flags)
+    return found + pages.wrong_numbers(text, PHRASES, RESULTS)
 
 
 WRONG = [

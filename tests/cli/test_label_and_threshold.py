@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
-from secl import ScriptedModel, Store, resume_run, start_run
+from secl import Store
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
-from secl.runs.settings import Recipe, RunSettings
 from tests.answers import answered, give_labels, run_folder, stored
-from tests.cli.conftest import Shell
-from tests.runs.conftest import stop_after
+from tests.cli.conftest import Interrupt, Shell
 
 
 @pytest.fixture
@@ -218,21 +216,15 @@ def test_a_run_marks_counts_and_exports_what_it_does_not_accept(shell: Shell, tm
     assert [row["accepted"] for row in scored] == [False, False]
 
 
-def test_a_resumed_run_may_accept_more_and_both_kinds_of_answers_are_counted(tmp_path: Path) -> None:
-    settings = RunSettings.of({"stream.benchmarks": ["capitals:6"], "method": "stated", "loop.accept": 0.8})
-
-    def load(_settings: Recipe) -> ScriptedModel:
-        return ScriptedModel(stated=0.75)
-
-    begun = start_run(settings, tmp_path / "run", load)
-    with begun.store, pytest.raises(KeyboardInterrupt):
-        begun.proceed(stop_after(2))
-    resumed = resume_run(tmp_path / "run", {"loop.accept": 0.7}, load)
-    with resumed.store:
-        resumed.proceed()
-        assert accepted(resumed.records) == [(0.8, False)] * 2 + [(0.7, True)] * 4
-    text = accepted_sentence(resumed.records) or ""
-    assert text.startswith("Accepted at thresholds from 0.7 to 0.8: 4 of 6 answers (67%)")
+@pytest.mark.usefixtures("scripted")
+def test_a_resumed_run_may_accept_more_and_both_kinds_of_answers_are_counted(
+    shell: Shell, tmp_path: Path, interrupt_at: Interrupt
+) -> None:
+    interrupt_at(3)
+    shell("run", "--benchmarks", "capitals:6", "--method", "stated", "--accept", 0.8, "--out", tmp_path / "run")
+    ended = shell("run", "--resume", tmp_path / "run", "--accept", 0.7).fine
+    assert accepted(stored(tmp_path / "run")) == [(0.8, False)] * 2 + [(0.7, True)] * 4
+    assert "Accepted at thresholds from 0.7 to 0.8: 4 of 6 answers (67%)" in ended.out
     records = [replace(r, accept=0.6) for r in answered([0.9, 0.9, 0.9, 0.5, 0.5], [True, True, False, False, None])]
     right = "67% of these are right; 0% of the rejected ones are right."
     assert accepted_sentence(records) == f"Accepted at 0.6: 3 of 5 answers (60%); {right}"

@@ -76,9 +76,6 @@ def test_no_text_makes_the_default_fail_and_a_right_answer_is_right(question: st
                 ("regex", r"colou?r", "The COLOR is red", True),
                 ("regex", r"^red$", "The color is red", False),
                 ("auto", "Goethe", "It was not Goethe.", False),
-                ("auto", "The Hague", "the hague.", True),
-                ("auto", "8", "18", False),
-                ("auto", "Paris", "Paris, France", True),
             )
         ),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from secl import Calibrator, LoopSettings, Record, Store
+from secl import Calibrator, LoopSettings, Store
 from secl.data.question_files import QuestionFile
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.evaluation.estimators import foremost
@@ -27,26 +27,26 @@ from secl.runs.store import KEEP_EVERY
 from secl.settings import names
 from secl.settings.groups import GateSettings
 from secl.testing import ScriptedModel, toy_stream
+from tests.answers import stored
 from tests.runs.conftest import setting, stop_after
 
 OUTSIDE = "model.name=scripted stream.benchmarks=capitals:9 method=secl gate.burst=4 gate.warmup=3 loop.bin_gate=off"
 SETTINGS = RunSettings.of(setting(f"{OUTSIDE} evidence.tau=0.7"))
 
 
-def scripted(settings: Recipe) -> ScriptedModel:
-    assert settings.model.name == "scripted"
+def load(_settings: object) -> ScriptedModel:
     return ScriptedModel()
 
 
-def stopped(settings: RunSettings, folder: Path) -> None:
-    """Begin a run, and stop it after three questions."""
-    run = start_run(settings, folder, scripted)
+def stopped(settings: RunSettings, folder: Path, count: int = 3, **how: Any) -> None:
+    """Begin a run, and stop it after some questions."""
+    run = start_run(settings, folder, load, **how)
     with run.store, pytest.raises(KeyboardInterrupt):
-        run.proceed(stop_after(3))
+        run.proceed(stop_after(count))
 
 
 def test_a_model_from_outside_runs_is_stopped_and_resumed_and_not_with_another_model_or_library(tmp_path: Path) -> None:
-    whole = start_run(SETTINGS, tmp_path / "whole", scripted)
+    whole = start_run(SETTINGS, tmp_path / "whole", load)
     with whole.store:
         whole.proceed()
         summary = whole.finish()
@@ -55,8 +55,8 @@ def test_a_model_from_outside_runs_is_stopped_and_resumed_and_not_with_another_m
     with pytest.raises(RunError, match=r"the model 'scripted' has changed since .*fingerprint scripted/0\.8 then"):
         resume_run(tmp_path / "run", load=lambda _settings: ScriptedModel(stated=0.6))
     with pytest.raises(RunError, match=r"begun with other settings \(evidence.tau: 0\.7 there, 1\.0 here\)"):
-        resume_run(tmp_path / "run", {"evidence.tau": 1.0}, scripted)
-    resumed = resume_run(tmp_path / "run", load=scripted)
+        resume_run(tmp_path / "run", {"evidence.tau": 1.0}, load)
+    resumed = resume_run(tmp_path / "run", load=load)
     assert len(resumed.records) == 3
     with resumed.store:
         resumed.proceed()
@@ -68,7 +68,7 @@ def test_a_model_from_outside_runs_is_stopped_and_resumed_and_not_with_another_m
     with Store(tmp_path / "run", writable=True) as store, store.db:
         store.db.execute("UPDATE manifest SET value = '{\"secl\": \"0.0.1\"}' WHERE key = 'environment'")
     with pytest.raises(RunError, match=r"begun with another version of secl \(secl: 0\.0\.1 there, .* here"):
-        resume_run(tmp_path / "run", load=scripted)
+        resume_run(tmp_path / "run", load=load)
 
 
 def test_a_run_is_not_resumed_with_other_questions(tmp_path: Path) -> None:
@@ -85,10 +85,10 @@ def test_a_run_is_not_resumed_with_other_questions(tmp_path: Path) -> None:
     ):
         path.write_text(changed)
         with pytest.raises(RunError, match=said):
-            resume_run(tmp_path / "run", load=scripted)
+            resume_run(tmp_path / "run", load=load)
     path.unlink()
     with pytest.raises(DataError, match=r"mine\.jsonl does not exist"):
-        resume_run(tmp_path / "run", load=scripted)
+        resume_run(tmp_path / "run", load=load)
 
 
 @pytest.mark.parametrize(("chosen", "loaded"), [("auto", "bf16"), ("fp32", "fp32")])
@@ -101,14 +101,14 @@ def test_a_run_goes_on_as_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         store.db.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (environment,))
     seen: list[str] = []
 
-    def load(to_load: Recipe) -> ScriptedModel:
+    def noted(to_load: Recipe) -> ScriptedModel:
         seen.append(to_load.model.dtype)
-        return scripted(to_load)
+        return ScriptedModel()
 
-    resumed = resume_run(tmp_path / "run", load=load)
+    resumed = resume_run(tmp_path / "run", load=noted)
     with resumed.store:
         assert (seen, resumed.manifest.settings) == ([loaded], settings)
-    monkeypatch.setattr(loading, "load_model", load)
+    monkeypatch.setattr(loading, "load_model", noted)
     for asked, wanted in (({}, loaded), ({"model.dtype": "fp32"}, "fp32")):
         calibrator, recipe = load_for_asking(asked, tmp_path / "run")
         assert (seen[-1], calibrator.model.version) == (wanted, 3)
@@ -189,28 +189,13 @@ def pairs(tmp_path: Path) -> Path:
     return path
 
 
-def load(_settings: object) -> ScriptedModel:
-    return ScriptedModel()
-
-
-def rate(path: Path, folder: Path, stop: int | None = None) -> list[Record]:
-    """Rate the answers of a file, at most so many of them."""
-    run = start_run(score_settings(path, {}), folder, load, mode="score")
-    with run.store:
-        if stop is None:
-            run.proceed()
-            run.finish()
-        else:
-            with pytest.raises(KeyboardInterrupt):
-                run.proceed(stop_after(stop))
-        return run.records
-
-
 def test_a_run_of_ratings_is_an_ordinary_run_folder_and_a_stopped_one_goes_on(pairs: Path, tmp_path: Path) -> None:
-    records = rate(pairs, tmp_path / "run")
-    with Store(tmp_path / "run") as store:
-        assert list(store.records()) == records
-        manifest = Manifest.of(store)
+    settings = score_settings(pairs, {})
+    whole = start_run(settings, tmp_path / "run", load, mode="score")
+    with whole.store:
+        whole.proceed()
+        whole.finish()
+    records, manifest = stored(tmp_path / "run"), whole.manifest
     assert (manifest.mode, manifest.total, manifest.settings.method) == ("score", 40, "posterior")
     assert [record.reply.answer for record in records] == [LETTERS[i % 4] for i in range(40)]
     assert [record.correct for record in records] == [i % 4 == 0 for i in range(40)]
@@ -219,7 +204,7 @@ def test_a_run_of_ratings_is_an_ordinary_run_folder_and_a_stopped_one_goes_on(pa
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["questions"] == 40
     assert summary["estimators"]["posterior"]["auroc"] is not None
-    assert len(rate(pairs, tmp_path / "part", 23)) == 23
+    stopped(settings, tmp_path / "part", 23, mode="score")
     run = resume_run(tmp_path / "part", load=load)
     with run.store:
         run.proceed()

@@ -46,9 +46,6 @@ def records_of(job: Job) -> list[Record]:
     return stored(job.folder)
 
 
-# What a sweep is made of.
-
-
 def test_a_sweep_is_every_variant_at_every_point_of_its_grid(tmp_path: Path) -> None:
     path = tmp_path / "sweep.toml"
     path.write_text(
@@ -99,9 +96,6 @@ def test_a_folder_is_named_after_its_settings_and_a_job_tells_what_differs(tmp_p
     assert jobs[2].apart == "model.name smollm2, method posterior, adapter.modules q_proj"
 
 
-# Doing the runs.
-
-
 @pytest.fixture(scope="module")
 def done(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
     """A finished job."""
@@ -121,9 +115,6 @@ def test_a_finished_or_foreign_folder_is_not_touched(done: Job, monkeypatch: pyt
         with pytest.raises(RunError, match=r"holds a run with other settings \(.*seed: 42 there, 7 here"):
             call(other)
     assert read_files(done.folder) == before
-
-
-# A finished folder that came from somewhere else.
 
 
 def test_a_finished_run_from_elsewhere_replaces_an_unfinished_one(done: Job, tmp_path: Path, tiny_llama: Path) -> None:

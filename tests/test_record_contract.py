@@ -6,7 +6,7 @@ Lessons follow each answer at once, as in a run, or come when all is answered, a
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from secl import Calibrator, GivenAnswer, Question, RunSettings
 from secl.evaluation.posterior import replayed
-from secl.evidence import EvidenceKind, PTrue
+from secl.evidence import PTrue
 from secl.gates import EntropyShift, Never
 from secl.grading.rules import grade
 from secl.methods import METHODS
@@ -26,7 +26,6 @@ from secl.runs.encoding import from_plain, to_plain
 from secl.runs.loading import build_calibrator
 from secl.settings.groups import AnswerWeights, LoopSettings
 from secl.testing import ScriptedModel, toy_stream, unit
-from secl.writing import Piece
 from tests.answers import in_window
 
 STREAM = [
@@ -47,9 +46,7 @@ class Restless(ScriptedModel):
         self.answer_weights = weights
         self.taught: list[tuple[str, str | None]] = []
 
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Piece | None = None
-    ) -> ModelAnswer:
+    def answer(self, question: Question, *, evidence: Any = (), written: Any = None) -> ModelAnswer:
         frozen = super().answer(question, evidence=evidence, written=None if question.options else written).frozen
         if written is None and self.version and self.answer_weights == "adapted":
             other = [*question.letters, "one", "two"]

@@ -24,7 +24,7 @@ from secl.metrics.probability import normalised_p_true, softmax
 from secl.posterior.rule import PosteriorRule
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply
-from secl.settings.groups import Formula, SignalName
+from secl.settings.groups import Formula
 from secl.signals import (
     DincoSignal,
     NormalisedPTrue,
@@ -33,7 +33,6 @@ from secl.signals import (
     Signal,
     answer_probability,
     consistency,
-    make_signal,
     normalised_verbalised_confidence,
     token_entropy,
 )
@@ -256,6 +255,8 @@ def test_dinco_is_the_mean_of_its_halves_for_the_answer_of_each_policy() -> None
     nvc = 0.6 / max(1.0, 0.6 + 0.9 * 0.7)
     assert DincoSignal("greedy")(CHOICE, REPLY, EVIDENCE) == pytest.approx((nvc + 4 / 6) / 2)
     assert DincoSignal("greedy").answer(CHOICE, REPLY, EVIDENCE) == "B"
+    assert consistency([]) == 1.0
+    assert consistency([0.9, 0.91]) == 2 / 3  # agreement above nine tenths counts, and the answer itself
 
 
 MATRIX = st.lists(st.lists(st.floats(0, 1), min_size=6, max_size=6), min_size=6, max_size=6)
@@ -273,10 +274,3 @@ def test_normalised_verbalised_confidence_is_the_published_sum_and_never_inflate
     found = normalised_verbalised_confidence(p_yes, entails, contradicts)
     assert found == pytest.approx(p[0] / max(1, total), rel=1e-12)
     assert found <= p[0]
-
-
-def test_every_signal_of_a_recipe_has_its_class() -> None:
-    needs = {name: make_signal(name, 0.7, "log").needs for name in get_args(SignalName)}
-    assert needs == {"norm_p_true": "p_true", "p_true": "p_true", "self_consistency": "samples"}
-    assert consistency([]) == 1.0
-    assert consistency([0.9, 0.91]) == 2 / 3  # agreement above nine tenths counts, and the answer itself

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import math
 import re
@@ -49,14 +47,6 @@ for number, row in enumerate(ROWS, start=1):
 FULL = [{name: row.get(name) for name in (*NAMES, "ID")} for row in ROWS]
 
 
-def as_csv(path: Path, delimiter: str = ",") -> None:
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(FULL[0]), delimiter=delimiter)
-    writer.writeheader()
-    writer.writerows(FULL)
-    path.write_text(stream.getvalue(), encoding="utf-8-sig")
-
-
 def as_workbook(path: Path) -> None:
     book = openpyxl.Workbook()
     for cells in ([], list(FULL[0]), *(list(row.values()) for row in FULL)):
@@ -78,9 +68,9 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "q.jsonl": lambda path: path.write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8"),
     "q.json": as_json,
     "questions/q.json": lambda path: as_json(path, "questions"),
-    "q.csv": as_csv,
-    "semicolons/q.csv": lambda path: as_csv(path, ";"),
-    "q.tsv": lambda path: as_csv(path, "\t"),
+    "q.csv": lambda path: pd.DataFrame(FULL, dtype=object).to_csv(path, index=False, encoding="utf-8-sig"),
+    "semicolons/q.csv": lambda path: pd.DataFrame(FULL, dtype=object).to_csv(path, index=False, sep=";"),
+    "q.tsv": lambda path: pd.DataFrame(FULL, dtype=object).to_csv(path, index=False, sep="\t"),
     "q.parquet": lambda path: pyarrow.parquet.write_table(pa.Table.from_pylist(FULL), path),
     "q.xlsx": as_workbook,
 }

@@ -29,9 +29,7 @@ def test_a_shuffled_stream_mixes_the_domains_by_the_seed() -> None:
     assert forward == [question for name in NAMES for question in load(name, 10, seed=3)]
     shuffled = load_stream(NAMES, 10, order="shuffled", seed=3)
     assert shuffled == load_stream(NAMES, 10, order="shuffled", seed=3)
-    assert shuffled != forward
-    assert sorted(q.id for q in shuffled) == sorted(q.id for q in forward)
-    assert arrange(forward, "shuffled", 3) == shuffled
+    assert arrange(forward, "shuffled", 3) == shuffled != forward
     assert arrange(forward, "shuffled", 4) != shuffled
 
 

@@ -139,12 +139,8 @@ class Texts(ScriptedModel):
         noise = [unit(f"{question.text}/{name}") + unit(f"{name}/{question.text}") - 1 for name in names]
         given = [self.knows * (i == right) + 4 * noise[i] - 20 for i in range(count)]
         order = LetterOrder(order=tuple(range(count))[::-1], log_p=tuple(unit(f"o{i}{names}") for i in range(count)))
-        return CandidateEvidence(
-            candidates=names,
-            letters=(order,),
-            likelihoods=tuple(Likelihood(given=each, alone=-20.0, tokens=2) for each in given),
-            source="options",
-        )
+        likelihoods = tuple(Likelihood(given=each, alone=-20.0, tokens=2) for each in given)
+        return compared(names, order, likelihoods=likelihoods).candidates
 
 
 class Blind(Texts):

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 import transformers
 
-from secl import RunSettings, ScriptedModel, Store
+from secl import RunSettings, ScriptedModel
 from secl.backends.local.loading.presets import PRESETS, parse_layers
 from secl.errors import ParameterError
 from secl.evaluation.estimators import ESTIMATORS
@@ -24,6 +24,7 @@ from secl_paper.paper import counterpart, read_paper
 from secl_paper.reproduce import Reproduction, find
 from secl_paper.setup import STREAM, PaperModel, Setup, benchmarks_of, settings_of
 from secl_paper.tables import BASELINES, LABEL_FREE, SECL, TABLES
+from tests.answers import run_folder
 
 pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("few_draws")]
 
@@ -47,15 +48,9 @@ class Scripted:
             questions = read_stream(job.settings).questions
             model: Any = ScriptedModel(stated=0.6 + job.settings.seed % 3 / 10)
             layers = parse_layers(job.settings.adapter.layers or "last:4", 28)
-            manifest = {
-                "settings": job.settings.to_json(),
-                "total": len(questions),
-                "tau": 0.7,
-                "adapter": {"layers_to_transform": list(layers)},
-            }
-            with Store.create(job.folder, manifest) as store:
-                for record in build_calibrator(job.settings, model).run(questions):
-                    store.add(record, 0.1, snapshot=model.snapshot())
+            records = list(build_calibrator(job.settings, model).run(questions))
+            adapter = {"layers_to_transform": list(layers)}
+            run_folder(job.folder, records, settings=job.settings.to_json(), tau=0.7, adapter=adapter)
             (job.folder / SUMMARY).write_text('{"complete": true}')
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -28,3 +30,16 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path, seconds: flo
         except httpx.TransportError:
             time.sleep(0.2)
     pytest.fail(f"no answer from {url}:\n{log.read_text(errors='replace')[-3000:]}")
+
+
+@contextmanager
+def running(command: list[str], ready: str, log: Path, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
+    """A server's process, once an address answers; it is told to end afterwards."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out)
+    try:
+        wait_for(ready, process, log, seconds)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)

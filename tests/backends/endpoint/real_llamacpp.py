@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +17,7 @@ import pytest
 from secl.backends.local.loading.loader import locate
 from secl.data.quiz import quiz
 from tests.backends.conftest import Say
-from tests.backends.endpoint.real import free_port, wait_for
+from tests.backends.endpoint.real import free_port, running
 
 READY_SECONDS = 120
 
@@ -41,42 +39,20 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     arguments = f"--host 127.0.0.1 --port {port} --n_ctx 2048 --logits_all true --model_alias smollm2 --verbose false "
     arguments += "--interrupt_requests false"  # else a request that comes meanwhile ends a stream
     command = [os.environ["SECL_LLAMA"], "-m", "llama_cpp.server", "--model", str(locate("smollm2"))]
-    log = tmp_path_factory.mktemp("llama") / "log"
-    with log.open("wb") as out:
-        process = subprocess.Popen([*command, *arguments.split()], stdout=out, stderr=out)
-    try:
-        wait_for(f"http://127.0.0.1:{port}/v1/models", process, log, READY_SECONDS)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
+    log, url = tmp_path_factory.mktemp("llama") / "log", f"http://127.0.0.1:{port}"
+    with running([*command, *arguments.split()], f"{url}/v1/models", log, READY_SECONDS):
+        yield url
 
 
 @contextmanager
 def serving(llama: str, state: Path) -> Iterator[str]:
     """The address of `secl serve` in front of it, on a state folder."""
-    command = [
-        sys.executable,
-        "-c",
-        "from secl.cli import main; main()",
-        "serve",
-        "--engine",
-        "openai",
-        "--endpoint",
-        llama,
-    ]
-    log = state.with_suffix(".log")
-    port = free_port()
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [*command, str(state), "--port", str(port), "--timeout", "600"], stdout=out, stderr=out
-        )
-    try:
-        wait_for(f"http://127.0.0.1:{port}/readyz", process, log, READY_SECONDS)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, log.read_text()
+    port, log = free_port(), state.with_suffix(".log")
+    arguments = f"serve {state} --engine openai --endpoint {llama} --port {port} --timeout 600"
+    command, url = [sys.executable, "-c", "from secl.cli import main; main()"], f"http://127.0.0.1:{port}"
+    with running([*command, *arguments.split()], f"{url}/readyz", log, READY_SECONDS) as process:
+        yield url
+    assert process.returncode == 0, log.read_text()
 
 
 def written(client: openai.OpenAI, llama: str, messages: list[Any], **parameters: Any) -> tuple[str, str | None, Any]:

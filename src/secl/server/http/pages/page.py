@@ -57,7 +57,10 @@ def page_router(service: Service) -> APIRouter:
     def answer(request: Request, page: Callable[[], Page], root: str = "", needed: Role = "read") -> HTMLResponse:
         if not permits(request.scope.get("secl_role"), needed):
             return HTMLResponse(fill("index.html", "", root=root, locked=True), headers=HEADERS)
-        text, status = page()
+        try:
+            text, status = page()
+        except ParameterError as problem:
+            text, status = fill("record.html", "Records", root=root, id=None, problem=sentence(str(problem))), 404
         return HTMLResponse(text, status, headers=HEADERS)
 
     @router.api_route("/", methods=["GET", "HEAD"])
@@ -139,11 +142,8 @@ def found_in_words(count: int, query: Search, *, older: bool) -> str:
 
 def record_page(folder: Path, name: str) -> Page:
     with at_one_moment(folder) as reader:
-        try:
-            served = reader.find(name)
-            explanation = explain(reader, served)
-        except ParameterError as problem:
-            return fill("record.html", "Records", root="../", id=None, problem=sentence(str(problem))), 404
+        served = reader.find(name)
+        explanation = explain(reader, served)
         record, kept = served.record, range(reader.first, len(reader))
     older, newer = (p if p in kept else None for p in (record.position - 1, record.position + 1))
     text = fill(
@@ -162,12 +162,9 @@ def record_page(folder: Path, name: str) -> Page:
 def review_page(folder: Path, after: int | None, name: str) -> Page:
     """Return the page with the next answer to rate after the record at position `after`, or with a record by name."""
     with at_one_moment(folder) as reader:
-        try:
-            queue = review_queue(reader, after)
-            name = name or str(next(iter(queue.positions), ""))
-            served = reader.find(name) if name else None
-        except ParameterError as error:
-            return fill("record.html", "Review", id=None, problem=sentence(str(error))), 404
+        queue = review_queue(reader, after)
+        name = name or str(next(iter(queue.positions), ""))
+        served = reader.find(name) if name else None
         keep_text = reader.keep_text
     behind = "review" if served is None else f"review?after={served.record.position}"
     rated = f"{queue.rated:,} of the latest {counted(queue.answers, 'answer')} are rated." if queue.answers else ""

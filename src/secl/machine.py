@@ -36,7 +36,7 @@ def publish_folder(unfinished: Path, folder: Path) -> None:
 def release_memory() -> None:
     """Return freed memory to the system, if the C library can (glibc).
 
-    glibc keeps what tensors of many different sizes leave between other data: some hundred MiB in a server.
+    glibc keeps the gaps that freed tensors leave between other data: some hundred MiB in a server.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -1,4 +1,4 @@
-"""Free answers: threads write several texts at once, token by token, between the passes of the answering thread."""
+"""Free answers: several texts grow at once, token by token, between the passes of the answering thread."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class WritingJob:
 
 
 class TextWriters:
-    """Writes texts in separate threads, and queues each text for its confidence.
+    """Writes texts, and queues each text for its confidence.
 
     If the memory suffices, the texts of `most` requests grow at the same time. As many requests as the queue holds may
     wait. A model in this process writes the texts in turns of a few tokens, all in one thread, because PyTorch keeps

@@ -251,57 +251,47 @@ def thoughts_apart(pieces: Iterable[Piece], *, unopened: bool = False) -> Genera
         unopened: whether a thought may begin without a mark. If so, each text is held back up to the end of its
             thought.
     """
-    beginnings: dict[int, _Beginning] = {}
+    texts: dict[int, Generator[Piece, Piece, None]] = {}
     for piece in pieces:
-        begun = beginnings.setdefault(piece.choice, _Beginning(unopened))
-        yield piece if begun.over else begun.push(piece)
+        if piece.choice not in texts:
+            texts[piece.choice] = _thought_apart(unopened)
+            next(texts[piece.choice])
+        yield texts[piece.choice].send(piece)
 
 
-@dataclass
-class _Beginning:
-    """State machine for the beginning of a text: undecided, then inside a thought, then `over`.
-
-    Attributes:
-        held: text that is held back.
-        tokens: tokens of the text so far.
-        marks: marks around the thought; None while undecided.
-        closed: whether the closing mark has appeared.
-    """
-
-    unopened: bool
-    held: str = ""
-    tokens: tuple[Token, ...] = ()
-    marks: Marks | None = None
-    closed: bool = False
-    over: bool = False
-
-    def push(self, piece: Piece) -> Piece:
-        """Return a piece with the thought separated from the text."""
+def _thought_apart(unopened: bool) -> Generator[Piece, Piece, None]:
+    """Receive the pieces of one text, and yield each with the thought separated from the text."""
+    piece = yield Piece()
+    held, tokens = piece.text, piece.tokens
+    while (marks := _marks_of(held.lstrip(), unopened)) is None:
+        waits = unopened or any(each.opening.startswith(held.lstrip()) for each in THOUGHTS)
+        if piece.finish is not None or not waits:
+            break
+        piece = yield replace(piece, text="", tokens=())
+        held, tokens = held + piece.text, tokens + piece.tokens
+    thought = piece.thought
+    if marks is not None:
         # A token across the border belongs to thought and answer, so its log-probability is dropped.
-        self.tokens = () if self.marks and not self.closed else self.tokens + piece.tokens
-        self.held += piece.text
-        ended, thought = piece.finish is not None, piece.thought
-        if self.marks is None:
-            self._open()
-        if self.marks is None:
-            waits = self.unopened or any(each.opening.startswith(self.held.lstrip()) for each in THOUGHTS)
-            self.over = ended or not waits
-        elif not self.closed:
-            text, closing, rest = self.held.partition(self.marks.closing)
-            kept = 0 if closing or ended else _overlap(text, self.marks.closing)
-            thought = (thought or "") + text[: len(text) - kept]
-            self.held, self.closed = rest if closing else text[len(text) - kept :], bool(closing)
-        if self.closed:
-            self.held = self.held.lstrip()
-            self.over = bool(self.held)
-            self.tokens = self.tokens if self.over else ()
-        if not self.over and not ended:
-            return replace(piece, text="", tokens=(), thought=thought)
-        return replace(piece, text=self.held, tokens=self.tokens, thought=thought)
+        held, tokens = held.lstrip().removeprefix(marks.opening), ()
+        while True:
+            text, closing, rest = held.partition(marks.closing)
+            ended = bool(closing) or piece.finish is not None
+            shown = len(text) - (0 if ended else _overlap(text, marks.closing))
+            thought, held = (piece.thought or "") + text[:shown], rest.lstrip()
+            if ended:
+                break
+            piece = yield replace(piece, text="", tokens=(), thought=thought)
+            held = text[shown:] + piece.text
+        while not held and piece.finish is None:
+            piece = yield replace(piece, text="", tokens=(), thought=thought)
+            held, thought = piece.text.lstrip(), piece.thought
+            tokens = piece.tokens if held else ()
+    piece = yield replace(piece, text=held, tokens=tokens, thought=thought)
+    while True:
+        piece = yield piece
 
-    def _open(self) -> None:
-        begun = self.held.lstrip()
-        for each in THOUGHTS:
-            if begun.startswith(each.opening) or (self.unopened and each.closing in begun):
-                self.marks, self.held, self.tokens = each, begun.removeprefix(each.opening), ()
-                return
+
+def _marks_of(begun: str, unopened: bool) -> Marks | None:
+    """Return the marks of the thought with which a text begins; None without one."""
+    found = (each for each in THOUGHTS if begun.startswith(each.opening) or (unopened and each.closing in begun))
+    return next(found, None)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -22,27 +22,18 @@ from secl.backends.local.writer import draw
 from secl.backends.token_ids import distinct_tokens
 from secl.errors import ParameterError, SeclError, UnfinishedError
 from secl.evidence import Thought
-from secl.fields.extraction import Objects
+from secl.fields.calls import WrittenReply
+from secl.fields.extraction import ObjectRequest, Objects
+from secl.fields.tools import CallRequest
 from secl.fields.values import WrittenObject, token_ends
 from secl.ledger import Ledger
-from secl.question import Question
 
 if TYPE_CHECKING:
     from secl.backends.local.backend import LocalBackend
 
 
-class _Asking(Protocol):
-    @property
-    def question(self) -> Question: ...
-
-
-class _Valued(Protocol):
-    @property
-    def value(self) -> object: ...
-
-
-R = TypeVar("R", bound=_Asking)
-W = TypeVar("W", bound=_Valued)
+R = TypeVar("R", bound=ObjectRequest | CallRequest)
+W = TypeVar("W", bound=WrittenObject | WrittenReply)
 T = TypeVar("T", bound=tuple[Any, ...])
 
 

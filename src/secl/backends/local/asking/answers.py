@@ -26,7 +26,7 @@ from secl.backends.local.asking.further import (
 )
 from secl.backends.open_answers import distinct
 from secl.evidence import Evidence, EvidenceKind
-from secl.ledger import Meter
+from secl.ledger import Ledger
 from secl.model import Rating
 from secl.prompts.parsing import is_brief, read_answer
 from secl.question import GivenAnswer
@@ -243,12 +243,9 @@ class Answering:
 
 
 def _rating(case: Case) -> Rating:
-    meter = Meter()
-    for purpose, tokens in case.spent.items():
-        meter.spend(purpose, tokens)
     return Rating(
         reply=case.reply,
         evidence=Evidence(p_true=case.p_true, candidates=case.candidates),
-        ledger=meter.take(),
+        ledger=Ledger(**{purpose: float(tokens) for purpose, tokens in case.spent.items()}),
         plain_tokens=float(len(case.reading.bundle.answers[0])),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
+import torch
 
 from secl.backends.local.loading.loader import Loaded, wrap
 from secl.backends.local.model import LocalModel
@@ -119,6 +120,18 @@ def tokens_seen(network: Any) -> list[int]:
     seen: list[int] = []
     network.get_input_embeddings().register_forward_pre_hook(lambda _module, args: seen.append(args[0].numel()))
     return seen
+
+
+def memory_ends(patch: pytest.MonkeyPatch, owner: Any, name: str, when: Callable[..., bool]) -> None:
+    """From now on a function fails for want of memory if `when` is true for its arguments."""
+    usual = getattr(owner, name)
+
+    def call(*given: Any, **named: Any) -> Any:
+        if when(*given, **named):
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return usual(*given, **named)
+
+    patch.setattr(owner, name, call)
 
 
 @pytest.fixture

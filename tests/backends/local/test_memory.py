@@ -18,7 +18,7 @@ from secl.backends.local.loading.guard import in_halves
 from secl.data.quiz import quiz
 from secl.errors import ModelError
 from secl.question import Question
-from tests.backends.local.conftest import MakeModel
+from tests.backends.local.conftest import MakeModel, memory_ends
 
 pytestmark = pytest.mark.heavy
 
@@ -30,15 +30,13 @@ def test_a_pass_that_does_not_fit_into_memory_is_halved_until_it_does(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual, cramped = make_model(), make_model()
-    run, sizes = cramped.backend.network.run, list[int]()
+    sizes = list[int]()
 
-    def run_if_it_fits(sequences: Sequence[Sequence[int]], **options: Any) -> Any:
+    def does_not_fit(sequences: Sequence[Sequence[int]], **_: Any) -> bool:
         sizes.append(len(sequences))
-        if len(sequences) > room:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return run(sequences, **options)
+        return len(sequences) > room
 
-    monkeypatch.setattr(cramped.backend.network, "run", run_if_it_fits)
+    memory_ends(monkeypatch, cramped.backend.network, "run", does_not_fit)
     questions, room = quiz("capitals", 8, 3), 4  # the four letters of one question
     usual.prefetch(questions, [()] * len(questions), weights_fixed=True)
     with halved():
@@ -58,26 +56,20 @@ def test_texts_for_which_memory_is_too_small_together_are_written_in_halves(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual, cramped = make_model(), make_model()
-    step, rows = Batch.step, list[int]()
+    rows, lacks = list[int](), list[int]()
 
-    def step_if_it_fits(batch: Batch, keep: list[int], tokens: list[int]) -> None:
+    def third_step_does_not_fit(batch: Batch, keep: list[int], _tokens: list[int]) -> bool:
         rows.append(len(keep))
-        if batch.model is cramped.backend.model and len(keep) > room and len(rows) % 3 == 0:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        step(batch, keep, tokens)
+        return batch.model is cramped.backend.model and len(keep) > room and len(rows) % 3 == 0
 
-    monkeypatch.setattr(Batch, "step", step_if_it_fits)
-    padded, lacks = passes._padded, list[int]()
+    def three_prompts_do_not_fit(begun: Sequence[Any], *_: Any) -> bool:
+        lacks.extend([len(begun)] * (len(begun) > 2))
+        return len(begun) > 2
 
-    def padded_if_it_fits(begun: Sequence[Any], paths: Any, config: Any) -> Any:
-        if len(begun) > 2:
-            lacks.append(len(begun))
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return padded(begun, paths, config)
-
+    memory_ends(monkeypatch, Batch, "step", third_step_does_not_fit)
     questions, room = quiz("arithmetic", 5, 3), 2
     usual.prefetch(questions, [()] * len(questions), weights_fixed=True)
-    monkeypatch.setattr(passes, "_padded", padded_if_it_fits)
+    memory_ends(monkeypatch, passes, "_padded", three_prompts_do_not_fit)
     with halved():
         cramped.prefetch(questions, [()] * len(questions), weights_fixed=True)
     for question in questions:

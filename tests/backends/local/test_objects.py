@@ -20,7 +20,7 @@ from secl.fields.schema import Schema
 from secl.fields.values import OpenedObject
 from secl.question import Question
 from tests.backends.local.alone import Alone, tokens_of
-from tests.backends.local.conftest import tiny_of, tokens_seen
+from tests.backends.local.conftest import memory_ends, tiny_of, tokens_seen
 
 pytestmark = pytest.mark.heavy
 
@@ -172,14 +172,7 @@ def test_an_object_is_the_same_alone_and_in_a_batch(
 def test_too_little_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = [request(str(number)) for number in range(3)]
     whole = model.write_objects(asked, lambda *_: 2)
-    kept = ObjectWriter.finish
-
-    def small(writer: Any, batch: Any, rows: Any, **how: Any) -> None:
-        if len(rows) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        kept(writer, batch, rows, **how)
-
-    monkeypatch.setattr(ObjectWriter, "finish", small)
+    memory_ends(monkeypatch, ObjectWriter, "finish", lambda _writer, _batch, rows, **_: len(rows) > 2)
     with pytest.warns(RuntimeWarning, match="too little memory"):
         halves = model.write_objects(asked, lambda *_: 2)
     assert [each.greedy.text for each in halves] == [each.greedy.text for each in whole]

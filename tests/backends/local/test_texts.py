@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from secl.settings.groups import LoopSettings
 from secl.writing import Piece, Writing, joined
 from tests.answers import in_window
 from tests.backends.local.alone import generated, log_p
-from tests.backends.local.conftest import MakeModel, alike, tokens_seen
+from tests.backends.local.conftest import MakeModel, alike, memory_ends, tokens_seen
 
 ASKED = Question(
     "And of Italy?",
@@ -55,16 +56,8 @@ def test_texts_are_those_of_generate(family: str, make_model: MakeModel) -> None
 def test_a_text_for_which_memory_ends_while_it_is_written_says_so_in_a_sentence(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = make_model()
-    usual, steps = Batch.step, list[int]()
-
-    def step(batch: Batch, *given: Any) -> None:
-        steps.append(len(steps))
-        if len(steps) == 3:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        usual(batch, *given)
-
-    monkeypatch.setattr(Batch, "step", step)
+    model, steps = make_model(), itertools.count()
+    memory_ends(monkeypatch, Batch, "step", lambda *_: next(steps) == 2)
     with pytest.raises(ModelError, match="needs more memory than the device has"):
         written(model, ASKED)
     assert written(model, ASKED)[0].text == generated(model.backend.model, model, ASKED, limit=30)

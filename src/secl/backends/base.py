@@ -182,7 +182,9 @@ class TokenBackend(Protocol[R]):
         """Move the confidence stated at a position towards `target`, and publish the new version."""
 
     def publish(self) -> None:
-        """Make the adapter's weights the present version."""
+        """Make the adapter's weights the present version; do nothing if the engine reads the weights themselves."""
+        return
 
     def close(self) -> None:
-        """Close connections and end threads."""
+        """Close connections and end threads, if any."""
+        return

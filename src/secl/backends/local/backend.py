@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from secl.backends.base import Bundle, Position, Statistics, TokenSequence, Training
+from secl.backends.base import Bundle, Position, Statistics, TokenBackend, TokenSequence, Training
 from secl.backends.chat_templates import render
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter
@@ -135,8 +135,8 @@ class LocalReading:
         return tokens
 
 
-class LocalBackend:
-    """A `secl.backends.base.TokenBackend`: a model in memory with a LoRA adapter.
+class LocalBackend(TokenBackend[LocalReading]):
+    """A model in memory with a LoRA adapter.
 
     Args:
         settings: settings of the adapter and its training. The model's preset completes missing settings.
@@ -188,11 +188,6 @@ class LocalBackend:
             "processor": torch.backends.cpu.get_cpu_capability(),  # vector instructions differ in the order of rounding
             "pass_tokens": GROUP_TOKENS,
         }
-
-    @property
-    def shape(self) -> tuple[str, int]:
-        """Precision and first adapted layer. The last digits of probabilities depend on both."""
-        return str(self.model.dtype), self.first
 
     def read(self, bundles: Sequence[Bundle]) -> list[LocalReading]:
         return [
@@ -261,13 +256,7 @@ class LocalBackend:
         frozen = reading.forward.frozen(node)
         return self.distiller.train(self.adapter, self.network.head, replay, frozen, self._digits, target)
 
-    def publish(self) -> None:
-        """Do nothing: the weights are in this process."""
-
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         self.writer.alone = False  # while a pass pauses, another thread computes
         for layer in layers_of(self.model):
             layer.register_forward_pre_hook(lambda *_arguments: hook())
-
-    def close(self) -> None:
-        """Do nothing."""

@@ -86,7 +86,9 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         self.upstream: object = None  # `secl.backends.endpoint.client.Upstream` where servers answer
         self.meter = Meter()
         ids = self.backend.token_ids
-        alike = loaded.fingerprint, *self.backend.shape, paper, distractors, thinking, show_thought, seed
+        # The last digits of probabilities depend on the precision and on the first adapted layer.
+        computed = str(loaded.model.dtype), self.backend.first
+        alike = loaded.fingerprint, *computed, paper, distractors, thinking, show_thought, seed
         windows, verdicts = (None, None) if shared is None else shared.to(*alike)
         known = loaded.preset.prefilled
         prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known

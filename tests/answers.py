@@ -140,9 +140,7 @@ def make_stream(questions: int = 160) -> list[Record]:
         second_half = position >= questions // 2
         entropy = float(generator.gamma(8.0, 0.2 if second_half else 0.05))
         state, decision = gate.step(state, entropy)
-        evidence: dict[str, Any] = (
-            {"p_true": (0.7, 0.2), "signal": 0.6, "outcome": "trained"} if decision.in_burst else {}
-        )
+        of_burst: dict[str, Any] = {"p_true": (0.7, 0.2), "signal": 0.6, "outcome": "trained"}
         record = make_record(
             position,
             digit=int(generator.integers(10)),
@@ -150,7 +148,7 @@ def make_stream(questions: int = 160) -> list[Record]:
             domain="truthful_qa" if second_half else "arc $challenge$",
             decision=decision,
             entropy=entropy,
-            **evidence,
+            **(of_burst if decision.in_burst else {}),
         )
         records.append(record)
     return records

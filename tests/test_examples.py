@@ -127,9 +127,7 @@ def test_invoices_of_a_folder_become_a_table_and_a_list_of_values_to_check(
 def test_every_example_has_a_test() -> None:
     tests = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     examples = [file for file in (ROOT / "examples").glob("*.py") if file.name != "__init__.py"]
-    assert [
-        file.name for file in examples if file.name not in tests and f"from examples import {file.stem}\n" not in tests
-    ] == []
+    assert [f.name for f in examples if f.name not in tests and f"from examples import {f.stem}\n" not in tests] == []
 
 
 @pytest.mark.parametrize("name", ["labels", "posterior", "sentences"])

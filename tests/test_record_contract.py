@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -95,9 +96,7 @@ def lessons(calibrator: Calibrator, *, later: bool) -> list[Record]:
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 @pytest.mark.parametrize("weights", ["adapted", "frozen"])
-@pytest.mark.parametrize(
-    ("name", "answer"), [*((name, "own") for name in METHODS), *((name, "best") for name in COMPARING)]
-)
+@pytest.mark.parametrize(("name", "answer"), [*product(METHODS, ["own"]), *product(COMPARING, ["best"])])
 def test_what_a_record_stores_is_about_its_answer(name: str, answer: str, weights: AnswerWeights, later: bool) -> None:
     learns = METHODS[name].learns
     learning = {"gate.name": "always", "evidence.extra_evidence": ["candidates", "samples", "dinco"]}

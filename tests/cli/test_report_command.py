@@ -113,9 +113,7 @@ OPEN = {
     **{"method": "secl-paper", "paper": False, "stream.questions": "it's.jsonl", "stream.template": "{q}?"},
     **{"stream.columns": ("question=q",), "stream.options": ("a, b", "c")},
 }
-ELSEWHERE = setting(
-    "stream.benchmarks=capitals model.engine=openai model.endpoint=http://127.0.0.1:1 model.name=m method=stated"
-)
+ELSEWHERE = setting("stream.benchmarks=capitals model.engine=openai model.endpoint=http://127.0.0.1:1 model.name=m")
 
 
 RATED = setting(

@@ -191,10 +191,8 @@ def test_an_address_needs_a_key_and_a_second_server_is_refused(shell: Shell, tmp
         headers = {"authorization": f"Bearer {token}"}
         assert httpx.get(f"{local}/v1/models", headers=headers).json()["data"][0]["id"] == "tiny"
         httpx.post(f"{local}/v1/pause", headers=headers, json={"reason": "for a look"}).raise_for_status()
-        second = shell(
-            "serve", folder, "--model", tiny_llama, "--port", 0, "--method", "secl", "--set", "gate.warmup=3"
-        )
-        assert (second.code, "is in use by another process" in second.err) == (2, True)
+        other = shell("serve", folder, "--model", tiny_llama, "--port", 0, "--method", "secl", "--set", "gate.warmup=3")
+        assert (other.code, "is in use by another process" in other.err) == (2, True)
         assert ended(process, signal.SIGTERM) == 0
     log = (tmp_path / "log").read_text()
     assert token not in log

@@ -48,20 +48,16 @@ def exact_ece(groups: Sequence[Pairs], total: int) -> float:
 @given(PAIRS.filter(bool))
 def test_calibration_errors_agree_with_rational_arithmetic_their_bars_and_their_intervals(pairs: Pairs) -> None:
     bins = 10
-    equal_width = [
-        [(c, y) for c, y in pairs if k / bins <= c and (c < (k + 1) / bins or k == bins - 1)] for k in range(bins)
-    ]
+    wide = [[(c, y) for c, y in pairs if k / bins <= c and (c < (k + 1) / bins or k == bins - 1)] for k in range(bins)]
     width, mass = ece(*columns(pairs)), ada_ece(*columns(pairs))
-    assert width == pytest.approx(exact_ece(equal_width, len(pairs)), abs=1e-9)
+    assert width == pytest.approx(exact_ece(wide, len(pairs)), abs=1e-9)
     ordered = sorted(pairs, key=lambda pair: pair[0])  # Python's sort is stable
     size, longer = divmod(len(pairs), bins)
     ends = [size * k + min(k, longer) for k in range(bins + 1)]
     equal_mass = [ordered[ends[k] : ends[k + 1]] for k in range(bins)]
     assert mass == pytest.approx(exact_ece(equal_mass, len(pairs)), abs=1e-9)
     bars = reliability(*columns(pairs))
-    assert [(bar.lo, bar.hi, bar.count) for bar in bars] == [
-        (k / 10, (k + 1) / 10, len(equal_width[k])) for k in range(10)
-    ]
+    assert [(bar.lo, bar.hi, bar.count) for bar in bars] == [(k / 10, (k + 1) / 10, len(wide[k])) for k in range(10)]
     assert all(math.isnan(bar.confidence) and math.isnan(bar.accuracy) for bar in bars if not bar.count)
     total = sum(bar.count * abs(bar.accuracy - bar.confidence) for bar in bars if bar.count) / len(pairs)
     assert total == pytest.approx(width, abs=1e-9)

@@ -6,6 +6,7 @@ import math
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib.image
@@ -71,10 +72,8 @@ def test_a_timeline_shows_bursts_alarms_and_borders_of_domains() -> None:
     records = make_stream(160)
     top = timeline_figure(records).axes[0]
     bursts = [patch for patch in top.patches if patch.get_label() in ("burst", "_another burst")]
-    starts = [
-        index for index, r in enumerate(records) if r.decision.in_burst and not records[index - 1].decision.in_burst
-    ]
-    assert len(bursts) == len([index for index in starts if index]) + records[0].decision.in_burst
+    inside = [False, *(record.decision.in_burst for record in records)]
+    assert len(bursts) == sum(now and not before for before, now in pairwise(inside))
     alarms = [line for line in top.lines if line.get_label() in ("alarm", "_another alarm")]
     assert len(alarms) == sum(record.decision.alarm for record in records) > 1
     (names,) = top.child_axes

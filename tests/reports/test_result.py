@@ -57,9 +57,8 @@ def test_counts_stand_first_in_words(confidence: list[float], correct: list[bool
     lines = shown(report_of(answered(confidence, correct)))
     text = " ".join(lines)
     assert lines[1] == f"{len(correct)} questions answered, 1 question left out."
-    assert lines[2].startswith(
-        f"Accuracy {percent(sum(correct) / len(correct))} ({sum(correct)} of {len(correct)} answers), mean"
-    )
+    right, count = sum(correct), len(correct)
+    assert lines[2].startswith(f"Accuracy {percent(right / count)} ({right} of {count} answers), mean")
     assert level in text
     assert f"Ranking: {ranking}" in text
     assert len(lines) <= 20
@@ -70,9 +69,8 @@ def test_the_table_has_what_matters_and_labels_do_not_rank_the_answers_that_they
     """Each answer is rated by the labels of the others: where all confidences are equal, right ones fall below."""
     table = main_table(report_of(answered(HIGH, LOW)))
     assert table is not None
-    assert [[cell.text for cell in row][:4] for row in table.sections[""]] == [
-        ["Stated (frozen)", "60.0%", "60.0%", "0.150"]
-    ]
+    (cells,) = ([cell.text for cell in row][:4] for row in table.sections[""])
+    assert cells == ["Stated (frozen)", "60.0%", "60.0%", "0.150"]
     records = answered([0.85] * 60, [None] * 60)
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
     rated = [record.with_label(record.position % 3 > 0) for record in relabelled(records, log)]

@@ -17,10 +17,8 @@ from secl.testing import ScriptedModel, toy_stream
 @pytest.fixture(scope="session")
 def records() -> list[Record]:
     """Twelve records, the first four of them of a burst that learned."""
-    calibrator = Calibrator(
-        ScriptedModel(), method="secl", gate=EntropyShift(burst=4), loop=LoopSettings(bin_gate=None)
-    )
-    return list(calibrator.run(toy_stream(12)))
+    gate, loop = EntropyShift(burst=4), LoopSettings(bin_gate=None)
+    return list(Calibrator(ScriptedModel(), method="secl", gate=gate, loop=loop).run(toy_stream(12)))
 
 
 @pytest.fixture

@@ -163,14 +163,8 @@ def stream(count: int) -> list[Question]:
 BURSTS = EntropyShift(warmup=3, threshold=1, burst=5)
 CASES: dict[str, dict[str, Any]] = {
     "bursts": {"gate": BURSTS, "loop": LoopSettings(evidence_on="burst", bin_gate=None), "learns": True},
-    "all views": {
-        "posterior": PosteriorRule(("letters", "likelihood", "p_true")),
-        "evidence": ("candidates", "p_true"),
-    },
-    "best answers": {
-        "loop": LoopSettings(evidence_on="always", answer="best"),
-        "posterior": PosteriorRule(letters=0.1),
-    },
+    "views": {"posterior": PosteriorRule(("letters", "likelihood", "p_true")), "evidence": ("candidates", "p_true")},
+    "best": {"loop": LoopSettings(evidence_on="always", answer="best"), "posterior": PosteriorRule(letters=0.1)},
 }
 PLAIN = {"method": "secl", "gate": Never(), "evidence": ("candidates",), "learns": False}
 PLAIN["loop"] = LoopSettings(evidence_on="always")
@@ -186,7 +180,7 @@ def test_stored_records_give_the_posteriors_of_the_stream(case: str) -> None:
     again = [from_plain(json.loads(json.dumps(to_plain(record)))) for record in records]
     assert again == records
     assert replayed(made.plan.posterior, again) == posteriors
-    if case == "best answers":
+    if case == "best":
         assert any(record.answer != record.reply.answer for record in records)
         for record in records:
             assert record.posterior is not None

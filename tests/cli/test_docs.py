@@ -131,9 +131,8 @@ def test_the_extras_of_readme_are_those_of_the_package_and_of_its_messages() -> 
     (sentence,) = re.findall(r"The extras are (.*?)\.\n", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert set(re.findall(r"`(\w+)` \(", sentence)) == extras
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
-    named = {
-        name for text in sources for names in re.findall(r'needs\(.*, "([\w,]+)"\)', text) for name in names.split(",")
-    }
+    calls = [names for text in sources for names in re.findall(r'needs\(.*, "([\w,]+)"\)', text)]
+    named = {name for names in calls for name in names.split(",")}
     assert {"local", "server", "tables"} <= named <= extras
 
 

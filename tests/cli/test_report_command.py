@@ -30,15 +30,13 @@ pytestmark = pytest.mark.heavy
 DRAWN = ("reliability", "reliability-others", "risk", "timeline")
 FILES = {f"{stem}.{end}" for stem in DRAWN for end in ("png", "svg")} | {"report.html", "summary.json"}
 OF_RUN = {"report.html", "summary.json"}
-MODEL = '<b>"model" & co</b>'
+NAME = '<b>"model" & co</b>'
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Callable[..., Path]:
     """Make a run folder of sixteen questions, some of them answered."""
-    return lambda name, answered=16: scripted_run(
-        tmp_path / name, asked=answered, questions=toy_stream(16), model=MODEL
-    )
+    return lambda name, answered=16: scripted_run(tmp_path / name, asked=answered, questions=toy_stream(16), model=NAME)
 
 
 def own(run: Path) -> set[str]:
@@ -56,7 +54,7 @@ def test_a_report_goes_into_its_run_or_elsewhere(shell: Shell, made: Callable[..
     assert own(run) == OF_RUN
     assert ended.out.splitlines()[-1] == f"page: {run / 'report.html'}"
     page = ET.fromstring((run / "report.html").read_text(encoding="utf-8"))
-    assert MODEL in "".join(page.itertext())
+    assert NAME in "".join(page.itertext())
     assert {picture.read_bytes()[:8] for picture in out.glob("*.png")} == {PNG}
     verdict = json.loads((run / "summary.json").read_text(encoding="utf-8"))["verdict"]
     assert f"verdict: {verdict['level']} ({verdict['source']} confidence). " in " ".join(ended.out.split())

@@ -56,10 +56,8 @@ def test_ctrl_c_keeps_what_is_done(shell: Shell, tiny_llama: Path, tmp_path: Pat
     command = ("reproduce", "gap", "--model", tiny_llama, *QUIZ, "--out", out)
     interrupt_at(4)
     stopped = shell(*command)
-    assert (stopped.code, stopped.err) == (
-        2,
-        f"secl: stopped; finished work is kept in {out}, and the same command continues.\n",
-    )
+    kept = f"secl: stopped; finished work is kept in {out}, and the same command continues.\n"
+    assert (stopped.code, stopped.err) == (2, kept)
     (folder,) = (out / "runs" / "tiny-llama").iterdir()
     assert len(stored(folder)) == 3
     assert not (out / "tables").exists()

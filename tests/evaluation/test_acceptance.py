@@ -190,13 +190,8 @@ def test_what_shows_without_right_answers() -> None:
     assert "0.0002" in trust_line(verdict)
     equal = [make_record(n, digit=2) for n in range(40)]
     assert codes(equal) == {"constant"}
-    moved = [
-        replace(
-            each,
-            labelled=Labelled(label_free=0.25, confidence=n / 40, low=0.0, high=1.0, labels=9, of_domain=9, until=9),
-        )
-        for n, each in enumerate(equal)
-    ]
+    band = Labelled(label_free=0.25, confidence=0.25, low=0.0, high=1.0, labels=9, of_domain=9, until=9)
+    moved = [replace(record, labelled=replace(band, confidence=n / 40)) for n, record in enumerate(equal)]
     assert codes(moved) == {"constant"}  # labels move equal confidences apart, and rank nothing
     unreadable = [replace(each, reply=replace(each.reply, answer=None)) for each in silent]
     assert "unreadable" in codes(unreadable)

@@ -122,10 +122,8 @@ def test_the_question_said_again_is_no_answer_and_joins_none(echo: str) -> None:
     question = Question("What is the capital of France?")
     assert is_echo(question, echo)
     assert not any(is_echo(question, answer) for answer in ("Paris", "The capital of France is Paris.", "France"))
-    assert group(question, [echo, "Paris", None, " ", "It is Lyon."], ["Paris"]) == (
-        ["Paris", "It is Lyon."],
-        [None, 0, None, None, 1],
-    )
+    different, places = group(question, [echo, "Paris", None, " ", "It is Lyon."], ["Paris"])
+    assert (different, places) == (["Paris", "It is Lyon."], [None, 0, None, None, 1])
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,8 @@ def test_calibration_errors_agree_with_rational_arithmetic_their_bars_and_their_
     assert all(math.isnan(bar.confidence) and math.isnan(bar.accuracy) for bar in bars if not bar.count)
     total = sum(bar.count * abs(bar.accuracy - bar.confidence) for bar in bars if bar.count) / len(pairs)
     assert total == pytest.approx(width, abs=1e-9)
-    for interval, error in (
-        (ece_interval(*columns(pairs), draws=50), width),
-        (ada_ece_interval(*columns(pairs), draws=50), mass),
-    ):
+    for compute, error in ((ece_interval, width), (ada_ece_interval, mass)):
+        interval = compute(*columns(pairs), draws=50)
         assert -1e-9 <= interval.low <= error + 1e-9
         assert error - 1e-9 <= interval.high <= 1.0 + 1e-9
 
@@ -177,10 +175,8 @@ def test_measures_of_resamples_are_the_plain_ones_of_the_same_draws(rows: list[t
 def test_intervals_leave_out_undefined_resamples_and_calibration_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert percentile_interval([1.0, 1.0, math.nan, math.nan]) == Interval(1.0, 1.0)
     assert math.isnan(percentile_interval([1.0, math.nan, math.nan]).low)
-    for count, resamples in (
-        (50, 300),
-        (bootstrap.MOST_DRAWN // bootstrap.FEWEST_RESAMPLES + 1, bootstrap.FEWEST_RESAMPLES),
-    ):
+    fewest = bootstrap.FEWEST_RESAMPLES
+    for count, resamples in ((50, 300), (bootstrap.MOST_DRAWN // fewest + 1, fewest)):
         drawn = resampled_measures(*two(count)[0], resamples=300)
         assert {len(values) for values in drawn.values()} == {resamples}
     with pytest.raises(ParameterError, match="number of resamples"):

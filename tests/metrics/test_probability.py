@@ -94,9 +94,8 @@ def test_along_a_stream_maps_are_fits_to_what_came_before(stream: list[tuple[flo
     expected = []
     for position, stated in enumerate(confidence):
         before = [(c, s) for c, s in stream[:position] if s is not None]
-        fitted = (
-            recalibration.FITS[kind](*zip(*before, strict=True)) if len(before) >= recalibration.FEWEST_SCORED else None
-        )
+        enough = len(before) >= recalibration.FEWEST_SCORED
+        fitted = recalibration.FITS[kind](*zip(*before, strict=True)) if enough else None
         expected.append(stated if fitted is None else float(fitted(stated)))
     np.testing.assert_allclose(label_free(confidence, signal, kind), expected, rtol=0, atol=1e-12)
 

@@ -79,12 +79,9 @@ def test_the_weights_after_a_stream_are_those_of_an_independent_computation() ->
     reliability = 2 * r / (1 + r)
     assert last.reliability == pytest.approx(reliability, abs=1e-12)
     assert last.questions == 79
-    less = [order.log_p for order in questions[79].orders] - np.stack(
-        [o.sum(axis=0) / 84 for o in (at_place[:, 0], at_place[:, 1, ::-1])]
-    )
-    scores = 0.8 * reliability * less.mean(axis=0) + (0.5 - reliability / 3) * np.array(
-        questions[79].values["likelihood"]
-    )
+    views, of_places = questions[79], [o.sum(axis=0) / 84 for o in (at_place[:, 0], at_place[:, 1, ::-1])]
+    less = np.array([order.log_p for order in views.orders]) - np.stack(of_places)
+    scores = 0.8 * reliability * less.mean(axis=0) + (0.5 - reliability / 3) * np.array(views.values["likelihood"])
     assert last.probabilities == pytest.approx(np.exp(scores) / np.exp(scores).sum(), abs=1e-12)
 
 
@@ -200,11 +197,8 @@ def known(questions: Iterable[Views], before: float = 0.5, weight: float = 0.0) 
 def test_letters_of_an_open_question_have_the_places_of_its_first_order_and_a_mean_the_reliability_of_its_orders() -> (
     None
 ):
-    orders = (
-        LetterOrder(order=(1, 0, 2), log_p=(1.0, 2.0, -3.0)),
-        LetterOrder(order=(0, 2, 1), log_p=(4.0, -5.0, 1.0)),
-    )
-    own = Views(texts_of(3), 0, orders=orders, none_last=True)
+    both = (LetterOrder(order=(1, 0, 2), log_p=(1.0, 2.0, -3.0)), LetterOrder(order=(0, 2, 1), log_p=(4.0, -5.0, 1.0)))
+    own = Views(texts_of(3), 0, orders=both, none_last=True)
     assert sums([own]).places == ((2.0, 1.0, -3.0), (-5.0, 4.0, 1.0))
     assert [of_mean(0.5, 1), of_mean(0.5, 3), of_mean(-0.9, 5)] == pytest.approx([0.5, 0.75, 0.0])  # Spearman-Brown
 
@@ -217,9 +211,6 @@ def test_letters_that_follow_places_alone_show_nothing_and_what_cannot_tell_leav
     for places in ((3.0, 0.0, -1.0, -2.0), ENDS, (-2.0, 2.0, 2.0, -2.0)):  # ends are alike in an order and its reverse
         questions = [lettered(rng, 4, places=places, noise=0.0, further=2) for _ in range(20)]
         assert sums(questions).agreement == (0.0, 0.0)
-    for questions in (
-        [lettered(rng, 4, further=0) for _ in range(9)],
-        [lettered(rng, count) for count in range(2, 11)],
-    ):
-        assert known(questions, before=0.3, weight=20) == 0.3
+    for silent in ([lettered(rng, 4, further=0) for _ in range(9)], [lettered(rng, count) for count in range(2, 11)]):
+        assert known(silent, before=0.3, weight=20) == 0.3
     assert math.isnan(known([], before=math.nan))

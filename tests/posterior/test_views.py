@@ -76,13 +76,10 @@ def test_letters_behind_thoughts_are_the_mean_over_thoughts_moved_to_equal_proba
 
 
 def test_without_its_evidence_a_view_is_left_out_and_nothing_to_compare_gives_none() -> None:
-    old = replace(P_TRUE, false_probabilities=())
-    for views, orders in (
-        (read(evidence=COMPARED), 2),
-        (read(("p_true", "likelihood"), replace(EVIDENCE, p_true=old)), 0),
-    ):
+    old = replace(EVIDENCE, p_true=replace(P_TRUE, false_probabilities=()))
+    for views, orders in ((read(evidence=COMPARED), 2), (read(("p_true", "likelihood"), old), 0)):
         assert ([*views.values], len(views.orders)) == (["likelihood"], orders)
-    assert maybe(("p_true",), replace(EVIDENCE, p_true=old)) is None
+    assert maybe(("p_true",), old) is None
     assert maybe((), EVIDENCE) is None
     assert maybe(evidence=Evidence(p_true=P_TRUE)) is None
     assert maybe(evidence=compared(["Paris"] * 3, ORDER, likelihoods=LIKELIHOODS)) is None

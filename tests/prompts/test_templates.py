@@ -53,10 +53,7 @@ def test_the_prompts_of_a_form_never_change_by_accident() -> None:
 def test_the_papers_question_for_p_true_is_there_word_for_word() -> None:
     question = Question("Which river is longest?")
     (turn,) = templates.p_true_prompt(question, "the Nile", paper=True).turns
-    assert turn.splitlines()[-2:] == [
-        "Is the following answer to the question correct? (True/False)",
-        "Answer: the Nile",
-    ]
+    assert turn.endswith("\nIs the following answer to the question correct? (True/False)\nAnswer: the Nile")
     (unsafe,) = templates.p_true_prompt(question, "X. Confidence: 9", paper=True).turns
     assert "Confidence: 9" not in unsafe
 

@@ -71,10 +71,8 @@ def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_fold
         "Every question",
         "The gate over the stream",
     ]
-    assert [section.title for section in sections if section.folded] == [
-        "Reliability of the other confidences",
-        "How the run was made",
-    ]
+    folded = [section.title for section in sections if section.folded]
+    assert folded == ["Reliability of the other confidences", "How the run was made"]
     assert sections[1].sentences[0].startswith(("Yes", "No", "Not proven"))
     assert [title for title, _, _ in panels(learned)[0]] == ["Stated (frozen)", "SECL"]
     assert len(panels(learned)[1]) == len(learned.summary.estimators) - 2

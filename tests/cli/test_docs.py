@@ -51,7 +51,7 @@ MEASURED = {
         "takes at least [{fewest[10]} labels](docs/labels.md#what-20-labels-give) without a wrong answer; "
         '"at most 5 %" takes {fewest[5]}.',
         "| stated | 21.6 % | 71 % | .43 | .51 | 1.1 | {seconds[stream_posterior][answered]:.2f} |",
-        "| **posterior** of the same answers | 21.6 % | 26 % | .13 | .82 | {fwd_equivalents[posterior]:.1f} | "
+        "| **posterior** of the first row's answers | 21.6 % | 26 % | .13 | .82 | {fwd_equivalents[posterior]:.1f} | "
         "{seconds[stream_posterior][posterior]:.2f} |",
     ),
     "docs/findings.md": (

@@ -118,8 +118,8 @@ def _cell(cell: dict[str, Any]) -> str:
 def examples_page() -> str:
     """Return the page that lists the example scripts, from their docstrings."""
     parts = [
-        "# Examples\n\nScripts to start from, in the folder `examples/` of the source, and a notebook, "
-        "[first steps](../examples/first_steps.ipynb). The tests run them."
+        "# Examples\n\nThe folder `examples/` of the source has scripts to start from, and the notebook "
+        "[first steps](../examples/first_steps.ipynb). The tests run all of them."
     ]
     for source in examples():
         text = (ROOT / source).read_text(encoding="utf-8")

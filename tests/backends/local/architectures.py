@@ -159,7 +159,7 @@ ARCHITECTURES = (
     ),
     Architecture(
         "Gemma 3",
-        "Gemma 3 4B, 12B, 27B (the text model of a multimodal one)",
+        "Gemma 3 4B, 12B, 27B (their text part)",
         "gemma3",
         sees="a window, one layer in six everything",
         template="Gemma 3",
@@ -170,7 +170,7 @@ ARCHITECTURES = (
     Architecture("Qwen 3 MoE", "Qwen3-30B-A3B", "qwen3_moe", template="Qwen 3", changes={**_EXPERTS, "head_dim": 8}),
     Architecture(
         "Mistral",
-        "Mistral 7B (v0.1 has a window, later ones none), Zephyr",
+        "Mistral 7B (only v0.1 has a sliding window), Zephyr",
         "mistral",
         sees="a window",
         template="Mistral 3",

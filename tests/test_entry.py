@@ -42,7 +42,7 @@ def test_parts_of_a_question_are_texts_lists_pairs_and_mappings_and_others_are_r
     turns = [("user", "Hello"), ("assistant", "Hi"), ("user", "Again")]
     assert [(turn.role, turn.text) for turn in asked.history] == turns
     assert hash(secl.Question("x", options=["a", "b"])) == hash(secl.Question("x", options=("a", "b")))  # type: ignore[arg-type]
-    none = r"is no question; give a text or a secl\.Question"
+    none = r"is not a question; give a text or a secl\.Question"
     model, later = scripted(), "give the last message as a text, and the earlier ones as history"
     refused: list[tuple[Any, dict[str, Any], str]] = [
         *((each, {}, none) for each in (None, 5, b"Who?", ["Who?"], {"question": "Who?"})),
@@ -52,7 +52,7 @@ def test_parts_of_a_question_are_texts_lists_pairs_and_mappings_and_others_are_r
         (PERU, {"history": "Hello"}, "history is a text"),
         (PERU, {"history": [("nobody", "Hello")]}, r"history holds \('nobody', 'Hello'\); give each turn as"),
         (PERU, {"history": [5]}, "history holds 5"),
-        (secl.Question(PERU), {"options": CITIES}, "is complete; put options"),
+        (secl.Question(PERU), {"options": CITIES}, "is a Question already; put options"),
     ]
     for question, parts, said in refused:
         with pytest.raises(QuestionError, match=said):
@@ -114,10 +114,10 @@ def test_a_source_that_is_no_model_and_settings_that_do_not_fit_are_refused_in_a
     refused: tuple[tuple[tuple[Any, ...], dict[str, Any], str], ...] = (
         (("no such model",), {}, "there is no model 'no such model'"),
         (("smollm2", object()), {}, "a tokenizer belongs to a loaded model, and 'smollm2' is a name"),
-        ((object(),), {}, "object is no model; give a name, a folder, a GGUF file, the URL of a server"),
+        ((object(),), {}, "object is not a model; give a name, a folder, a GGUF file, the URL of a server"),
         (("http://127.0.0.1:9/v1",), {}, "127.0.0.1:9"),
         ((secl.ScriptedModel(),), {"settings": {"loop.alhpa": 1}}, "alhpa"),
-        (("smollm2",), {"model": "gpt"}, "names the model of a server, and 'smollm2' is no URL"),
+        (("smollm2",), {"model": "gpt"}, "names the model of a server, and 'smollm2' is not a URL"),
     )
     for source, settings, said in refused:
         with pytest.raises(secl.SeclError, match=said):

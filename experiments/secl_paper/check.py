@@ -27,16 +27,17 @@ _ORDERS: tuple[Callable[[Place], object], ...] = (
 
 
 def disagreements(source: Path, keys: Collection[str]) -> tuple[int, list[str]]:
-    """Compare the stored numbers of tables with those that the source prints, in the order of its cells.
+    """Compare the stored numbers of tables with the numbers in the source, in the order of the source's cells.
 
-    Figures have no cells, so their numbers are left out. The report of a wrong number may also name a right neighbour.
+    Figures have no cells, so their numbers are left out. If a number is wrong, the report may also name a correct
+    number next to it.
 
     Args:
         source: the paper's LaTeX file.
         keys: of tables in `paper.json`; others are ignored.
 
     Returns:
-        the count of numbers compared, and a sentence for each that the source does not have in its place.
+        the count of compared numbers, and a sentence for each number that the source does not have in this place.
 
     Raises:
         DataError: the file cannot be read, or lacks a table.

@@ -29,11 +29,11 @@ LAYERS = {
 
 
 def lora_sizes(name: str, settings: AdapterSettings) -> dict[str, float]:
-    """The sizes of a model with its adapter by the names of columns, without its weights (Table lora_params).
+    """Return the sizes of a model and its adapter by column name, without loading weights (Table lora_params).
 
     Raises:
-        ModelError: its configuration cannot be read.
-        ParameterError: layers that it does not have.
+        ModelError: the model's configuration cannot be read.
+        ParameterError: the model lacks some of the layers.
     """
     model, known = _without_weights(name), _preset(name)
     chosen = parse_layers(settings.layers or known.layers, text_config(model.config).num_hidden_layers)

@@ -24,8 +24,11 @@ _MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 
 
 def as_table(table: FilledTable) -> Table:
-    """The table with three columns for each number (paper, ours, difference), or one with its 95% interval where it is
-    ours alone."""
+    """Return the table for display.
+
+    Each number has three columns (paper, ours, difference). In a table of our numbers alone, each number has one column
+    with its 95% interval.
+    """
     names = list(table.columns)
     under = THREE if table.printed else ("",)
     headings = [f"{table.columns[name].heading} {text}".strip() for name in names for text in under]
@@ -34,13 +37,13 @@ def as_table(table: FilledTable) -> Table:
 
 
 def markdown(table: FilledTable) -> str:
-    """The table as Markdown with its title above and its notes below."""
+    """Return the table as Markdown, with its title above and its notes below."""
     parts = [f"# {markdown_text(table.title)}", _written(table, "github", markdown_text)]
     return "\n\n".join([*parts, *map(markdown_text, table.notes)]) + "\n"
 
 
 def latex(table: FilledTable) -> str:
-    """The table in LaTeX (package booktabs), its title and its notes as comments."""
+    """Return the table in LaTeX (package booktabs), with title and notes as comments."""
     comments = [f"% {one_line(text)}\n" for text in (table.title, *table.notes)]
     return "".join([*comments, _written(table, "latex_booktabs", one_line), "\n"])
 
@@ -75,10 +78,10 @@ def markdown_text(text: str) -> str:
 
 
 def csv_text(table: FilledTable) -> str:
-    """The table as CSV with all digits; what is undefined or not in the paper is an empty field.
+    """Return the table as CSV with all digits; undefined numbers, and numbers that the paper lacks, are empty fields.
 
-    Columns are "row" and for each number "NAME paper", "NAME ours" and "NAME difference", or "NAME", "NAME low" and
-    "NAME high" (its 95% interval) where the table is ours alone.
+    The first column is "row". Each number has the columns "NAME paper", "NAME ours" and "NAME difference". In a table
+    of our numbers alone, the columns are "NAME", "NAME low" and "NAME high" (the 95% interval).
     """
     suffixes = tuple(f" {kind}" for kind in THREE) if table.printed else ("", " low", " high")
     headings = ["row", *(f"{name}{suffix}" for name in table.columns for suffix in suffixes)]
@@ -91,7 +94,7 @@ def csv_text(table: FilledTable) -> str:
 
 
 def write_table(table: FilledTable, folder: Path) -> None:
-    """Write a table as KEY.md, KEY.csv and KEY.tex into a folder, which is made if need be."""
+    """Write a table as KEY.md, KEY.csv and KEY.tex into a folder, which is created if missing."""
     for suffix, text in ((".md", markdown(table)), (".csv", csv_text(table)), (".tex", latex(table))):
         _write(folder / f"{table.key}{suffix}", text)
 

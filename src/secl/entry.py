@@ -83,7 +83,9 @@ def _named(source: str, model: str) -> dict[str, object]:
     if source.startswith(("http://", "https://")):
         return {"model.engine": "openai", "model.endpoint": source, "model.name": model}
     if model:
-        raise ParameterError(f"model={model!r} names the model of a server, and {source!r} is no URL; leave model out.")
+        raise ParameterError(
+            f"model={model!r} names the model of a server, and {source!r} is not a URL; leave model out."
+        )
     return {"model.name": source}
 
 

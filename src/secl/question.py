@@ -105,7 +105,7 @@ class Question:
         if isinstance(question, cls):
             if options or context or system or history:
                 raise QuestionError(
-                    f"{question.mention} is complete; put options, context, system and history into it."
+                    f"{question.mention} is a Question already; put options, context, system and history into it."
                 )
             return question
         if isinstance(question, str):
@@ -119,7 +119,7 @@ class Question:
             if conversation
             else "give a text or a secl.Question"
         )
-        raise QuestionError(f"{str(question)[:60]!r} ({type(question).__name__}) is no question; {remedy}.")
+        raise QuestionError(f"{str(question)[:60]!r} ({type(question).__name__}) is not a question; {remedy}.")
 
     def __post_init__(self) -> None:
         name = self.mention
@@ -140,7 +140,7 @@ class Question:
         if self.form not in FORMS:
             raise QuestionError(f"{name} asks for the unknown form {self.form!r}; the forms are {', '.join(FORMS)}.")
         if self.grader and self.grader not in GRADERS:
-            raise QuestionError(f"{name} has the unknown grader {self.grader!r}; they are {', '.join(GRADERS)}.")
+            raise QuestionError(f"{name} has the unknown grader {self.grader!r}; the graders are {', '.join(GRADERS)}.")
         if not self.options:
             if self.form == "choice":
                 raise QuestionError(f"{name} is multiple choice but has no options; give at least two.")

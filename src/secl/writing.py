@@ -28,7 +28,8 @@ class Writing:
         seed: seed of the draws. Text number i has the seed `seed` + i.
         stop: texts that end the answer. The answer does not contain them.
         n: number of texts, at least 1.
-        top_logprobs: number of alternatives to report for every token, 0 to 20. None reports no log-probabilities.
+        top_logprobs: number of alternatives to report for every token, 0 to 20. With None, no log-probabilities are
+            reported.
         extra: further fields of the request to a server.
     """
 

@@ -128,8 +128,8 @@ def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, lo
     plain = tmp_path / "plain"
     plain.mkdir()
     for command, *more in (("history",), ("show", "3"), ("verify",)):
-        refused((command, plain, *more), plain, "no server's state")
-        refused((command, tmp_path / "nosuch", *more), "nosuch is no server's state", "secl serve")
+        refused((command, plain, *more), plain, "not a server's state folder")
+        refused((command, tmp_path / "nosuch", *more), "nosuch is not a server's state folder", "secl serve")
     refused(("show", state, "rec_4x"), "rec_4x", "there is no record")
     refused(("show", state, "40"), "no record 40")
     refused(("verify", state, "--record", "40"), "no record 40")

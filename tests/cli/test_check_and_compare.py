@@ -104,7 +104,7 @@ def test_bad_input_is_refused(refused: Any, use: Any, mine: Path, pair: tuple[Pa
         (("--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist"),
         ((*asked, "--out", tmp_path), tmp_path, "not empty"),
         ((learned,), learned, "methods posterior and baselines"),
-        ((learned, *asked), learned, "as it is"),
+        ((learned, *asked), learned, "asks no questions"),
         ((*asked, "--out", learned), learned, "not empty"),
         ((empty,), f"secl run --resume {empty}"),
     ):

@@ -215,7 +215,7 @@ def test_bad_input_is_refused(refused: Any, shell: Shell, documents: Path, schem
         ((documents, "--schema", broken), broken, "is broken JSON (Expecting value"),
         ((documents, "--schema", text), text, "is recursive (#)"),
         ((documents, "--schema", documents), documents, "is broken JSON"),
-        ((documents, *usual), "has no column 'text' but 'body', 'Number'"),
+        ((documents, *usual), "has no column 'text', only 'body', 'Number'"),
         ((empty, "--text", "body", *usual), empty, "holds no document"),
         ((folder, *usual), folder, "holds no file that ends in .txt or .md"),
         ((tmp_path / "none.csv", *usual), "none.csv does not exist"),

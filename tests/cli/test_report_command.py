@@ -205,11 +205,12 @@ def test_a_stopped_sweep_resumes(shell: Shell, recipe: Path, tmp_path: Path, int
 def test_bad_input_is_refused_in_one_sentence(shell: Shell, refused: Any, recipe: Path, tmp_path: Path) -> None:
     out, path, stream = ("--out", tmp_path / "out"), tmp_path / "bad.toml", 'stream.benchmarks = ["capitals:2"]'
     refused(("sweep", path, *out), "bad.toml", "cannot be read")
+    place = "bad.toml (a file of settings, [grid] and [[runs]]):"
     for text, more, *words in (
-        (f"{stream}\nsede = 1", (), "no setting 'sede'", "[grid] and [[runs]]", "seed"),
-        (f"{stream}\n[grid]\nsede = [1]", (), "no setting 'sede'", "[grid] and [[runs]]"),
-        (f"{stream}\n[gird]\nseed = [1]", (), "no setting 'gird.seed'", "[grid] and [[runs]]"),
-        (f"{stream}\n[grid]\nseed = 1", (), "seed in [grid] is 1", "a list"),
+        (f"{stream}\nsede = 1", (), f"{place} there is no setting 'sede'", "seed"),
+        (f"{stream}\n[grid]\nsede = [1]", (), f"{place} there is no setting 'sede'"),
+        (f"{stream}\n[gird]\nseed = [1]", (), f"{place} there is no setting 'gird.seed'"),
+        (f"{stream}\n[grid]\nseed = 1", (), f"{place} seed in [grid] is 1", "a list"),
         ("benchmarks = [", (), "not valid TOML"),
         (stream, ("--on", "moon"), "--on is 'moon'", "ray://HOST:PORT"),
         (stream, ("--workers", 3), "--workers", "--on ray"),

@@ -33,7 +33,7 @@ def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, ref
     refused(("keys", "remove", state, "a"), "no key 'a'; there are none")
     refused(("keys", "add", state, "a", "--role", "root"), "no role 'root'", "ask, read, review, admin")
     for name in (" ", "a\n", "x" * 65):
-        refused(("keys", "add", state, name), "no name for a key")
+        refused(("keys", "add", state, name), "not a valid name for a key")
     made = shell("keys", "add", state, "ops", "--role", "admin").fine
     token = made.out.strip()
     assert token.startswith("secl_")
@@ -74,7 +74,7 @@ def test_bad_flags_recipes_and_folders_are_refused(refused: Any, tmp_path: Path,
             (state, ("--port", port), f"port {port}"),
             (state, (tmp_path / "r.toml", *any_port), "leave stream.benchmarks out"),
             (tmp_path / "full", any_port, "full"),
-            (run, any_port, "no server's state"),
+            (run, any_port, "not a server's state folder"),
         ):
             model = () if "--model" in flags else ("--model", tiny_llama)
             refused(("serve", folder, *model, *(() if "--port" in flags else any_port), *flags), word)

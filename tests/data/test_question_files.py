@@ -135,7 +135,7 @@ def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
 BAD_FIELDS = [
     ('"id": true', "has a 'id' that is neither text nor number"),
     ('"grader": "fuzzy"', "unknown grader 'fuzzy'"),
-    ('"reference": "(", "grader": "regex"', "no regular expression"),
+    ('"reference": "(", "grader": "regex"', "not a regular expression"),
     ('"options": 5', "has 'options' that is not a list"),
     ('"options": ["x", ""]', "has 'options' with an empty member"),
     ('"options": ["x", "y"], "reference": "C"', "names no option: the answer 'C'"),
@@ -146,9 +146,9 @@ BAD_FIELDS = [
     ('"gold": "b", "ground_truth": "c"', "has 'gold' and 'ground_truth', which both mean"),
     ('"answer": ["b"]', "has an 'answer' that is a list; right answers go into 'references'"),
     ('"answer": "b", "correct": "maybe"', "has a 'correct' that is 'maybe'"),
-    ('"options": ["x", "y"], "reference": 1', ".*from 0 or from 1 cannot be known"),
+    ('"options": ["x", "y"], "reference": 1', ".*may count from 0 or from 1; give a letter"),
     ('"options": ["x", "y"], "reference_index": 2', ".*a number from 0 to 1"),
-    ('"references": {"right": ["b"]}', "has 'references' of another shape"),
+    ('"references": {"right": ["b"]}', "has 'references' in another form"),
     ('"options": ["x", "y"], "references": ["x", "y"]', "has 'options' and several references"),
 ]
 """Fields of a row beside its question, and what is said of them."""
@@ -175,15 +175,19 @@ BAD_FILES: list[tuple[str, str | bytes, str]] = [
     ("f.csv", "", "is empty"),
     ("f.json", '[{"question": "a"}, {"questoin": "b"}]', "item 2 has no 'question'"),
     ("f.json", '[{"question": "a"}, 3]', "item 2 is not an object"),
-    ("f.json", '{"question": {"0": "a"}}', "is no list of objects"),
-    ("f.json", '{"question": "a"}\n{"question": "b"}', r"holds several JSON texts; .* call it \.jsonl"),
+    ("f.json", '{"question": {"0": "a"}}', "is not a list of objects"),
+    (
+        "f.json",
+        '{"question": "a"}\n{"question": "b"}',
+        r"holds several JSON texts; .* rename the file to end in \.jsonl",
+    ),
     ("f.json", '[{"question": ', "is broken JSON"),
     ("f.json", '[{"question": "a\n', r"is broken JSON \(Invalid control character at line 1"),
     ("f.csv", "question;A;B\na;b\n", "put quotes around semicolons"),
     ("f.tsv", "question\tid\na\n", "line 2 has 1 fields .* quotes around tabs"),
     ("f.txt", "a", r"ends in '\.txt'.*\.jsonl, .* or \.xlsx"),
-    ("f.parquet", "PAR1 but no more", "is no Parquet file that can be read"),
-    ("f.xlsx", "PK no", "is no workbook that can be read"),
+    ("f.parquet", "PAR1 but no more", "is not a Parquet file that can be read"),
+    ("f.xlsx", "PK no", "is not a workbook that can be read"),
     *(("f.jsonl", f'{{"question": "a", {fields}}}', f"line 1.*{message}") for fields, message in BAD_FIELDS),
 ]
 
@@ -338,7 +342,7 @@ def test_a_number_or_a_pattern_that_python_cannot_hold_is_refused_by_its_row() -
             read_rows(rows)
         assert len(read_questions(rows, skip_bad=True)) == 1
     for pattern in ("(" * 5000 + ")" * 5000, "a{99999999999999999999}", "a{" + "9" * 5000 + "}", "("):
-        with pytest.raises(DataError, match="is no regular expression"):
+        with pytest.raises(DataError, match="is not a regular expression"):
             read_rows([{"question": "x", "reference": pattern, "grader": "regex"}])
 
 

@@ -146,8 +146,8 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     *(
         (TICKETS, {"template": "{subject}", **how}, message)
         for how, message in (
-            ({"template": "{sybject}"}, "'sybject', which is no column; the columns are 'subject', 'body', 'gold'"),
-            ({"template": "{}"}, "the template names '', which is no column"),
+            ({"template": "{sybject}"}, "'sybject', which is not a column; the columns are 'subject', 'body', 'gold'"),
+            ({"template": "{}"}, "the template names '', which is not a column"),
             ({"template": "Which {subject"}, "has a brace without its partner; write {column}"),
             ({"template": "Which subject}"}, "has a brace without its partner"),
             ({"template": "Which?"}, "names no column, so every row would ask the same"),

@@ -161,9 +161,9 @@ def test_a_conversation_goes_on_behind_the_results_of_calls_even_of_tools_that_a
         ([], "auto", "tools is empty; give each tool a name"),
         ("weather", "auto", "tools is 'weather'; give a list"),
         ([NOW, NOW], "auto", "two tools have the name 'now'"),
-        ([7], "auto", "7 is no tool; give Python functions, pydantic classes, or"),
+        ([7], "auto", "7 is not a tool; give Python functions, pydantic classes, or"),
         ([{"name": "two words"}], "auto", "a tool has the name 'two words'; give it 1 to 64 letters"),
-        ([{"name": "a", "parameters": 3}], "auto", "the parameters of the tool 'a' are no JSON Schema"),
+        ([{"name": "a", "parameters": 3}], "auto", "the parameters of the tool 'a' are not a JSON Schema"),
         (
             [{"name": "a", "parameters": {"properties": {"b": 7}}}],
             "auto",
@@ -180,8 +180,8 @@ def test_tools_that_are_none_are_refused_in_a_sentence(tools: Any, choice: str, 
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        (7, "7 is no request; give a text with or without"),
-        ([], r"\[\] is no request"),
+        (7, "7 is not a request; give a text with or without"),
+        ([], r"\[\] is not a request"),
         ([("user", "x"), ("assistant", "y")], "must end with a user's message or a tool's result"),
         ([{"role": "assistant", "tool_calls": [{"function": {"name": 3}}]}], "history holds"),
         (" ", "has no text"),

@@ -93,7 +93,7 @@ def test_references_are_followed_into_objects_and_left_in_values() -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        (7, "7 is no schema; give a pydantic class"),
+        (7, "7 is not a schema; give a pydantic class"),
         ({}, "no object with fields"),
         ({"type": "object"}, "no object with fields"),
         ({"type": "array", "items": {"type": "object"}}, "no object with fields"),

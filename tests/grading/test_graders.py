@@ -93,8 +93,8 @@ def test_numbers_options_and_wrong_answers_bring_their_official_rule_and_a_grade
     with pytest.raises(QuestionError, match="graded by their letters"):
         Question("?", options=("x", "y"), grader="exact")
     for reference, grader, message in (
-        ("(", "regex", r"'q1' has the reference '\(', which is no regular"),
-        ("many", "number", "holds none"),
+        ("(", "regex", r"'q1' has the reference '\(', which is not a regular"),
+        ("many", "number", "has no number"),
         ("many", "overlap", "no wrong answers"),
     ):
         with pytest.raises(QuestionError, match=message):

@@ -131,7 +131,7 @@ def rows(record: Record) -> list[tuple[str, ...]]:
 def test_the_returned_answer_stands_first_and_the_models_own_says_what_it_stated() -> None:
     record = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -1.0, -2.0))
     assert rows(record) == [("Nairobi", "76%", "own answer, stated 80%"), ("Lagos", "15%", ""), ("Accra", "9%", "")]
-    assert answer_reasons(record) == ["With its options in another order the model chooses the same."]
+    assert answer_reasons(record) == ["With the options in another order, the model chooses the same option."]
     turned = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -2.0, -1.0))
     (reason,) = answer_reasons(turned)
     assert "C. Accra" in reason
@@ -164,12 +164,18 @@ def test_an_unreadable_reply_is_said_and_the_most_probable_candidate_given() -> 
 @pytest.mark.parametrize(
     ("samples", "why"),
     [
-        ((("Shakespeare", 0, False),) * 3, "Asked 3 times more, the model gives the same answer every time."),
-        ((("Shakespeare", 0, False), ("Kyd", 2, False)), "Asked 2 times more, the model gives the same answer 1 time."),
-        ((("Kyd", 2, False),) * 2, "Asked 2 times more, the model never gives the same answer."),
-        ((("7", 0, True),), "A short program that the model wrote comes to the same number."),
-        ((("8", 1, True), ("7", 0, False)), "A short program that the model wrote comes to another number."),
-        (((None, None, True), ("7", 0, False)), "A short program that the model wrote comes to no number."),
+        (
+            (("Shakespeare", 0, False),) * 3,
+            "The model repeats this answer in 3 of 3 further answers.",
+        ),
+        (
+            (("Shakespeare", 0, False), ("Kyd", 2, False)),
+            "The model repeats this answer in 1 of 2 further answers.",
+        ),
+        ((("Kyd", 2, False),) * 2, "The model repeats this answer in 0 of 2 further answers."),
+        ((("7", 0, True),), "A short program that the model wrote gives the same number."),
+        ((("8", 1, True), ("7", 0, False)), "A short program that the model wrote gives another number."),
+        (((None, None, True), ("7", 0, False)), "A short program that the model wrote gives no number."),
     ],
 )
 def test_an_open_answer_has_a_reason(samples: tuple[tuple[str | None, int | None, bool], ...], why: str) -> None:

@@ -53,10 +53,10 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> 
     notes = posterior_notes([asked(0, questions=0), asked(1, questions=0), *map(asked, range(2, 10))])
     assert notes == [
         "Reliability of letters, from 0 (they follow the places) to 1 (they follow the options): 0.80 (from 9 "
-        "questions). Weights at the end, per nat: option letters, mean over orders 0.50, likelihood of the text, per "
-        "token 0.25.",
-        "For 10 questions the most probable candidate is not the model's own answer, and --answer best returns it "
-        "instead.",
+        "questions). Weights of the views after the last question: option letters, mean over orders 0.50, likelihood "
+        "of the text, per token 0.25.",
+        "For 10 questions the most probable candidate is not the model's own answer; --answer best returns the "
+        "candidate instead.",
     ]
 
 
@@ -104,7 +104,8 @@ def test_graders_that_disagree_are_counted_but_for_official_rules_patterns_and_l
         given("Schiller", "Who?", "Goethe"),
     ]
     assert graders_line([replace(record, position=n) for n, record in enumerate(records)]) == (
-        "3 graders disagree on 2 of 4 answers (right by exact 25%, contains 75%, auto 50%); used here: auto."
+        "3 graders disagree on 2 of 4 answers (graded as right: exact 25%, contains 75%, auto 50%); this report uses "
+        "auto."
     )
     assert graders_line(records[2:]) is None
     official = [

@@ -137,7 +137,7 @@ def test_on_a_full_disk_a_question_is_refused_whole_and_the_run_goes_on(tmp_path
         store.add(records[0], 0.1, snapshot=b"small")
         (pages,) = store.db.execute("PRAGMA page_count").fetchone()
         store.db.execute(f"PRAGMA max_page_count = {pages + 3}")
-        with pytest.raises(StorageError, match=f"full; free space or permissions, then go on with --resume {folder}"):
+        with pytest.raises(StorageError, match=f"full; free disk .* permissions, then go on with --resume {folder}"):
             store.add(records[1], 0.1, snapshot=bytes(50_000), kept=Version(2, bytes(50_000)))
         assert (list(store.records()), store.snapshot(), store.versions()) == (records[:1], b"small", [])
     with Store(folder, writable=True) as store:
@@ -170,6 +170,6 @@ def test_a_run_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: p
         return connect(path, factory=Refusing) if settings else connect(path)
 
     monkeypatch.setattr(sqlite3, "connect", refuse)
-    with pytest.raises(StorageError, match="disk I/O error; free space or permissions"):
+    with pytest.raises(StorageError, match="disk I/O error; free disk space or correct the permissions"):
         Store.create(tmp_path / "full", {})
     assert not (tmp_path / "full" / FILE).exists()

@@ -100,7 +100,7 @@ def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a
     assert found("7 * 8") == found("8 7") == [3]
     assert found("malmo\0") == [0]
     for nothing in ("*", '""', '" "', "\0"):
-        with pytest.raises(ParameterError, match="there is no word in the search"):
+        with pytest.raises(ParameterError, match="the search has no word"):
             found(nothing)
 
 

@@ -61,7 +61,7 @@ def test_a_folder_that_cannot_be_closed_is_refused(make_service: Make, tmp_path:
 def test_a_run_of_somebody_is_no_state_and_keeps_its_permissions(tmp_path: Path) -> None:
     Store.create(tmp_path / "run", {}).close()
     before = mode(tmp_path / "run")
-    with pytest.raises(RunError, match="is a run and no server's state"):
+    with pytest.raises(RunError, match="is a run, not a server's state folder"):
         ServerStore(tmp_path / "run", writable=True)
     assert mode(tmp_path / "run") == before
 
@@ -128,15 +128,17 @@ def test_nothing_is_written_over_and_what_is_no_state_is_refused(make_service: M
     (tmp_path / "there").mkdir()
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     for name in ("there", "dangling"):
-        with pytest.raises(RunError, match="exists already; name a folder that does not"):
+        with pytest.raises(RunError, match="exists already; name a new folder"):
             backup(folder, tmp_path / name)
     with pytest.raises(RunError, match="is not a run folder"):
         backup(tmp_path / "there", tmp_path / "copy")
     Store.create(tmp_path / "run", {}).close()
-    with pytest.raises(RunError, match="is a run and no server's state; copy its folder"):
+    with pytest.raises(RunError, match="is a run, not a server's state folder; copy"):
         backup(tmp_path / "run", tmp_path / "copy")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"cannot write .*; free space or permissions, then try again\.$"):
+    with pytest.raises(
+        StorageError, match=r"cannot write .*; free disk space or correct the permissions, then try again\.$"
+    ):
         backup(folder, tmp_path / "file" / "copy")
     assert not (tmp_path / "copy").exists()
 

@@ -176,8 +176,8 @@ class TextRules:
     def push(self, draft: Draft, token: int, reported: tuple[Token, ...] = ()) -> Piece:
         """Add a token with its log-probabilities to a free text, and return the new part of the text.
 
-        A later token never changes an earlier piece. Text that may become a stop text waits for the next token. So does
-        part of a character.
+        A later token never changes an earlier piece. Text that may become a stop text waits for the next token. Part of
+        a character also waits.
         """
         draft.written.append(token)
         if self._closed(draft):
@@ -271,7 +271,7 @@ def _thought_apart(unopened: bool) -> Generator[Piece, Piece, None]:
         held, tokens = held + piece.text, tokens + piece.tokens
     thought = piece.thought
     if marks is not None:
-        # A token across the border belongs to thought and answer, so its log-probability is dropped.
+        # A token may span the end of the thought and the start of the answer. Its log-probability is dropped.
         held, tokens = held.lstrip().removeprefix(marks.opening), ()
         while True:
             text, closing, rest = held.partition(marks.closing)

@@ -34,7 +34,7 @@ from secl.settings.groups import NUCLEUS
 from secl.writing import Writing
 
 BEHIND_A_THOUGHT = 160
-"""Maximum number of tokens of an answer after a thought with the question for its confidence."""
+"""Maximum number of tokens of an answer after a thought, including the question for the answer's confidence."""
 
 MARGIN = 16
 """Tokens that no estimate of a prompt's length counts: branches, verdicts, line breaks."""
@@ -45,8 +45,8 @@ class Prompting:
 
     Args:
         prefers_prefill: returns whether short replies begin with "Answer:". The first short reply calls this function.
-        paper: whether all prompts are exactly the paper's. One reply then has the open answer and its confidence, which
-            a later turn states otherwise.
+        paper: whether all prompts are exactly the paper's. One reply then has the open answer and its confidence.
+            Otherwise, a later turn asks for the confidence.
         distractors: number of distractors of an open answer.
         thinker: how the model thinks before it answers; None if it answers at once.
         show_thought: whether the prompt for P(True) contains the thought before the answer.

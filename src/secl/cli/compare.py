@@ -68,7 +68,7 @@ def check_command(
         return
     if settings or out is not None:
         raise ParameterError(
-            f"secl check reads {run} as it is; drop --out and every flag that chooses model or questions."
+            f"secl check reads {run} and asks no questions; drop --out and every flag that chooses model or questions."
         )
     with Store(run) as store:
         name_skipped(_print(store, as_json=as_json))
@@ -79,7 +79,7 @@ def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
     report = RunReport.of(store, list(current_records(store)))
     if report.check is None or store.is_server:
         raise RunError(
-            f"{store.folder} lacks posteriors for answers of the untouched model; secl check reads runs of the methods "
+            f"{store.folder} has no posteriors of the frozen model's answers; secl check reads runs of the methods "
             "posterior and baselines."
         )
     sentences = check_sentences(report.check)

@@ -22,7 +22,7 @@ from secl.runs.store import Store
 
 KEYS = "y right, n wrong, s skip, u undo the last one, q quit"
 WORDS = ("yes", "no", "skip", "undo", "quit")
-"""Words for the keys. Any other word repeats the question: "unsure" must not undo, nor "no idea" mean wrong."""
+"""Words for the keys. Any other text repeats the question, so "unsure" is not u(ndo), and "no idea" is not n(o)."""
 
 
 @app.command

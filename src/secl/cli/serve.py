@@ -107,11 +107,13 @@ def serve(
 
 @contextmanager
 def ending_in_order() -> Iterator[list[int]]:
-    """Turn SIGTERM into an exception, so that a conversion of a model cleans up; yield a list of received signals.
+    """Turn SIGTERM into an exception; yield a list of the signals received so far.
 
-    By default, the first process of a container ignores SIGTERM. Python drops exceptions raised inside a `__del__`,
-    hence the list, which is read after loading. An exception during the import of PyTorch aborts the process with
-    pages of C++ messages, so the process exits directly there.
+    So an interrupted conversion of a model file removes its temporary files.
+
+    By default, the first process of a container ignores SIGTERM. Python drops exceptions raised inside a `__del__`, so
+    the caller reads the list after loading. An exception during the import of PyTorch aborts the process with pages of
+    C++ messages, so in that case the process exits directly.
     """
     noted: list[int] = []
 

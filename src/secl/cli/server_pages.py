@@ -17,7 +17,7 @@ from secl.server.explain import Explained, outcome_in_words, weights_in_words
 from secl.server.verify import Verification
 
 SHOWN = 20
-"""Maximum number of rows of a table, the latest; the JSON output has all."""
+"""Maximum number of rows of a table, which are the latest ones. The JSON output has all rows."""
 
 MAX_FINDINGS = 50
 """Maximum number of findings to print."""

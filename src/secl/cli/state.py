@@ -23,7 +23,7 @@ from secl.server.store import ServerStore
 
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, which may be running.")]
 CONTRADICTS, UNKNOWN = 1, 3
-"""Exit codes of `secl verify`: a mismatch, and no mismatch but answers that cannot be recomputed."""
+"""Exit codes of `secl verify`: 1 for a mismatch; 3 if nothing mismatches, but some answers cannot be recomputed."""
 
 
 @app.command

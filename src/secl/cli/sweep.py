@@ -84,7 +84,8 @@ def overview(jobs: Sequence[Job]) -> RichTable:
 def comparison(jobs: Sequence[Job]) -> RichTable:
     """Return a row for each finished run, with the main confidence of its method.
 
-    Below the Brier score is its 95% bootstrap interval, and below the ECE the 95% quantile by chance alone.
+    The line under the Brier score has its 95% bootstrap interval. The line under the ECE has the 95% quantile of the
+    ECE that perfectly calibrated confidences would have by chance.
     """
     headings = ("Folder", "Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n")
     rows = []

@@ -165,7 +165,7 @@ def _official(
             questions.append(build(row, index, seed))
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, QuestionError) as error:
             reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-            message = f"{location} is no usable {benchmark.name} question ({reason}); restore the official data."
+            message = f"{location} is not a usable {benchmark.name} question ({reason}); restore the official data."
             raise DataError(message) from error
     return questions
 

@@ -194,7 +194,7 @@ class Template:
         for name in self.names:
             if name not in columns and plain(name) not in by_plain:
                 known = ", ".join(map(repr, columns))
-                raise ParameterError(f"the template names {name!r}, which is no column; the columns are {known}.")
+                raise ParameterError(f"the template names {name!r}, which is not a column; the columns are {known}.")
         return {name: name if name in columns else by_plain[plain(name)] for name in self.names}
 
     def fill(self, values: Mapping[str, object], column_of: Mapping[str, str]) -> str:

@@ -110,7 +110,7 @@ def read_file(data: Path, name: str, flat: Callable[[Row], Row] = lambda row: ro
         except (KeyError, TypeError) as error:
             reason = f"it lacks {error}" if isinstance(error, KeyError) else "it has another shape"
             raise DataError(
-                f"{row.location} is no question of this benchmark ({reason}); restore the official file."
+                f"{row.location} is not a question of this benchmark ({reason}); restore the official file."
             ) from error
 
 

@@ -62,7 +62,7 @@ class QuestionFile:
     notes: tuple[str, ...] = ()
 
     def of(self, questions: Iterable[Question]) -> Self:
-        """Return the file with only these of its questions, in this order. The ids must differ."""
+        """Return the file with only these of its questions, in this order. Their ids must be unique."""
         chosen = tuple(questions)
         answers = {answer.question.id: answer for answer in self.given or ()}
         given = None if self.given is None else tuple(answers[question.id] for question in chosen)

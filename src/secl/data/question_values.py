@@ -253,7 +253,7 @@ def _references(value: object, what: str) -> tuple[str | References, Form]:
         correct = _texts(value, what)
         return (correct[0] if len(correct) == 1 else References(correct, ())), "short"
     if set(value) - {"correct", "incorrect"} or not value.get("correct"):
-        raise DataError(f'{what} of another shape; write ["...", "..."], or {{"correct": [...], "incorrect": [...]}}.')
+        raise DataError(f'{what} in another form; write ["...", "..."], or {{"correct": [...], "incorrect": [...]}}.')
     incorrect = _texts(value.get("incorrect") or [], f"{what}/incorrect")
     return References(_texts(value["correct"], f"{what}/correct"), incorrect), "sentence"
 
@@ -264,8 +264,8 @@ def _letter(reference: str, question: Question, labels: tuple[str, ...]) -> str:
         return question.letters[labels.index(reference)]
     if reference.isdecimal() and reference not in question.options:
         raise DataError(
-            f"has the reference {reference}, and whether that counts from 0 or from 1 cannot be known; give a letter, "
-            "or 'reference_index', which counts from 0."
+            f"has the reference {reference}, which may count from 0 or from 1; give a letter, or 'reference_index', "
+            "which counts from 0."
         )
     try:
         return letter_of(question, reference)

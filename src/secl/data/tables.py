@@ -111,7 +111,7 @@ def rows_of(source: object, name: str) -> list[Row]:
         items = source
     else:
         raise ParameterError(
-            f"{str(source)[:40]!r} is no table; give a DataFrame, a dataset or a list of dictionaries."
+            f"{str(source)[:40]!r} is not a table; give a DataFrame, a dataset or a list of dictionaries."
         )
     return _items(items, name, "row")
 
@@ -170,13 +170,15 @@ def _json_list(path: Path, text: str) -> list[object]:
         value = parse_json(text)
     except DataError as problem:
         if text.lstrip().startswith("{") and "Extra data" in str(problem):
-            raise DataError(f"{path} holds several JSON texts; if there is one on each line, call it .jsonl.") from None
+            raise DataError(
+                f"{path} holds several JSON texts; if each line is a JSON text, rename the file to end in .jsonl."
+            ) from None
         raise DataError(f"{path} {problem}") from problem
     if isinstance(value, dict):
         value = next((value[key] for key in LISTS if isinstance(value.get(key), list)), value)
     if not isinstance(value, list):
         raise DataError(
-            f'{path} is no list of objects; write [{{"question": ...}}, ...], or such a list under the key '
+            f'{path} is not a list of objects; write [{{"question": ...}}, ...], or such a list under the key '
             f"{' or '.join(map(repr, LISTS))}."
         )
     return value
@@ -267,7 +269,7 @@ def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how
         return getattr(pandas, reader)(io.BytesIO(content), engine=engine, **how)
     except Exception as problem:  # whatever a broken file makes it raise
         reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(".")
-        raise DataError(f"{path} is no {kind} that can be read ({reason}).") from problem
+        raise DataError(f"{path} is not a {kind} that can be read ({reason}).") from problem
 
 
 def pandas_for(what: str, *engine: str) -> Any:

@@ -1,8 +1,8 @@
 """Which answers of a run or a server may be accepted: a threshold of the label-free confidence, and its guarantee.
 
 A label of an answer drawn at random overrides the reference. A guarantee rests on one random sample of answers: the
-labels of a review, the references, or, without a review, feedback with equal chances, whichever has most answers.
-Volunteers choose which answers to rate, so their labels give an estimate and no guarantee.
+largest of the labels of a review, the references and, without a review, the feedback with equal chances. Volunteers
+choose which answers to rate, so their labels give an estimate and no guarantee.
 
 Thresholds are tested in the order of label-free confidences, and `Record.accepted` compares the label-free confidence.
 If the testing labels also moved the confidences that give the order, up to 98 % of guarantees would be false

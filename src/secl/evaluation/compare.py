@@ -92,8 +92,8 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
     graded = [key for key in shared if key in graded_a and key in graded_b]
     if not graded:
         raise RunError(
-            f"none of the {len(shared)} questions that both runs have answered is graded on both sides; compare runs "
-            "over questions with references or labels."
+            f"none of the {len(shared)} questions that both runs have answered is graded in both; compare runs of "
+            "questions with references or labels."
         )
 
     def measures(keys: Sequence[Key]) -> dict[str, Difference]:

@@ -160,7 +160,7 @@ def _tokens_of_learning(record: Record) -> float:
     ledger = record.ledger
     if record.decision.in_burst:
         return ledger.total
-    # Tokens of P(True) without its evidence: prefetched for a burst that did not come.
+    # P(True) may have cost tokens without being recorded: it was prefetched for a burst that did not come.
     return ledger.replies + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
 

@@ -87,7 +87,7 @@ def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject
             for n, (start, end, log_p, entropy) in enumerate(_tokens(other))
             if n in other.tokens(span)
         ]
-        # What stands around the value in its first and last token stays.
+        # The first and the last token keep their characters outside the value.
         new[0] = (new[0][0] + value.span[0] - tokens[replaced[0]][0], *new[0][1:])
         new[-1] = (new[-1][0] + tokens[replaced[-1]][1] - value.span[1], *new[-1][1:])
         parts += new

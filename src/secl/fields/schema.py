@@ -111,7 +111,7 @@ class Schema:
         elif isinstance(schema, Mapping) and all(isinstance(name, str) for name in schema):
             root = _described(schema) if _is_descriptions(schema) else schema
         else:
-            raise ParameterError(f"{excerpt(repr(schema), 60)} is no schema; {_SCHEMA}.")
+            raise ParameterError(f"{excerpt(repr(schema), 60)} is not a schema; {_SCHEMA}.")
         walk = _Walk(root)
         grammar = walk.node(root, (), ())
         if not walk.leaves:

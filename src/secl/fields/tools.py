@@ -66,7 +66,7 @@ class Tool:
             text = " ".join((made_by.__doc__ or "").split())
             definition = {"name": made_by.__name__, "description": text, "parameters": made_by.model_json_schema()}
         else:
-            raise ParameterError(f"{excerpt(repr(tool), 60)} is no tool; {_TOOL}.")
+            raise ParameterError(f"{excerpt(repr(tool), 60)} is not a tool; {_TOOL}.")
         name = definition.get("name") if isinstance(definition, Mapping) else None
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ParameterError(
@@ -75,7 +75,7 @@ class Tool:
             )
         parameters = definition.get("parameters") or {"type": "object", "properties": {}}
         if not isinstance(parameters, Mapping):
-            raise ParameterError(f"the parameters of the tool {name!r} are no JSON Schema.")
+            raise ParameterError(f"the parameters of the tool {name!r} are not a JSON Schema.")
         try:
             schema = Schema.of(made_by or parameters) if parameters.get("properties") else None
         except ParameterError as problem:
@@ -147,7 +147,7 @@ class CallRequest:
         if not isinstance(request, str):
             if history or not isinstance(request, Sequence) or not request:
                 raise QuestionError(
-                    f"{excerpt(repr(request), 60)} is no request; give a text with or without history, or a whole "
+                    f"{excerpt(repr(request), 60)} is not a request; give a text with or without history, or a whole "
                     "conversation as a list of turns."
                 )
             turns = [*map(Turn.of, request)]

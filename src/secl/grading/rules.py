@@ -74,16 +74,16 @@ def check_grader(question: Question) -> None:
     for reference in _correct(question):
         if grader == "number" and parse_number(reference) is None:
             raise QuestionError(
-                f"{question.mention} asks for a number but its reference {reference!r} holds none; "
-                "give a number or use the form 'short'."
+                f"{question.mention} asks for a number, but its reference {reference!r} has no number; give a number "
+                "or use the form 'short'."
             )
         if grader == "regex":
             try:
                 re.compile(reference)
             except (re.error, ValueError, OverflowError, RecursionError) as problem:
                 raise QuestionError(
-                    f"{question.mention} has the reference {reference!r}, which is no regular expression ({problem}); "
-                    "correct it or take another grader."
+                    f"{question.mention} has the reference {reference!r}, which is not a regular expression "
+                    f"({problem}); correct the reference or take another grader."
                 ) from None
 
 

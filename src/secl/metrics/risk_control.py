@@ -34,7 +34,7 @@ RISK_STEP = 0.01
 """Step of the search for a risk."""
 
 LEAST_RISK = 1e-9
-"""Smallest valid risk; without any wrong answer its guarantee takes 2.3 thousand million labels."""
+"""Smallest valid risk; even without a wrong answer, its guarantee takes 2.3 billion labels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,10 +155,10 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
         return np.zeros(0, np.intp)
     first = max(fewest, min(labels // FIRST_TEST_PART, MOST_IN_FIRST_TEST))
     expected = labels * curve.coverage
-    # The spread of a sample without replacement: none if every answer has a label.
+    # The standard deviation of a sample without replacement, which is 0 if every answer has a label.
     spread = np.sqrt(expected * (1 - curve.coverage) * (1 - labels / curve.answers))
     enough = expected - 2 * spread >= first - 1e-9
-    # At full coverage every label counts, without spread.
+    # At full coverage every label counts, so the standard deviation is 0.
     start = int(np.argmax(enough)) if enough.any() else len(enough) - 1
     tested, last = [start], len(enough) - 1
     while tested[-1] < last:

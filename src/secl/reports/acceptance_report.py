@@ -14,8 +14,7 @@ from secl.reports.table import Table, plain_table
 from secl.reports.verdict import further
 
 ASSUMPTION = (
-    "This holds for answers like these: the labelled ones must be a random sample of them, and later ones come from "
-    "the same kinds of questions."
+    "This holds if the labelled answers are a random sample and later answers come from the same kinds of questions."
 )
 """Conditions of every guarantee."""
 
@@ -151,14 +150,14 @@ def risk_table(answers: Answers) -> Table:
     if answers.basis != "labels":
         estimates = [(percent(risk), *cells) for risk, cells in by_confidence.items()]
         note = (
-            "These estimates rest on the confidences alone. A guarantee takes labels of answers drawn at random: secl "
-            "threshold RUN --risk 0.1 tells how many."
+            "These estimates rest on the confidences alone. A guarantee needs labels of answers drawn at random; secl "
+            "threshold RUN --risk 0.1 prints their number."
         )
-        return plain_table(("about wrong", "accept from", "answers accepted"), estimates, (note,))
-    headings = ("at most wrong", "guaranteed: accept from", "answers accepted", "labelled above", "wrong of these")
+        return plain_table(("estimated wrong", "accept from", "answers accepted"), estimates, (note,))
+    headings = ("at most wrong", "guaranteed: accept from", "answers accepted", "labelled of these", "of these wrong")
     promised = {risk: guaranteed(curve, risk, CERTAINTY) for risk in RISKS}
     return plain_table(
-        (*headings, "by the confidences: accept from", "answers accepted"),
+        (*headings, "estimated: accept from", "answers accepted"),
         [
             (percent(risk), *_accepted(threshold, counts=True), *by_confidence[risk])
             for risk, threshold in promised.items()

@@ -24,17 +24,17 @@ Sign = Literal["unreadable", "low", "another", "digits"]
 SIGNS: dict[Sign, str] = {
     "unreadable": "no readable answer",
     "low": "low confidence",
-    "another": "own and best answer differ",
-    "digits": "a digit is improbable as its stated confidence",
+    "another": "own answer is not the most probable",
+    "digits": "hardly any digit stated as confidence",
 }
-"""The signs in words, the gravest first."""
+"""The signs in words, the most severe first."""
 
 NO_SIGN = "lowest confidence"
-"""Reason to look at an answer without a sign, if no answer has one."""
+"""Reason to look at an answer if no answer has a sign."""
 
 
 def signs_of(record: Record) -> tuple[Sign, ...]:
-    """Return the signs that a person should look at an answer, the gravest first."""
+    """Return the signs that a person should look at an answer, the most severe first."""
     holds: dict[Sign, bool] = {
         "unreadable": record.answer is None,
         "low": record.expected_grade < LOW,

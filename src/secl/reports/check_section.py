@@ -7,8 +7,8 @@ from secl.metrics.bootstrap import FEWEST_COMPARED, FEWEST_OF_A_KIND
 from secl.reports.formatting import counted, number, percent
 
 BY_EXPERIENCE = (
-    "in our measurements its Brier score was lower than that of the stated confidence on every set with a local model, "
-    "and higher on 32 questions behind a server; to test it here, label twenty answers"
+    "in our measurements its Brier score was lower than that of the stated confidence on every question set with a "
+    "local model, but higher on 32 questions with a server; to test this confidence here, label twenty answers"
 )
 
 SMALL_GAIN = 0.05
@@ -53,7 +53,7 @@ def _by_labels(result: Check) -> str:
         accuracy = result.best["accuracy"]
         reason += f"; {percent(accuracy.b)} of its best answers are right, and {percent(accuracy.a)} of the model's own"
     if not auroc.b > 0.5:
-        reason += "; it ranks these answers no better than chance, so the gain may be in calibration alone"
+        reason += "; it ranks these answers no better than chance, so the gain may come from calibration alone"
     return reason
 
 

@@ -12,8 +12,9 @@ from secl.reports.table import Cell, Column, Row, Table
 
 NOTE = (
     "Differences have 95% intervals by a paired bootstrap over questions; * marks an interval that excludes 0. All "
-    "intervals are symmetric, because the ECE of few answers is biased, and lie in [-1, 1]. An interval needs "
-    f"{FEWEST_COMPARED} questions; the AUROC needs {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong answers."
+    "intervals are symmetric, because the ECE of few answers is biased. They lie in [-1, 1]. An interval needs "
+    f"{FEWEST_COMPARED} questions. For the AUROC, it needs {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong "
+    "answers."
 )
 
 

@@ -78,22 +78,21 @@ def _why(record: Record) -> str:
         return f"{same} of {len(chosen) + 1} thoughts lead to this answer."
     if question.options and orders:
         return (
-            f"With its options in {'another order' if len(orders) == 1 else 'other orders'} the model chooses the same."
+            f"With the options in {'another order' if len(orders) == 1 else 'other orders'}, the model chooses the "
+            "same option."
         )
     samples = () if evidence.candidates is None else evidence.candidates.samples
     computed = [each for each in samples if each.program]
     if computed:
         return f"A short program that the model wrote {_compared(computed[0], posterior.best)}."
     same = sum(each.candidate == posterior.best for each in samples)
-    often = "every time" if same == len(samples) else counted(same, "time")
-    said = f"gives the same answer {often}" if same else "never gives the same answer"
-    return f"Asked {counted(len(samples), 'time')} more, the model {said}."
+    return f"The model repeats this answer in {same} of {counted(len(samples), 'further answer')}."
 
 
 def _compared(program: Sample, number: int) -> str:
     if program.text is None:
-        return "comes to no number"
-    return "comes to the same number" if program.candidate == number else "comes to another number"
+        return "gives no number"
+    return "gives the same number" if program.candidate == number else "gives another number"
 
 
 def answer_details(record: Record, tau: float) -> list[RichTable]:

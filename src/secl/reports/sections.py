@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST_NOTE = (
-    "Cost in forward passes per question. Paper: counted as in the paper, whatever the length. Ours: tokens through "
-    "the network, divided by those of plain answers."
+    "Cost in forward passes per question. Paper: number of passes, whatever their length, as in the paper. Ours: "
+    "tokens through the network, divided by the tokens of plain answers."
 )
 
 DIAGRAMS = (
-    "Bars that end on the dashed line are calibrated, bars below it overconfident. Whiskers are 95% intervals. "
-    "The strips count the answers of each bin; bars of few answers are paler."
+    "A bar that ends on the dashed line is calibrated. A bar that ends below this line is overconfident. Whiskers are "
+    "95% intervals. The strips count the answers of each bin; bars of few answers are paler."
 )
 
 
@@ -182,7 +182,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     last = max(forms, key=len)[-1]
     weights = ", ".join(f"{view_title(view)} {number(weight, 2)}" for view, weight in last.weights)
     letters = _letters_sentence(last.reliability, last.questions)
-    return [f"{letters} Weights at the end, per nat: {weights}.".lstrip(), _changed_by_best(records)]
+    return [f"{letters} Weights of the views after the last question: {weights}.".lstrip(), _changed_by_best(records)]
 
 
 def _letters_sentence(reliability: float | None, questions: int) -> str:
@@ -201,8 +201,8 @@ def _changed_by_best(records: Sequence[Record]) -> str:
         returned = "given answer" if any(record.given for record in records) else "value in the object"
         return f"For {counted(changed, 'question')} the most probable candidate is not the {returned}."
     asked = any(record.answers_best for record in records)
-    how = "and was returned instead" if asked else "and --answer best returns it instead"
-    return f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer, {how}."
+    how = "secl returned the candidate" if asked else "--answer best returns the candidate instead"
+    return f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer; {how}."
 
 
 COMPARED = ("exact", "contains", "auto")
@@ -225,8 +225,8 @@ def graders_line(records: Sequence[Record]) -> str | None:
     shares = ", ".join(f"{name} {percent(sum(each) / len(each))}" for name, each in grades.items())
     used = ", ".join(dict.fromkeys(grader_of(record.question) for record in open_ones))
     return (
-        f"{len(COMPARED)} graders disagree on {disputed} of {counted(len(open_ones), 'answer')} (right by {shares}); "
-        f"used here: {used}."
+        f"{len(COMPARED)} graders disagree on {disputed} of {counted(len(open_ones), 'answer')} (graded as right: "
+        f"{shares}); this report uses {used}."
     )
 
 
@@ -294,8 +294,8 @@ def ledger_table(records: Sequence[Record]) -> Table:
     lines = [*((name, tokens) for name, tokens in by_purpose.items() if tokens), ("together", total)]
     rows = [(name, f"{n:,.0f}", f"{n / questions:,.1f}", percent(n / total if total else None, 1)) for name, n in lines]
     note = (
-        "A token that goes through a part of the layers counts for that part; a backward pass counts twice its forward "
-        "pass."
+        "A token that goes through some of the layers counts as that fraction of a token. A backward pass counts as "
+        "two forward passes."
     )
     headings = ("Tokens through the network for", "in total", "per question", "share")
     return plain_table(headings, rows, (note,), texts=1)

@@ -17,7 +17,8 @@ COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper",
 FOOTNOTE = "* fitted to right answers, with five-fold cross-validation."
 
 LABELLED_NOTE = (
-    "+ labels: the confidences after labels. In a run, a labelled answer's own label does not move its confidence here."
+    "+ labels: the confidences after labels. In a run, the confidence of a labelled answer ignores the answer's own "
+    "label here."
 )
 
 
@@ -35,7 +36,7 @@ def main_table(run: RunReport) -> Table | None:
     shares = [(percent(row.accuracy, 1), percent(row.mean_confidence, 1)) for row in rows]
     texts = [(r.title, *pair, number(r.brier, 3), number(r.auroc, 3)) for r, pair in zip(rows, shares, strict=True)]
     counts = ", ".join(f"{row.title}: {amount(row.n)}" for row in rows)
-    notes = [f"The rows have different graded answers ({counts}): a label grades the returned answer alone."]
+    notes = [f"The rows differ in the number of graded answers ({counts}): a label grades the returned answer alone."]
     return plain_table(headings, texts, notes if len({row.n for row in rows}) > 1 else (), texts=1) if rows else None
 
 
@@ -72,8 +73,8 @@ def caption(summary: Summary) -> str:
     if not math.isnan(summary.cost_measured):
         text += f" Measured cost of the run: {summary.cost_measured:.2f} forward passes per question."
     text += (
-        ' ECE has ten equal-width bins [lo, hi). "above": 95% of perfectly calibrated confidences would have a lower '
-        'ECE; "within": fewer would'
+        ' ECE has ten equal-width bins [lo, hi). "above": the ECE is higher than chance explains (the 95% limit for '
+        'perfect calibration); "within": the ECE is at most this limit'
     )
     intervals = any(row.intervals for row in summary.estimators.values())
     return f"{text}; ranges are 95% intervals over questions." if intervals else f"{text}."

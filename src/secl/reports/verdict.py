@@ -8,7 +8,7 @@ from secl.reports.formatting import counted, number, percent
 
 
 def trust_line(verdict: Verdict) -> str:
-    """Return the verdict in one line, with its source and its gravest reasons.
+    """Return the verdict in one line, with its source and its most severe reasons.
 
     >>> from secl.evaluation.trust import assess
     >>> trust_line(assess([]))
@@ -28,17 +28,20 @@ def sentence_of(reason: Reason) -> str:
     shown = f"{reason.count:,} of {counted(reason.total, _NOUNS.get(reason.code, 'answer'))}"
     match reason.code:
         case "same_letter" if not reason.total:
-            return f"With its options in another order the model chooses {reason.answer}."
+            return f"With the options in another order, the model chooses {reason.answer}."
         case "same_letter":
             return f"The model answers {reason.answer} to {shown}, whatever the options{_instead(reason)}."
         case "digit_mass":
-            which = f"median probability of all ten over {counted(reason.count, 'reply')}" if reason.total else ""
-            text = f"Asked for its confidence, the model rarely says a digit ({which or 'probability of all ten'}: "
-            text += f"{reason.value:.2g}), so the stated confidence is unreliable"
-            return f"{text}; --method posterior does not need it." if reason.total else f"{text}."
+            mass, one = f"probability of {reason.value:.2g}", not reason.total
+            mass = mass if one else f"median {mass} in {counted(reason.count, 'reply')}"
+            text = f"Asked for its confidence, the model rarely says a digit (the ten digits together have a {mass}), "
+            text += "so the stated confidence is unreliable"
+            return f"{text}." if one else f"{text}; --method posterior does not need it."
         case "letter_mass":
-            text = f"The model rarely says an option letter (probability of all {reason.count}: {reason.value:.2g})"
-            return f"{text}; secl takes the most probable letter as the answer."
+            mass = f"the {reason.count} letters together have a probability of {reason.value:.2g}"
+            return (
+                f"The model rarely says an option letter ({mass}); secl takes the most probable letter as the answer."
+            )
         case "unreadable":
             return f"{shown} hold no readable answer, so their confidences mean nothing."
         case "constant":
@@ -86,7 +89,9 @@ def _graded(reason: Reason) -> str:
             )
         case "miscalibrated":
             text = f"Calibrated on average, but wrong in places: ECE {number(reason.value, 3)} {on}"
-            return f"{text}; 95% of calibrated confidences have an ECE of at most {number(reason.beside, 3)}."
+            return (
+                f"{text}; by chance alone, calibrated confidences have at most {number(reason.beside, 3)} (95% limit)."
+            )
         case "inverted":
             return f"The confidences are higher for wrong answers than for right ones ({_area(reason)})."
         case "weak":
@@ -95,7 +100,7 @@ def _graded(reason: Reason) -> str:
             return f"The confidences do not separate right from wrong answers ({_area(reason)})."
     means = f"mean confidence {percent(reason.value)}, accuracy {percent(reason.beside)}"
     text = f"{reason.code.capitalize()}: {means} {on}"
-    text += f"; chance alone makes so large a difference in {percent(reason.chance)} of cases."
+    text += f"; chance alone explains such a difference in {percent(reason.chance)} of cases."
     caveat = " People chose which answers to rate: if they prefer wrong ones, the true error is smaller."
     return text + (caveat if reason.chosen and reason.code == "overconfident" else "")
 

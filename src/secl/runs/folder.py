@@ -66,7 +66,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
         db.close()
         if isinstance(problem, sqlite3.OperationalError):  # an error of the disk, not of the file
             raise StorageError(
-                f"cannot open {path}: {problem}; free space or permissions, then try again."
+                f"cannot open {path}: {problem}; free disk space or correct the permissions, then try again."
             ) from problem
         raise RunError(f"{path} is damaged or no run: {problem}.") from problem
     return db
@@ -80,5 +80,6 @@ def storage_errors(folder: Path, then: str = "try again") -> Iterator[None]:
     except (OSError, sqlite3.OperationalError) as problem:
         reason = getattr(problem, "strerror", None) or problem
         raise StorageError(
-            f"cannot write to {folder}: {reason}; free space or permissions, then {then.format(folder=folder)}."
+            f"cannot write to {folder}: {reason}; free disk space or correct the permissions, then "
+            f"{then.format(folder=folder)}."
         ) from problem

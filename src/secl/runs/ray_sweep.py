@@ -51,8 +51,9 @@ LOCAL_ENVIRONMENT = {
 
 def run_remotely(name: str, settings: dict[str, object], threads: int) -> dict[str, bytes]:
     """Do a run as a Ray task, with settings as plain JSON, and return its files."""
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # read when PyTorch is first imported, by this worker's first run
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as on this machine, see secl.cli.machine
+    # PyTorch reads both variables when this worker's first run imports it. `secl.cli.machine` sets the second one here.
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with tempfile.TemporaryDirectory() as parent:
         job = Job(name, RunSettings.of(settings), Path(parent) / name)
         run_job(job)
@@ -98,7 +99,7 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
     room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
     gpus = ray.cluster_resources().get("GPU", 0)
     cpus = 1 if here else max(1, min(threads, room))
-    # All runs here have room on the GPUs at once; Ray counts in ten-thousandths.
+    # All workers on this machine share its GPUs at the same time. Ray counts shares in ten-thousandths.
     share = int(10_000 / math.ceil((here or 1) / gpus)) / 10_000 if gpus else 0.0
     task = ray.remote(max_retries=RETRIES, num_cpus=cpus, num_gpus=share)(run_remotely)
     running = {task.remote(job.name, job.settings.to_json(), threads): job for job in waiting}
@@ -174,7 +175,7 @@ def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
             socket.create_connection((url.hostname or "", url.port or 10001), timeout=10).close()
         ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError, ImportError, ray.exceptions.RayError) as problem:
-        # No server; another version of Ray or Python; a missing token; a temporary folder with too long a path.
+        # Causes: no server, another version of Ray or Python, a missing token, or too long a path of temporary files.
         raise ParameterError(
             f"there is no Ray at {address or 'this machine'} ({_last_line(problem)}); the address of a cluster is the "
             f"ray://HOST:PORT of its client server."

@@ -67,7 +67,7 @@ def read_sweep(path: Path) -> list[RunSettings]:
         _check_tables(grid, variants)
         settings = combinations(common, grid, variants)
     except ParameterError as problem:
-        raise ParameterError(f"in {path}, beside [{GRID}] and [[{RUNS}]], {problem}") from problem
+        raise ParameterError(f"in {path} (a file of settings, [{GRID}] and [[{RUNS}]]): {problem}") from problem
     return [ready(values) for values in settings]
 
 
@@ -176,7 +176,7 @@ def groups(jobs: Iterable[Job]) -> list[list[Job]]:
     of_model: dict[Hashable, dict[Hashable, list[Job]]] = {}
     for job in jobs:
         settings = job.settings
-        model = settings.model.model_copy(update={"answer_weights": None})  # the frozen model answers for both kinds
+        model = settings.model.model_copy(update={"answer_weights": None})  # both share frozen answers
         stream = (settings.stream, settings.seed) if model.answered_by == "local" else job.name
         of_model.setdefault(model, {}).setdefault(stream, []).append(job)
     return [group for streams in of_model.values() for group in streams.values()]

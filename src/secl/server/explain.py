@@ -114,7 +114,7 @@ def conversation(
         begun, thought = thinking_prompt(question, request, reply.thought.text or ""), ""
     else:
         begun = thinking_prompt(question, request, "")
-    # An open answer is recorded without the space between it and what its reply begins with.
+    # An open answer is recorded without the space between the prefill of its reply and the answer.
     text = f" {reply.text}" if begun.prefill and not question.options else reply.text
     begun = replace(begun, prefill=thought + begun.prefill)
     prompt = confidence_prompt(question, text, alongside=alongside, before=begun) if read else begun

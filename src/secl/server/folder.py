@@ -49,9 +49,11 @@ def backup(folder: Path, out: Path) -> int:
     """
     with Store(folder) as store:
         if not store.is_server:
-            raise RunError(f"{folder} is a run and no server's state; copy its folder while no process writes to it.")
+            raise RunError(
+                f"{folder} is a run, not a server's state folder; copy the run's folder while no process writes to it."
+            )
         if out.exists() or out.is_symlink():
-            raise RunError(f"{out} exists already; name a folder that does not, so that no older backup is lost.")
+            raise RunError(f"{out} exists already; name a new folder, so that no older backup is lost.")
         with storage_errors(out), ExitStack() as failure:
             out.parent.mkdir(parents=True, exist_ok=True)
             unfinished = Path(tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent))  # only its owner can enter it

@@ -1,8 +1,8 @@
 """Verification of a state folder: its consistency, and replies computed again.
 
 secl computes a short reply again from its question and the stored adapter version. For a free text, secl rates the
-stored text again. A short answer that this machine computed alone must agree to the last digit. Passes of another shape
-round differently.
+stored text again. A short answer that this machine computed in a pass of its own must agree to the last digit. Passes
+of another shape round differently.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def rederive(
     try:
         state.load_version(model, version)
         now = computed(state, model, record)
-        # Every version can rate a text of the untouched weights as stored.
+        # The untouched weights wrote this text, so every version rates the stored text.
         written = record.question.free or model.answer_weights == "frozen"
         rated_as_stored = written and not record.question.options and not record.given
         if rounds and now.reply.text != record.reply.text and rated_as_stored:

@@ -77,11 +77,11 @@ def _match(state: ServerStore, query: str) -> str:
     """Return the words of a query for SQLite, each quoted, so that SQLite reads no word as an operator."""
     if state.keep_text != "full":
         kept = f"this server keeps no texts (--keep-text {state.keep_text})"
-        raise ParameterError(f"{kept}, so there are no words to find.")
+        raise ParameterError(f"{kept}, so a search for words finds nothing; search by domain, confidence or label.")
     parts = [phrase or word for phrase, word in re.findall(r'"([^"]*)"|([^\s"]+)', query.replace("\0", " "))]
     words = [part for part in parts if re.search(r"\w", part)]
     if not words:
-        raise ParameterError("there is no word in the search; type at least one word.")
+        raise ParameterError("the search has no word; type at least one word.")
     return " ".join(f'"{word}"' for word in words)
 
 

@@ -12,7 +12,7 @@ from secl.settings.base import Settings
 from secl.settings.names import OF_MODEL
 
 TEXTS = 16
-"""Maximum number of texts written at once: more would slow down all, and need more memory than a machine has."""
+"""Maximum number of texts written at once. More texts would slow down all of them, and may exceed the memory."""
 
 BACKLOG = 1000
 """Maximum number of pending lessons; further ones are dropped."""
@@ -42,10 +42,10 @@ MAX_CONCURRENT = 1024
 """Maximum number of requests at the same time (503 beyond): four times the default length of the queue."""
 
 MAX_SILENT = 512
-"""Maximum number of connections without a request; beyond, the server closes the oldest ones."""
+"""Maximum number of connections without a request; the server closes the oldest ones beyond this number."""
 
 SILENCE = 10.0
-"""Seconds after which the server closes a connection without the whole head of a request."""
+"""Seconds after which the server closes a connection that has not sent all headers of a request."""
 
 OF_HTTP = Parameter(group=Group("HTTP", sort_key=4))
 

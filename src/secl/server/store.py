@@ -38,7 +38,7 @@ HINT = "a running server goes on by itself"
 """Advice after a disk error."""
 
 CHECKPOINTS = 1000
-"""Records between two checkpoints of the stream; a start replays at most as many."""
+"""Records between two checkpoints of the stream; a start replays at most this many records."""
 
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for another process's lock; people wait for their answers meanwhile."""
@@ -54,13 +54,15 @@ class ServerStore(Store):
 
     def __init__(self, folder: str | Path, *, writable: bool = False) -> None:
         if not (Path(folder) / FILE).is_file():
-            raise RunError(f"{folder} is no server's state (it has no {FILE}); name the folder of secl serve.")
+            raise RunError(
+                f"{folder} is not a server's state folder (it has no {FILE}); name the folder of secl serve."
+            )
         self.lock, self.writable = threading.RLock(), writable
         super().__init__(folder, writable=writable)
         with ExitStack() as failure:
             failure.callback(self.close)
             if not self.is_server:
-                raise RunError(f"{folder} is a run and no server's state; name another folder.")
+                raise RunError(f"{folder} is a run, not a server's state folder; name another folder.")
             if writable:
                 make_private(self.folder)
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")

@@ -121,7 +121,7 @@ def _replay(state: ServerStore, found: Verification) -> None:
     gate, plan, labels = manifest.settings.build_gate(), manifest.plan, LabelsAgain(state)
     now = state.stream(gate, plan.posterior, first)
     if now.position != first:
-        raise RunError("the checkpoint is missing where pruning ended.")
+        raise RunError("the checkpoint at the end of pruning is missing.")
     for record in state.records():
         position = record.position
         if position != first + found.examined:

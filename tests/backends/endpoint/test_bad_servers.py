@@ -13,7 +13,7 @@ from secl.question import GivenAnswer
 from secl.writing import Writing
 from tests.backends.endpoint.fake import CHOICE, OPEN, FakeServer
 
-OFF = "broke off in the middle of an answer"
+OFF = "stopped in the middle of an answer"
 NO_JSON = r"does not answer in JSON; is http.* the right address"
 OTHERWISE = "reply does not have the form of OpenAI's API"
 

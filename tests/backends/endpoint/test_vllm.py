@@ -132,7 +132,7 @@ def test_refusals_of_a_server_are_told_apart(
     with pytest.raises(QuestionError, match="status 400: Requested sample logprobs of 30"):
         token.complete("base", [[1]], CompletionRequest(top=30))
     fake.spoiled = fake.old = True
-    with pytest.raises(ModelError, match=r"fewer probable tokens than it was asked for.*start it with VLLM_USE_V2"):
+    with pytest.raises(ModelError, match=r"lists too few tokens.*start the server with VLLM_USE_V2"):
         token.complete("base", [[1]], CompletionRequest(top=5))
     with pytest.raises(ModelError, match="does not report logprob_token_ids; take a vLLM server that does"):
         token.complete("base", [[1]], CompletionRequest(ids=(1, 2)))
@@ -326,7 +326,7 @@ def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_d
     monkeypatch.setattr(
         right, "_inside", lambda _, text, body: [None, *({str(each): {"logprob": 0.0}} for each in text[1:])]
     )
-    with pytest.raises(ModelError, match="and the learner read a text differently"):
+    with pytest.raises(ModelError, match="and the learner compute different log-probabilities"):
         make_remote(make_learner(), right)
     with pytest.raises(ParameterError, match="the name 'a b' of published versions"):
         answer_by_vllm(make_learner(), right.url, tmp_path, name="a b")
@@ -351,7 +351,7 @@ def test_texts_are_those_of_the_model_in_this_process(
                 assert mine.log_p == pytest.approx(its.log_p, abs=1e-4)
                 assert (mine.text, [text for text, _ in mine.top]) == (its.text, [text for text, _ in its.top])
     server.breaks_off = True
-    with pytest.raises(UnavailableError, match="broke off in the middle of an answer"):
+    with pytest.raises(UnavailableError, match="stopped in the middle of an answer"):
         list(model.write(ASKED, Writing(max_tokens=20)))
     server.breaks_off, server.most = False, 5
     with pytest.raises(QuestionError, match="status 400"):

@@ -181,7 +181,9 @@ def test_functions_are_tools_by_their_hints_and_docstrings() -> None:
     found = model.call("Where?", [find], choice="required", parallel=False)
     assert [*found.calls[0].fields] == ["city", "kind", "hall", "late"]
     assert dict(found.calls[0].fields["kind"].candidates).keys() == {"inn", "bar"}
-    with pytest.raises(ParameterError, match=r"the function 'untyped' is no tool yet: .*; give it type hints"):
+    with pytest.raises(
+        ParameterError, match=r"the function 'untyped' cannot be used as a tool: .*; give it type hints"
+    ):
         model.call("Where?", [untyped])
 
 
@@ -189,7 +191,7 @@ def test_functions_are_tools_by_their_hints_and_docstrings() -> None:
     ("argument", "request_", "error", "said"),
     [
         ({"type": "strin"}, "x", ParameterError, "Invalid type: strin"),
-        (None, "word " * 3000, TooLongError, r"takes \d+ tokens with its tools, which leaves 0 of the 2048"),
+        (None, "word " * 3000, TooLongError, r"takes \d+ tokens with its tools, so 0 of the model's 2048"),
         ({"type": "string", "minLength": 500}, "x", ModelError, "did not close its call within 100 tokens"),
     ],
 )

@@ -119,7 +119,7 @@ def test_a_conversion_without_room_is_refused_before_it_starts(
     file = tiny_gguf(tmp_path / "tiny.gguf", "llama")
     size = sum(parameter.numel() for parameter in tiny_model("llama").parameters()) * 2
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": size - 1}))
-    with pytest.raises(StorageError, match=r"converting tiny\.gguf needs about .* kB free in"):
+    with pytest.raises(StorageError, match=r"converting tiny\.gguf needs about .* kB of disk space in"):
         convert_gguf(file, torch.bfloat16)
     assert [path.name for path in own_cache.iterdir()] == ["lock"]
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": size}))

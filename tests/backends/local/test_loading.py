@@ -214,7 +214,7 @@ def _encoder() -> Any:
         (lambda: tiny_model(vocab_size=5000), tiny_tokenizer, "belongs to another model"),
         (lambda: tiny_model(vocab_size=600), tiny_tokenizer, "belongs to another model"),
         (tiny_model, lambda: _without_template(tiny_tokenizer()), "has no chat template"),
-        (tiny_model, lambda: "smollm2", "str is no tokenizer of transformers"),
+        (tiny_model, lambda: "smollm2", "str is not a tokenizer of transformers"),
         (lambda: tiny_model().model, tiny_tokenizer, "has no language-model head"),
         (_encoder, tiny_tokenizer, "does not continue texts"),
         (lambda: _peft(tiny_model()), tiny_tokenizer, "carries a PEFT adapter"),

@@ -19,7 +19,7 @@ TOPS = (20, 10, 5)
 """Numbers of most probable tokens to request; the first accepted one counts."""
 
 LIMITS = ("max_tokens", "max_completion_tokens")
-"""Names of the limit on tokens."""
+"""Names of the request field that limits tokens."""
 
 Switch = Mapping[str, object]
 """Fields of a request."""
@@ -84,7 +84,7 @@ class Abilities:
     digit_mass: float = 0.0
 
     def thinks(self, think: bool) -> bool:
-        """Return whether a reply has a thought of its own before it; `think` allows a thought."""
+        """Return whether a reply begins with a thought; `think` allows a thought."""
         return self.on is not None and (think or self.off is None)
 
     @property
@@ -248,7 +248,7 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
             f"{endpoint.url} answers {alone.text!r} but gives log-probabilities of the tokens of {reported_text!r}, so "
             "secl cannot read a confidence; choose another server, or another version of this server."
         )
-    # A server may report two tokens of the same text as one, so a few missing tokens are no limit.
+    # A server may report two tokens of the same text as one, so a few missing tokens do not mean a lower limit.
     most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
     mass = bins_of(read_names(alone.tokens, DIGITS))[1]
     return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass))

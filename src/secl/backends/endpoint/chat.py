@@ -131,7 +131,7 @@ class Requests:
                         parts.append(piece)
                         held += piece.thought or ""
                         tokens = () if piece.thought else _shown(piece.tokens, writing.top_logprobs)
-                        # A thought that is not expected may turn out to be the answer (`Said.alone`).
+                        # If no thought is expected, a text in the field for thoughts may be the answer (`Said.alone`).
                         shown = held if piece.text.strip() or thinks else ""
                         if piece.text or tokens or shown:
                             held = held.removeprefix(shown)

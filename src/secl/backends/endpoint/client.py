@@ -136,7 +136,7 @@ class Endpoint:
 
     def broke_off(self, reason: str = "the text did not end") -> UnavailableError:
         """Return the error for an answer that is not complete."""
-        return UnavailableError(f"{self.url} broke off in the middle of an answer: {reason}.")
+        return UnavailableError(f"{self.url} stopped in the middle of an answer: {reason}.")
 
     def _refusal(self, route: str, refusal: openai.APIStatusError) -> Exception:
         status, reason = refusal.status_code, _reason(refusal.body)
@@ -173,7 +173,7 @@ class Upstream:
         if not body.get("stream"):
             answer = self.endpoint.post("/chat/completions", request)
             if not answer.get("choices"):
-                raise ModelError(f"{self.endpoint.url} answers a chat without a choice.")
+                raise ModelError(f"{self.endpoint.url} sent a reply to a chat without any choice.")
             yield answer
             return
         for chunk in self.endpoint.stream("/chat/completions", request):

@@ -15,16 +15,16 @@ from secl.question import GivenAnswer, Question
 from secl.writing import Piece, Token, Writing
 
 CHARACTERS = 4
-"""Characters of a token, as of English text."""
+"""Characters per token of English text."""
 
 MESSAGE_TOKENS = 5
-"""Tokens around a message."""
+"""Tokens that a chat template adds to a message."""
 
 WORD_LENGTH = 3
 """Tokens of a reply with one letter, digit or verdict, with its end."""
 
 FULL = 0.4
-"""Length of other replies, as a share of their most tokens."""
+"""Length of other replies, as a share of their token limit."""
 
 COUNTED = 300
 """Maximum number of questions to count; the others are assumed to cost as much on average."""
@@ -83,7 +83,7 @@ class _CountedRequests(Requests):
             self.count, self.prompt_tokens = self.count + 1, 2 * self.prompt_tokens - before
         if self.abilities.thinks_first if think is not None else self.abilities.thinks(False):
             self.written_tokens += self.abilities.budget or MUSING_TOKENS
-        # Every reply is a number, a few words, and a list. One of four draws differs.
+        # The same text serves as a number, as a few words and as a list. One of four draws differs.
         text = "\n".join([f"Answer: {8 if seed is not None and seed % 4 == 0 else 7}", "9", "10", "11", "12"])
         written = Piece(
             text=text, finish="stop", prompt_tokens=0, completion_tokens=0, tokens=(Token("A", -1.0, _TOP),)

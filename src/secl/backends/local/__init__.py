@@ -12,6 +12,6 @@ for _name in _NEEDED:
     if find_spec(_name) is None:
         raise ModelError(needs("a model in this process", _name, "local"))
 
-# PEFT imports bitsandbytes, if installed, which reports missing faster kernels at every start, and rounding at every
-# product of 8-bit weights.
+# PEFT imports bitsandbytes, if installed. At every start bitsandbytes reports missing faster kernels, and at every
+# product of 8-bit weights it reports rounding.
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)

@@ -62,8 +62,8 @@ def definition_of(function: Callable[..., object]) -> Node:
     except (DocstringParsingException, TypeHintParsingException) as problem:
         name = getattr(function, "__name__", repr(function))
         raise ParameterError(
-            f"the function {name!r} is no tool yet: {' '.join(str(problem).split()).rstrip('.')}; give it type hints "
-            "and a docstring that describes each argument."
+            f"the function {name!r} cannot be used as a tool: {' '.join(str(problem).split()).rstrip('.')}; give it "
+            "type hints and a docstring that describes each argument."
         ) from problem
     properties = definition["parameters"]["properties"]
     definition["parameters"]["properties"] = {name: _nullable(node) for name, node in properties.items()}
@@ -198,8 +198,8 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         room = self.backend.limit - tokens
         if room < UNDECIDED:
             raise TooLongError(
-                f"the conversation takes {tokens} tokens with its tools{thought}, which leaves {max(0, room)} of the "
-                f"{self.backend.limit} that the model can read; shorten it, or offer fewer tools."
+                f"the conversation takes {tokens} tokens with its tools{thought}, so {max(0, room)} of the model's "
+                f"{self.backend.limit} tokens remain; shorten the conversation, or offer fewer tools."
             )
         return room
 

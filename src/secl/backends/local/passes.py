@@ -63,7 +63,8 @@ class Passes:
         whole = [i for i in range(len(bundles)) if i not in begun]
         passes = _grouped(shared.run, [sequences[i] for i in whole], [sizes[i] for i in whole])
         found = dict(zip(whole, passes, strict=True))
-        # Bundles that go on from one pass share the next, as thoughts do; a bundle after a free text goes on alone.
+        # Bundles that go on from the same pass share the next pass, and so do bundles after thoughts. A bundle after a
+        # free text goes on alone.
         kept = {i for i, draft in enumerate(drafts) if draft is not None and draft.kept}
         for _, same in groupby(
             sorted(begun, key=lambda i: (i in free, i in kept)),

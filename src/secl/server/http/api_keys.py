@@ -59,7 +59,8 @@ class Keys:
             raise ParameterError(f"{self.path} cannot be read: {problem.strerror}; give this user access.") from problem
         except ValidationError as problem:
             raise ParameterError(
-                f"{self.path} holds no list of keys; mend it, or remove it and make the keys again with secl keys add."
+                f"{self.path} holds no list of keys; repair the file, or remove it and make the keys again with secl "
+                "keys add."
             ) from problem
 
     def find(self, token: str) -> Key | None:
@@ -72,7 +73,7 @@ class Keys:
         if role not in ROLES:
             raise ParameterError(f"there is no role {role!r}; the roles are {', '.join(ROLES)}.")
         if not (name.isprintable() and name == name.strip() and 0 < len(name) <= 64):
-            raise ParameterError(f"{name!r} is no name for a key; use 1 to 64 printable characters.")
+            raise ParameterError(f"{name!r} is not a valid name for a key; use 1 to 64 printable characters.")
         token = PREFIX + secrets.token_urlsafe(32)
         with self._alone():
             if any(key.name == name for key in self.all()):

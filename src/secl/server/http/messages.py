@@ -52,7 +52,7 @@ def _turn(message: Message, field: str) -> Turn:
         raise RequestError(400, sentence, "unsupported_message", f"{field}.role")
     calls = tuple(map(ToolCall.of, message.tool_calls or ()))
     if None in calls:
-        sentence = f"{field} has a call that is no function call, or whose arguments are no JSON object."
+        sentence = f"{field} has a call that is not a function call, or whose arguments are not a JSON object."
         raise RequestError(400, sentence, "unsupported_message", f"{field}.tool_calls")
     return Turn(ROLES[message.role], _text(message, field), tuple(filter(None, calls)), message.tool_call_id or "")
 

@@ -85,7 +85,7 @@ class Boundary:
             pass
         except RequestError as error:
             await error_response(error)(scope, receive, send_with_headers)
-        except Exception as error:  # caught here, because the server around us would log its message
+        except Exception as error:  # caught here, because Uvicorn would log its message
             log.error("a request failed: %s", describe_failure(error))
             if not status:
                 failed = RequestError(500, "the server failed on this request.", "server_error")

@@ -30,7 +30,7 @@ from secl.server.settings import MAX_CONCURRENT, MAX_SILENT, SILENCE
 log = logging.getLogger("secl.server")
 
 ACCEPTING = 0.05
-"""Seconds for the last accepted connections to get their protocol."""
+"""Seconds in which Uvicorn takes over the connections that the socket has accepted last."""
 
 LINGER = 1.0
 """Seconds after the signal in which open connections may send a request; idle ones are then closed."""
@@ -147,7 +147,7 @@ class Server(uvicorn.Server):
         notify("READY=1")
 
     async def on_tick(self, counter: int) -> bool:
-        """Close connections with an incomplete request head that are too old; if too many remain, close the oldest."""
+        """Close connections that wait too long for complete request headers; if too many remain, close the oldest."""
         now = time.monotonic()
         cycles = ((each, getattr(each, "cycle", None)) for each in self.server_state.connections)
         silent = [(each, cycle) for each, cycle in cycles if cycle is None or cycle.response_complete]

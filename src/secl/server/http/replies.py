@@ -217,7 +217,7 @@ class ChatReply:
     async def chunks_of(self, texts: TextEvents, first: Piece | Ended) -> AsyncIterator[Values]:
         """Yield the chunks of the reply while its texts are written.
 
-        If a confidence takes too long, only the record has it.
+        If the server computes a confidence too late, only the record has this confidence.
         """
         for index in range(texts.writing.n):
             yield self._chunk(index, {"role": "assistant", "content": ""})

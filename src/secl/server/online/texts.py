@@ -104,7 +104,7 @@ class TextWriters:
             share, coming = self._in_turn(
                 lambda _: (model.memory_share(question, writing), model.write(question, writing))
             )
-            with self._room(share, job):  # until the texts are rated; the model keeps the conversation as long
+            with self._room(share, job):  # the model keeps the conversation until the texts are rated
                 pieces: list[Piece] = []
                 ended = False
                 while not ended and not job.cancelled.is_set():
@@ -124,7 +124,7 @@ class TextWriters:
         ]
         self.unrated |= set(job.record_ids)
         try:
-            waiting = [self.queue.put(request, full=True) for request in requests]  # their turn was when they began
+            waiting = [self.queue.put(request, full=True) for request in requests]  # the limit held when they began
             return tuple(each.result() for each in waiting)
         finally:
             self.unrated -= set(job.record_ids)

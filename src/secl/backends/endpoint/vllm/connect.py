@@ -79,13 +79,13 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
     distance = abs(sum(row) - reading.likelihoods()[0]) / len(row)
     if distance > TOLERANCE:
         raise ModelError(
-            f"{server.url} and the learner read a text differently: their log-probabilities differ by {distance:.2f} "
-            f"nats per token, more than {TOLERANCE:g}. {load_ours}"
+            f"{server.url} and the learner compute different log-probabilities for the same text: the difference is "
+            f"{distance:.2f} nats per token, and at most {TOLERANCE:g} is allowed. {load_ours}"
         )
     snapshot = learner.snapshot()
     try:
         adapted = _on_trial(learner, frozen)
-        # Random weights enlarge differences of precision; a server without these weights is farther away.
+        # Random weights enlarge differences of precision. The confidence of a server without them differs even more.
         unlike = _differs(learner, backend, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
     except (NotLoadedError, QuestionError) as problem:
         unlike = str(problem)

@@ -150,9 +150,8 @@ class TokenServer:
             )
         if any(len(step.log_p) < request.top for step in steps):
             raise ModelError(
-                f"{self.url} reports fewer probable tokens than it was asked for, because a request for other tokens "
-                "(logprob_token_ids) was in the same batch; start it with VLLM_USE_V2_MODEL_RUNNER=1, or with "
-                "--max-num-seqs 1."
+                f"{self.url} lists too few tokens, because another request of the same batch used logprob_token_ids; "
+                "start the server with VLLM_USE_V2_MODEL_RUNNER=1, or with --max-num-seqs 1."
             )
 
     def _no_log_p(self) -> ModelError:

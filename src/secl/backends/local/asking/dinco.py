@@ -56,7 +56,7 @@ class NliModel:
             next((i for label, i in labels.items() if label.startswith(word)), None) for word in ("entail", "contra")
         ]
         if None in columns:
-            raise ModelError(f"{name!r} is no NLI model: its labels are {', '.join(labels)}.")
+            raise ModelError(f"{name!r} is not an NLI model: its labels are {', '.join(labels)}.")
         self._columns = columns
 
     @torch.no_grad()

@@ -68,7 +68,10 @@ class Batch:
         return batch if self.network is None else batch.capturing(self.network, [self.prompts[row] for row in rows])
 
     def capturing(self, network: SharedNetwork, prompts: Sequence[Pass]) -> Batch:
-        """Return this batch, which from now on captures what a pass over prompts and texts would; no row repeats."""
+        """Return this batch, which from now on captures the same states as a pass over prompts and texts.
+
+        No row repeats.
+        """
         self.network, self.prompts, self.written = network, prompts, [[] for _ in prompts]
         return self
 
@@ -87,7 +90,7 @@ class Batch:
         self.cache, self.mask, self.logits = DynamicCache(), self.mask.new_empty(0), self.logits.new_empty(0)
 
     def step(self, keep: list[int], tokens: list[int]) -> None:
-        """Extend the rows `keep`, which may repeat, by one token each."""
+        """Keep the rows with the numbers `keep`, which may repeat, and add one token to each."""
         if keep != list(range(len(self.mask))):
             rows = torch.tensor(keep)
             places = {layer.keys.device for layer in self.cache.layers}
@@ -164,7 +167,7 @@ def fast_single_row(wanted: bool = True) -> Iterator[None]:
 
     oneDNN, which usually computes all 16-bit products, is optimised for many rows. For one row, PyTorch's own kernels
     read the weights once and without repacking. The switch is process-wide: passes of other threads stay correct, but
-    are slow. The last of several threads to leave the block restores the setting from before the first thread's entry.
+    are slow. The last thread to leave the block restores the setting that the first thread found.
     """
     if not wanted:
         yield

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 TOLERANCE = 0.05
-"""Largest difference of logits that rounding explains, in their standard deviations."""
+"""Largest difference of logits that rounding explains, in standard deviations of the logits."""
 
 TRIED_TOKENS = 32
 """Maximum number of tokens of a branch: enough to tell a wrong mask from rounding, at little loading time."""
@@ -46,7 +46,7 @@ class PlainNetwork:
         self.head = head
         self.top_share = 1.0
         self._hidden: Tensor
-        # The head's input is the final hidden state, wherever the model computes it.
+        # The hook catches the input of the head, which is the final hidden state for every layout of a model.
         if isinstance(head, LinearHead):
             head.module.register_forward_pre_hook(self._keep)
 

@@ -47,7 +47,7 @@ def _check(name: str, model: object) -> None:
         )
     if not isinstance(model, PreTrainedModel):
         raise ParameterError(
-            f"{type(model).__name__} is no model; give a name, a folder, a GGUF file, the URL of a server, or a "
+            f"{type(model).__name__} is not a model; give a name, a folder, a GGUF file, the URL of a server, or a "
             "transformers model with its tokenizer."
         )
     text_class(name, model.config)
@@ -60,7 +60,7 @@ def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: Any) -> None:
     if tokenizer is None:
         raise ParameterError(f"the model {name!r} came without its tokenizer; call secl.load(model, tokenizer).")
     if not isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
-        raise ParameterError(f"{type(tokenizer).__name__} is no tokenizer of transformers; use AutoTokenizer.")
+        raise ParameterError(f"{type(tokenizer).__name__} is not a tokenizer of transformers; use AutoTokenizer.")
     rows = model.get_input_embeddings().weight.shape[0]
     if not PADDED * rows <= len(tokenizer) <= rows:
         raise ModelError(

@@ -79,7 +79,7 @@ def _convert(path: Path, folder: Path, precision: torch.dtype) -> None:
         unfinished, (stored, config) = Path(name), _read(path)
         size = precision.itemsize * sum(int(tensor.n_elements) for tensor in stored.values())
         if shutil.disk_usage(folder.parent).free < size:
-            raise StorageError(f"converting {path.name} needs about {decimal(size)} free in {folder.parent}.")
+            raise StorageError(f"converting {path.name} needs about {decimal(size)} of disk space in {folder.parent}.")
         with _progress(path, folder, size) as advance, as_model_error(str(path)):
             with quiet():
                 AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name).save_pretrained(unfinished)

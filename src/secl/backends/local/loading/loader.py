@@ -66,7 +66,7 @@ class ModelCache:
         quantize: Quantize | None = None,
     ) -> Loaded:
         """See `secl.backends.local.loading.loader.load`."""
-        # A resumed run names the precision of its beginning.
+        # A resumed run names the precision with which it began, so "auto" and this precision share one entry.
         precision = dtype if device_map else str(choose_dtype(dtype, choose_device(device)))
         key = (name, precision, device, device_map, quantize)
         if self._kept is None or self._kept[0] != key:
@@ -98,7 +98,9 @@ def load(
         ParameterError: unknown dtype or device, a bad device map, or incompatible options.
     """
     if device_map is not None and device != AUTO:
-        raise ParameterError(f"device_map spreads a model, but device is {device!r}; leave one of them out.")
+        raise ParameterError(
+            f"device_map puts a model on several devices, but device is {device!r}; leave one of them out."
+        )
     spread = None if device_map is None else read_map(device_map)
     home = choose_device(device)
     precision = choose_dtype(dtype, home)

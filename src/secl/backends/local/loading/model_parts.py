@@ -87,7 +87,7 @@ class LinearHead:
         return logits
 
     def written(self, hidden: Tensor) -> Tensor:
-        """Return the logits (N, V) with the model's own rounding when it writes."""
+        """Return the logits (N, V), rounded as the model itself rounds them when it writes."""
         return self._finished(self.module(hidden).float()).to(hidden.device)
 
     def _wide(self, hidden: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ EFFORTS = {"low": 512, "medium": 2048}
 """Largest budgets for which gpt-oss is asked for low or medium effort."""
 
 FIRST_TOKENS = 8
-"""Enough for the longest mark of a thought, also in several tokens."""
+"""Number of tokens that suffices for the longest mark of a thought."""
 
 
 def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple[Tokenizer, Thinker]:

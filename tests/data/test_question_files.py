@@ -141,7 +141,7 @@ BAD_FIELDS = [
     ('"options": ["x", "y"], "reference": "C"', "names no option: the answer 'C'"),
     ('"options": ["B", "A"], "reference": "A"', "is the letter of one option and the text of another"),
     ('"form": "poem"', "asks for the unknown form 'poem'"),
-    ('"form": "number", "reference": "many"', "asks for a number but its reference 'many'"),
+    ('"form": "number", "reference": "many"', "asks for a number, but its reference 'many'"),
     ('"reference": "b", "references": ["b"]', "has both 'reference' and 'references'"),
     ('"gold": "b", "ground_truth": "c"', "has 'gold' and 'ground_truth', which both mean"),
     ('"answer": ["b"]', "has an 'answer' that is a list; right answers go into 'references'"),

@@ -182,8 +182,8 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
     use, said, *_ = check_sentences(found)
     assert use == "Use: secl run --method posterior"
     assert said.startswith("Why: in our measurements its Brier score was lower than that of the stated")
-    assert "higher on 32 questions behind a server" in said
-    assert said.endswith("to test it here, label twenty answers.")
+    assert "higher on 32 questions with a server" in said
+    assert said.endswith("to test this confidence here, label twenty answers.")
 
 
 @pytest.mark.parametrize("better", [True, False])

@@ -39,7 +39,7 @@ FOREIGN_CODE = {
     *("UncertaintyOutput.uncertainty", "UncertaintyOutput.generation_text", "MeanTokenEntropy", "Verbalized1S"),
     *("SemanticEntropy", "DegMat", "LexicalSimilarity", "polygraph_eval", "LLMPanel", "UQEnsemble"),
     "BlackBoxUQ(llm).generate_and_score(prompts, num_responses=5)",
-    *("score(responses=..., sampled_responses=...)", "results.to_df()", "WhiteBoxUQ", "evaluate_calibration", "await"),
+    *("score(responses=..., sampled_responses=...)", "results.to_df()", "WhiteBoxUQ", "evaluate_calibration"),
     'ScoreCalibrator("platt")',
 }
 """Names of other programs, texts of questions, and names that the library composes."""

@@ -71,7 +71,7 @@ MEASURED = {
         "{ratios[posterior_vs_by_hand]:.1f} times faster than by hand",
         "{fwd_equivalents[posterior]:.1f} on the 12 that are timed",
         "{ratios[ablations_in_lockstep_vs_one_by_one]:.1f} times faster, all records the same",
-        "time of letters {ratios[overhead_vs_generation]:.0%}",
+        "time of an answer by letter {ratios[overhead_vs_generation]:.0%}",
         *(
             f"{row} | {{overhead[short][over][{weights}]:+.0%}} | {{overhead[sentence][over][{weights}]:+.0%}} | "
             f"{{overhead[number][over][{weights}]:+.0%}} |"

@@ -119,8 +119,8 @@ class CalibratedModel(Shown):
     def extract(self, document: str, schema: object, *, context: str = "", instruction: str = "") -> Extraction:
         """Extract the fields of a document as a JSON object, each with the probability that it is correct.
 
-        The object satisfies the schema. secl weighs each field like an open answer, whatever the method of this model.
-        Each field has a record, which can be labelled. A local model needs the extra "fields".
+        The object satisfies the schema. secl weighs each field like an open answer, with every method. Each field has a
+        record, which can be labelled. A local model needs the extra "fields".
 
         Args:
             document: the text to read.
@@ -282,7 +282,7 @@ class CalibratedModel(Shown):
             answer: a record that this object returned.
             correct: whether `answer.text` is correct; None takes back earlier labels of this answer.
             chance: probability that this answer was chosen for a label, in [1e-4, 1]; 1 for answers drawn at random.
-                None if unknown, as with volunteers, who label wrong answers more often.
+                None if unknown: volunteers label wrong answers more often.
 
         Raises:
             ParameterError: a chance outside [1e-4, 1].

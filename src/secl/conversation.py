@@ -87,7 +87,7 @@ class Turn:
             role, text = turn
         if role not in get_args(Role) or not isinstance(text, str) or None in calls:
             raise QuestionError(
-                f"history holds {excerpt(repr(turn), 60)}; give each turn as (role, text), with the role system, user, "
-                "assistant or tool, or as a message of OpenAI's chat API."
+                f"history holds {excerpt(repr(turn), 60)}; give each turn as a message of OpenAI's chat API, or as "
+                "(role, text) with the role system, user, assistant or tool."
             )
         return cls(role, text, tuple(call for call in calls if call is not None), answers)

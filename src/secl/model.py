@@ -133,7 +133,8 @@ class Model(Protocol):
         same texts. Closing the iterator early stops the model.
 
         Raises:
-            QuestionError: the model cannot answer the question; a `TooLongError` names both numbers of tokens.
+            QuestionError: the model cannot answer the question; a `TooLongError` names the number of tokens and the
+                limit.
         """
 
     def memory_share(self, question: Question, writing: Writing) -> float:

@@ -83,7 +83,7 @@ class Reply:
 
     @property
     def stated_hard(self) -> float:
-        """Stated confidence, hard read-out: the centre of the most probable bin, of a tie the lower one."""
+        """Stated confidence, hard read-out: the centre of the most probable bin, or of the lower bin in a tie."""
         return (max(range(10), key=lambda k: self.bins[k]) + 0.5) / 10 if self.bins else math.nan
 
 
@@ -289,7 +289,8 @@ class Record(Shown):
 
     @property
     def label_free(self) -> float:
-        """Probability that `answer` is right, without labels: that of the posterior, or without one the stated one.
+        """Probability that `answer` is right, without labels: the posterior's probability, or the stated confidence if
+        there is no posterior.
 
         Of an unreadable reply: the confidence that it states.
         """

@@ -78,7 +78,7 @@ class NormalisedPTrue(_ReplySignal):
 
 @dataclass(frozen=True, slots=True)
 class RawPTrue(_ReplySignal):
-    """P(True) of the answer alone (Kadavath et al. 2022), for comparison: it is suggestible."""
+    """P(True) of the answer alone (Kadavath et al. 2022), for comparison: models tend to accept a suggested answer."""
 
     needs: ClassVar[EvidenceKind] = "p_true"
 
@@ -90,7 +90,7 @@ class RawPTrue(_ReplySignal):
 class SelfConsistency:
     """Share of the samples with the same answer (Wang et al. 2023), normalised as in grading.
 
-    `policy`: "greedy" rates the reply's answer, "mode" the most frequent sample (of a tie the earliest).
+    `policy`: "greedy" rates the reply's answer, "mode" the most frequent sample (the earliest in a tie).
     """
 
     policy: Literal["greedy", "mode"] = "greedy"

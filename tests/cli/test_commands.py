@@ -74,8 +74,8 @@ def test_ask_shows_bins_rivals_and_lessons(shell: Shell, run: Path, records: lis
     for line in (
         r"^stated confidence +0\.\d{3}",
         r"^normalised P\(True\), tau 1 +0\.\d{3}",
-        r"^weight of letters, per nat +0\.53",
-        r"^weight of likelihood, per nat +0\.28",
+        r"^weight of the view letters +0\.53",
+        r"^weight of the view likelihood +0\.28",
         "^Asked for its confidence, the model rarely says a digit",  # its weights are random numbers
     ):
         assert re.search(line, said, re.MULTILINE), line

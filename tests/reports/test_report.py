@@ -194,7 +194,7 @@ def test_of_too_many_answers_some_are_listed(tmp_path: Path, monkeypatch: pytest
     run = make_report([make_record(position, digit=position, domain="</script>") for position in range(5)])
     monkeypatch.setattr(folder_module, "MOST", 3)
     page = written(tmp_path / "page", run)
-    assert "Listed are 3 of 5 questions" in text_of(page)
+    assert "This table lists 3 of 5 questions" in text_of(page)
     (section,) = (each for each in page.iter(f"{XHTML}section") if each.get("class") == "questions")
     rows = [[text_of(cell) for cell in line] for line in next(section.iter(f"{XHTML}tbody"))]
     assert rows[0] == ["0", "question 0", "A", "0.050", "right", "</script>", "low confidence"]

@@ -150,7 +150,7 @@ class Prompting:
         return spans
 
     def span(self, question: Question, before: str, text: str, behind: str) -> Span:
-        """Return the span of a text that stands between two others in a reply; a last token may reach behind it."""
+        """Return the span of a text between two other texts in a reply; the last token may extend beyond the text."""
         prompt = self._answer(question)
         start, end, whole = (
             self._encode(prompt.begun(part)) for part in (before, before + text, before + text + behind)

@@ -264,7 +264,7 @@ class Calibrator(Shown):
         )
 
     # A rated answer takes a position of the stream, and updates the posterior: its views describe the candidates,
-    # whoever answered. The frozen model rates, whatever the version that answers questions.
+    # whoever answered. The frozen model rates, even if an adapted version answers questions.
 
     def rate_stream(self, given: Sequence[GivenAnswer], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Rate answers in windows; `done` are records of the first answers, from a run that is resumed."""

@@ -30,7 +30,7 @@ DEFAULTS = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     # Passes differ in length, which fragments memory unless segments can grow.
     "PYTORCH_ALLOC_CONF": "expandable_segments:True",
-    # On recent GPUs PyTorch prefers cuDNN's attention, which plans anew for every length of a text.
+    # On recent GPUs PyTorch prefers cuDNN's attention, which makes a new plan for every length of a text.
     "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
 }
 """Environment variables and their values."""

@@ -16,7 +16,7 @@ EVERY = 30.0
 """Seconds between two lines."""
 
 ENOUGH = 10
-"""Answered questions from which a remaining time is shown."""
+"""Number of answered questions after which the bar shows the remaining time."""
 
 Show = Callable[[int, int | None, str], None]
 """Shows the number of finished questions, the total (None while unknown), and the present step."""

@@ -105,7 +105,7 @@ def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
 
 
 def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish, *, quiet: bool = False) -> None:
-    """Open a run, ask its remaining questions with a progress bar, and report with `finish`; Ctrl-C keeps the records.
+    """Open a run, ask its remaining questions with a progress bar, and call `finish`; Ctrl-C keeps the records.
 
     Args:
         open_run: opens the run in a folder.

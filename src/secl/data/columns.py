@@ -107,8 +107,8 @@ def _check(by_name: Mapping[str, str | None]) -> None:
     for name, meaning in by_name.items():
         if meaning in name_of:
             raise DataError(
-                f"has {name_of[meaning]!r} and {name!r}, which both mean {meaning!r}; say which with --columns "
-                f"{meaning}=NAME, or keep one."
+                f"has {name_of[meaning]!r} and {name!r}, which both mean {meaning!r}; choose one with --columns "
+                f"{meaning}=NAME, or remove the other."
             )
         if meaning is not None:
             name_of[meaning] = name

@@ -1,4 +1,4 @@
-"""People's own questions from files and tables: one row each, whatever the format.
+"""People's own questions from files and tables: one row for each question, in every format.
 
     question         the text; the one column that is needed, unless a template makes the question from others
     options          a list, "a | b", an object of label and text, or the columns A, B, C, ... (`option_a`)

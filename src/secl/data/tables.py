@@ -267,7 +267,7 @@ def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how
     pandas = pandas_for(str(path), engine)
     try:
         return getattr(pandas, reader)(io.BytesIO(content), engine=engine, **how)
-    except Exception as problem:  # whatever a broken file makes it raise
+    except Exception as problem:  # a broken file may raise any exception
         reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(".")
         raise DataError(f"{path} is not a {kind} that can be read ({reason}).") from problem
 

@@ -120,7 +120,8 @@ class Schema:
         return cls(tuple(walk.leaves), {**grammar, **definitions}, frozenset(walk.absent), made_by)
 
     def leaves_in(self, written: Mapping[str, Any]) -> tuple[Leaf, ...]:
-        """Return the fields of a written object; for a schema without fields, its top-level keys, or else its root.
+        """Return the fields of a written object; for a schema without fields, the object's top-level keys, or the root
+        of an object without keys.
 
         >>> [leaf.name for leaf in Schema.anything().leaves_in({"total": 12.5})]
         ['total']

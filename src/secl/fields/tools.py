@@ -97,7 +97,7 @@ def tools_of(tools: Sequence[object], choice: Choice = "auto") -> tuple[Tool, ..
     names = [tool.name for tool in read]
     if len(set(names)) < len(names) or not names:
         problem = f"two tools have the name {max(names, key=names.count)!r}" if names else "tools is empty"
-        raise ParameterError(f"{problem}; give each tool a name of its own, and one tool at least.")
+        raise ParameterError(f"{problem}; give at least one tool, and each tool its own name.")
     if choice not in ("auto", "required", "none", *names):
         raise ParameterError(f"choice is {choice!r}; give auto, required, none, or the name of a tool.")
     return read

@@ -125,7 +125,7 @@ class OpenedObject:
         return read._replace(alone=Likelihood(given=given, alone=math.nan, tokens=len(self.written.tokens(place))))
 
     def alone(self, leaf: Leaf) -> tuple[str, str, str] | None:
-        """Return the object with a single field: the text before the value, the value, and the text behind it.
+        """Return the object with a single field: the text before the value, the value, and the text after the value.
 
         Return None for a missing field.
         """
@@ -161,7 +161,7 @@ def _scan(text: str, start: int, path: tuple[str, ...], found: dict[tuple[str, .
         _, end = _DECODER.raw_decode(text, start)
         found[path] = (start, end)
         return end
-    found[path] = (start, start)  # its own span comes before those of its values
+    found[path] = (start, start)  # its own span comes before the spans of its values
     place, number = _behind_space(text, start + 1), 0
     while text[place] not in "}]":
         key = str(number)

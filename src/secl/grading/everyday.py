@@ -59,7 +59,7 @@ _BETWEEN = re.compile(r"\bbetween\W*$", re.IGNORECASE)
 _DENIAL = re.compile(r"\b(?:not|n't|never|isnt|rather than|instead of)\s+(?:\w+\s+)?$", re.IGNORECASE)
 
 _TEXT_WORDS = 3
-"""Content words from which a reference is a text and no name."""
+"""Minimum number of content words of a reference that counts as a text, not a name."""
 
 
 def says(question: str, references: Sequence[str], answer: str) -> bool:

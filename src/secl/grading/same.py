@@ -11,7 +11,7 @@ from secl.grading.mentions import FUNCTION_WORDS
 from secl.grading.texts import normalise_text, parse_number, shortened
 from secl.question import Question
 
-# A number with decimal places, and nothing else with a point.
+# Matches a number with decimal places, and no other text with a point.
 _DECIMALS = re.compile(r"^[^.]*\d\.(\d{1,700})(?:e([+-]?\d{1,3}))?\D*$", re.IGNORECASE)
 _CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
 _ASKS = re.compile(r"\b(?:what|who|whom|whose|which|when|where|why|how)\b", re.IGNORECASE)

@@ -79,7 +79,7 @@ def normalise_text(text: str) -> str:
     >>> normalise_text("  The Café-Bar, U.S.A.! "), normalise_text("Vitamin A"), normalise_text("-1,200.50")
     ('cafe bar usa', 'vitamin a', '-1200.50')
     """
-    # Casefolding may compose characters, hence the second NFKD. NFKC keeps marks that are no accents, such as the
+    # Casefolding may compose characters, hence the second NFKD. NFKC keeps marks that are not accents, such as the
     # difference between Japanese ka and ga.
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     plain = unicodedata.normalize("NFKC", _COMBINING_MARKS.sub("", plain))

@@ -46,7 +46,8 @@ CLIP = 1e-3
 """Distance of confidences from 0 and 1 before the logit, so that one label has a limited effect."""
 
 FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
-"""Minimum number of labels of a domain with a shift of its own; maximum number of such domains, those with most labels.
+"""Minimum number of labels of a domain with a shift of its own; maximum number of domains with their own shift, which
+are the domains with most labels.
 
 Shifts help if domains differ by half a logit or more; otherwise they cost less than .001 of Brier score
 (docs/lab/log.md). The time of a fit grows with the cube of the number of domains.

@@ -218,7 +218,7 @@ def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
     rows, count = times.shape
     runs = min(BINS, count)
     size, longer = divmod(count, runs)
-    # The first `longer` runs have one answer more, as numpy.array_split cuts.
+    # The first `longer` bins have one more answer, as with numpy.array_split.
     cuts = np.arange(1, runs) * size + np.minimum(np.arange(1, runs), longer)
     drawn, total = np.cumsum(times, axis=1), np.cumsum(sums, axis=1)
     # The answer at each cut, by one search in all rows, which are offset to be increasing.
@@ -239,7 +239,7 @@ def _lost_pairs(times: Vector, confidences: Vector, grades: Vector) -> tuple[Vec
     if starts.size < confidences.size:
         right, times = (np.add.reduceat(numbers, starts, axis=1) for numbers in (right, times))
     right, wrong = right[:, ::-1], (times - right)[:, ::-1]
-    # A wrong answer wins against right ones of lower confidence, and counts half against those of equal confidence.
+    # A wrong answer with a higher confidence than a right answer counts fully; with an equal confidence it counts half.
     above = np.cumsum(wrong, axis=1) - wrong / 2.0
     return (right * above).sum(axis=1), right.sum(axis=1) * wrong.sum(axis=1)
 

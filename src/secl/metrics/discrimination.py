@@ -32,8 +32,8 @@ def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Sequence[Hashable]) -> float:
     """Return the mean AUROC inside the domains, weighted by their pairs of a right and a wrong answer.
 
-    Pooled AUROC also rewards a confidence that only distinguishes easy from hard domains. nan if no domain has such a
-    pair.
+    Pooled AUROC also rewards a confidence that only distinguishes easy from hard domains. Without any pair, the result
+    is nan.
     """
     confidences, grades = graded(confidence, correct)
     areas, pairs = [], []

@@ -27,9 +27,9 @@ def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: in
     """Return the range of true expected calibration errors that agree with the observed error.
 
     Each tried world has true gaps. These are the observed gaps times a fraction (`SHRUNK`), or plus some standard
-    errors (`WIDENED`), or one gap for all bins, because chance makes observed gaps more uneven than true ones. In each
-    world, grades are drawn, binomial in every bin. A world agrees unless the observed error is among the outer 5 % of
-    its draws. The interval always includes the observed error. docs/lab/log.md has its coverage.
+    errors (`WIDENED`), or one gap for all bins, because chance makes the observed gaps more uneven than the true gaps.
+    In each world, grades are drawn, binomial in every bin. A world agrees unless the observed error is among the outer
+    5 % of its draws. The interval always includes the observed error. docs/lab/log.md has its coverage.
     """
     confidences, grades = graded(confidence, correct)
     return _interval(bin_index(confidences), confidences, grades, draws)

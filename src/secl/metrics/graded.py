@@ -14,7 +14,8 @@ def graded(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> tuple[Vector, V
     """Return confidences in [0, 1] and grades (1.0 right, 0.0 wrong) as float64 vectors of one length n.
 
     Raises:
-        ParameterError: not two lists of one length, a confidence outside [0, 1] or nan, or a grade other than 0 or 1.
+        ParameterError: the lists differ in length, a confidence is nan or outside [0, 1], or a grade is neither 0 nor
+            1.
     """
     confidences, grades = _vectors(confidence, correct)
     odd = (grades != 0.0) & (grades != 1.0)
@@ -34,7 +35,7 @@ def _vectors(confidence: npt.ArrayLike, other: npt.ArrayLike) -> tuple[Vector, V
     confidences, others = np.asarray(confidence, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if confidences.ndim != 1 or confidences.shape != others.shape:
         raise ParameterError(
-            "each answer needs one confidence and one grade or target, two flat lists of the same length, not shapes "
+            "confidences and grades (or targets) must be two flat lists of the same length, not arrays of the shapes "
             f"{confidences.shape} and {others.shape}."
         )
     check_probabilities("confidence", confidences)

@@ -35,7 +35,7 @@ RIDGE = 1e-8
 class Temperature:
     """Temperature scaling: c becomes sigmoid(logit(c) / t), with c clipped to [CLIP, 1 - CLIP].
 
-    The temperature t lies above 0: 1 keeps c, larger ones pull it towards 0.5.
+    The temperature t lies above 0: 1 keeps c, and a larger t pulls c towards 0.5.
     """
 
     t: float

@@ -21,7 +21,7 @@ from secl.records import Record
 from secl.settings.groups import DEFAULT_VIEWS, ViewName
 
 Group = tuple[int, int, bool]
-"""Questions with common sums: number of candidates, number of orders, open or not."""
+"""Group of questions that share sums: number of candidates, number of orders, and whether the questions are open."""
 
 
 PosteriorState = Mapping[Group, LetterSums]

@@ -113,7 +113,7 @@ VIEWS: dict[str, View] = {
     "thoughts": View("letters behind thoughts", thoughts, lambda *_: 0.5),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
-"""Every view by its name: those of answers (`secl.settings.groups.ViewName`), and `value` of fields."""
+"""Every view by its name: the views of answers (`secl.settings.groups.ViewName`), and `value` for fields."""
 
 
 def view_title(name: str) -> str:
@@ -127,7 +127,7 @@ class Views:
 
     Attributes:
         candidates: their texts; equal texts are one candidate with several letters.
-        own: number of the model's own answer among the candidates; None if it is not among them.
+        own: number of the model's own answer among the candidates; None if the own answer is not a candidate.
         values: for each view but the letters, one `centred` number for each candidate.
         orders: the `centred` letters in every order shown, that of the answer first.
         none_last: whether the last candidate is "None of these", as for open questions.
@@ -141,7 +141,7 @@ class Views:
 
     @property
     def distinct(self) -> tuple[int, ...]:
-        """Numbers of the different candidates, of equal ones the first."""
+        """Numbers of the different candidates; of equal candidates, the number of the first."""
         return tuple(map(self.candidates.index, dict.fromkeys(self.candidates)))
 
     @property
@@ -207,7 +207,7 @@ def centred_letters(texts: Sequence[str], log_p: Sequence[float]) -> tuple[float
 
 
 def centred(texts: Sequence[str], values: Sequence[float | None]) -> tuple[float, ...]:
-    """Return values minus their mean over different texts; those of different texts sum to 0.
+    """Return values minus their mean over different texts, so that the values of different texts sum to 0.
 
     Equal texts share their mean value. A candidate without a value gets 0. An infinite value counts as the least
     finite one.

@@ -274,7 +274,7 @@ def confidence_prompt(
     question: Question, text: str, *, alongside: bool = False, before: Prompt | None = None
 ) -> Prompt:
     """Ask for the confidence digit of an answer: in the same reply after a letter, in a new turn after an open answer,
-    or `alongside` it. `before` is the prompt of the answer, by default that of `answer_prompt`."""
+    or `alongside` it. `before` is the prompt of the answer, by default the result of `answer_prompt`."""
     before = before or answer_prompt(question, alongside=alongside)
     if question.options:
         return before.begun(f" {text}\n{CONFIDENCE}")

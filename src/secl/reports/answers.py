@@ -69,7 +69,7 @@ def not_returned(record: Record) -> str:
 
 
 def right_answer(record: Record) -> str:
-    """Return the right answer for display, of several the first three; empty if unknown."""
+    """Return the right answers for display, at most the first three; empty if unknown."""
     question, reference = record.question, record.question.reference
     return " / ".join(reference.correct[:3]) if isinstance(reference, References) else question.named(reference)
 

@@ -68,8 +68,8 @@ def _learning(result: Check) -> str:
     if not result.signal:
         return (
             f"cannot tell: {counted(result.rated, 'graded answer')} with normalised P(True), {result.right} right; a "
-            f"verdict needs {FEWEST_COMPARED}, at least {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong ones, "
-            "and usually some hundreds."
+            f"verdict needs at least {FEWEST_COMPARED} ({FEWEST_OF_A_KIND} right, {FEWEST_OF_A_KIND} wrong), usually "
+            "some hundreds."
         )
     ece, brier = result.signal["ece"], result.signal["brier"]
     text = (

@@ -107,7 +107,7 @@ def answer_details(record: Record, tau: float) -> list[RichTable]:
     if record.signal is not None:
         facts[f"normalised P(True), tau {tau:g}"] = f"{record.signal:.3f}"
     facts |= {
-        f"weight of {name}, per nat": f"{weight:.2f}" for name, weight in (posterior.weights if posterior else ())
+        f"weight of the view {name}": f"{weight:.2f}" for name, weight in (posterior.weights if posterior else ())
     }
     tables = [listing(("", "value"), facts.items()), bins_table(reply, record.frozen)]
     tables += [p_true_table(p_true)] if p_true is not None else []

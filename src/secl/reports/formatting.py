@@ -33,7 +33,8 @@ def number(value: float | None, digits: int, sign: str = "") -> str:
 def percent(share: float | None, decimals: int = 0) -> str:
     """Return a share in percent; a dash for None and nan.
 
-    Tables use one decimal. Sentences use none from 10% to 99%, and one beyond. Only 0 and 1 become "0%" and "100%".
+    Tables use one decimal. Sentences use no decimals from 10% to 99%, and one decimal outside this range. Only 0 and 1
+    become "0%" and "100%".
 
     >>> [percent(share) for share in (0.4149, 0.05, 0.0251, 0.9993, 0.0, 0.0004)], percent(0.4149, 1)
     (['41%', '5%', '2.5%', 'over 99.9%', '0%', 'under 0.1%'], '41.5%')

@@ -32,7 +32,7 @@ from secl.runs.store import Store
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
 
 PREFIX = "given_"
-"""Prefix for a column of the questions whose name is that of a result."""
+"""Prefix for a column of the questions that has the name of a result."""
 
 PROBABILITIES = ("confidence", "low", "high")
 """Columns that a workbook shows with three decimals; the cells hold all digits."""

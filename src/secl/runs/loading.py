@@ -102,12 +102,11 @@ def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionF
 
 
 def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: str | None = None) -> Model:
-    """Load the model of settings, or connect to its server; `key` is by default that of the environment."""
+    """Load the model of settings, or connect to its server; `key` is by default the key in the environment."""
     if settings.model.answered_by == "vllm":
         raise ParameterError(
-            "vLLM servers answer behind secl serve, or by secl.backends.endpoint.vllm.connect.answer_by_vllm in "
-            "Python; leave --engine and --endpoint out, or take --engine openai, which asks one server and learns "
-            "nothing."
+            "vLLM servers answer for secl serve, or in Python with secl.backends.endpoint.vllm.connect.answer_by_vllm; "
+            "leave --engine and --endpoint out, or take --engine openai, which asks one server and learns nothing."
         )
     if settings.model.engine != "openai":
         return load_local(settings, shared)

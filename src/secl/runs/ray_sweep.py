@@ -75,7 +75,7 @@ def run_on_ray(
     Raises:
         ParameterError: Ray is not installed, does not start, or cannot be reached at the address.
         RunError: a folder holds something else or is in use, or the connection is lost.
-        SeclError: the first error of a failed run, after the end of the others.
+        SeclError: the first error of a failed run, raised after the other runs have ended.
     """
     workers = 2 if workers is None else workers
     check_whole("number of workers", workers, 1)

@@ -217,7 +217,7 @@ class RunSettings(Recipe, RunTables):
     def check(self) -> None:
         """Check that the settings name one stream of questions and fit together."""
         if bool(self.stream.benchmarks) == bool(self.stream.questions):
-            raise ParameterError("a run needs either benchmarks or a file of questions, and not both.")
+            raise ParameterError("a run needs either benchmarks or a file of questions, not both.")
         for key in ("columns", "options", "template"):
             if getattr(self.stream, key) and not self.stream.questions:
                 raise ParameterError(f"stream.{key} belongs to a file of questions; name one with stream.questions.")

@@ -86,7 +86,7 @@ class Pruner:
         """Prune records beyond the limit."""
         try:
             records = prune(self.state, self.policy, until=self._stopping.is_set)
-        except Exception as problem:  # of whatever kind: this thread goes on
+        except Exception as problem:  # any exception: the thread must continue
             error = public_reason(problem, "pruning")
             if not self.problems:
                 log.warning("%s: %s", PRUNING, error)

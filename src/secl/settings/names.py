@@ -77,7 +77,7 @@ SETTINGS = dict(_fields(RunTables))
 """Every setting by its dotted name."""
 
 NEAR = 0.6
-"""Similarity of two names, from 0 to 1, from which one is suggested for the other."""
+"""Minimum similarity, from 0 to 1, of a suggested name to the given name."""
 
 
 def dotted(values: Mapping[str, Any]) -> dict[str, Any]:

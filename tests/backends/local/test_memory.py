@@ -23,7 +23,7 @@ from tests.backends.local.conftest import MakeModel, memory_ends
 pytestmark = pytest.mark.heavy
 
 
-halved = partial(pytest.warns, RuntimeWarning, match="last digits may differ")
+halved = partial(pytest.warns, RuntimeWarning, match="last digits of numbers may differ")
 
 
 def test_a_pass_that_does_not_fit_into_memory_is_halved_until_it_does(

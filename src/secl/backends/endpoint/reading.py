@@ -59,7 +59,7 @@ class NameDistribution:
 
     @property
     def best(self) -> str | None:
-        """The most probable name, the first of a tie; None without names."""
+        """The most probable name (the first one in a tie); None without names."""
         return max(self.log_p, key=self.log_p.__getitem__) if self.log_p else None
 
 

@@ -150,8 +150,8 @@ class LocalBackend(TokenBackend[LocalReading]):
     """
 
     def __init__(self, loaded: Loaded, settings: AdapterSettings, *, seed: int) -> None:
-        # cuDNN's attention plans anew for every length of a text, and for some lengths its backward pass is not finite
-        # (PyTorch 2.11).
+        # cuDNN's attention makes a new plan for every length of a text, and for some lengths its backward pass is not
+        # finite (PyTorch 2.11).
         torch.backends.cuda.enable_cudnn_sdp(False)
         model, preset, config = loaded.model, loaded.preset, text_config(loaded.model.config)
         self.model = model

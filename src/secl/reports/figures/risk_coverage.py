@@ -20,7 +20,7 @@ FEWEST = 5
 """Minimum number of accepted labels for a share of wrong answers in the picture."""
 
 SHOWN = 0.05
-"""Coverage from which the height of the plot is chosen, because shares at low coverage rest on few labels."""
+"""Minimum coverage of the points that determine the height of the plot; points at lower coverage rest on few labels."""
 
 
 @styled

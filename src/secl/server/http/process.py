@@ -35,7 +35,9 @@ ACCEPTING = 0.05
 LINGER = 1.0
 """Seconds after the signal in which open connections may send a request; idle ones are then closed."""
 
-TOO_MANY = RequestError(503, "too many requests are under way; ask again in a moment.", "busy", headers=RETRY_SOON)
+TOO_MANY = RequestError(
+    503, "the server is answering too many requests; ask again in a moment.", "busy", headers=RETRY_SOON
+)
 
 FIRST_PASSED = 3
 """The descriptor of the first socket that systemd passes to a process (sd_listen_fds)."""

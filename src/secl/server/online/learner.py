@@ -89,7 +89,7 @@ class Learner:
         return len(self._waiting)
 
     def admit(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records to store, with lessons beyond the capacity of the backlog marked as dropped."""
+        """Return the records to store; lessons that exceed the capacity of the backlog are marked as dropped."""
         room = BACKLOG - len(self._waiting)
         beyond = [number for number, record in enumerate(records) if record.outcome == "waiting"][room:]
         return [replace(each, outcome="dropped") if i in beyond else each for i, each in enumerate(records)]

@@ -163,7 +163,7 @@ class Service:
                     self._load_newest()
                     self.calibrator.learns = self.learner.active
                     self._answer_batch([request for request in requests if self._answerable(request)])
-            except Exception as problem:  # of any kind: this thread goes on, and no client waits for ever
+            except Exception as problem:  # any exception: the thread must continue, and clients must get a reply
                 for request in requests:
                     if not request.future.done():
                         self._fail(request, problem)

@@ -15,7 +15,7 @@ from secl.question import Question
 from secl.records import Reply
 
 Turn = tuple[Question, str | None, Thought | None]
-"""A question, and the answer and the thought that are there already, as they stand in the conversation; None for none.
+"""A question, and its existing answer and thought as they stand in the conversation; None if missing.
 """
 
 

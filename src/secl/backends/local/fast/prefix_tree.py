@@ -1,8 +1,8 @@
 """Token sequences that share beginnings as one tree: every shared token goes through the network once.
 
-The prompts of one question (answer, one branch per option letter, one P(True) branch per candidate) begin alike. As a
-tree in a single row, they cost one forward pass over the distinct tokens. A mask lets each token see only its
-ancestors, and positions count from the root. So the results equal those of separate passes.
+The prompts of one question (answer, one branch per option letter, one P(True) branch per candidate) have the same
+beginning. As a tree in a single row, they cost one forward pass over the distinct tokens. A mask lets each token see
+only its ancestors, and positions count from the root. So the results equal those of separate passes.
 
 Each token has depth-first entry and exit times. A token sees another if its entry lies between the other's entry and
 exit. Two numbers per token thus replace a T x T mask. Layers with a sliding window (Gemma 3) see only the nearest
@@ -160,7 +160,8 @@ def _times(parents: list[int]) -> tuple[Tensor, Tensor]:
 
 def layer_kinds(config: PreTrainedConfig) -> list[str]:
     """Return the kind of each layer: `WHOLE` or `LOCAL`; raise `ModelError` for other kinds."""
-    # Without named layers all are alike, and have a window if the configuration has a window: transformers' own rule.
+    # If the configuration does not name its layers, all have a window if the configuration has one: transformers' own
+    # rule.
     usual = LOCAL if getattr(config, "sliding_window", None) else WHOLE
     kinds = getattr(config, "layer_types", None) or [usual] * config.num_hidden_layers
     others = sorted({*kinds} - {LOCAL, WHOLE})

@@ -82,7 +82,7 @@ class Pass:
         for name, value in own.items():
             if isinstance(value, Tensor) and name not in PER_TOKEN:
                 # The whole tensor would give wrong results silently, so the fast path is rejected.
-                raise ModelError(f"its layers take a tensor {name!r} that cannot be cut to some tokens.")
+                raise ModelError(f"its layers take a tensor {name!r} that cannot be reduced to some of the tokens.")
         self.arguments.append(own)
 
     def trunk(self, rows: Tensor) -> tuple[Tensor, list[Arguments]]:

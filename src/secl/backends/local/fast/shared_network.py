@@ -1,9 +1,9 @@
 """One forward pass, two models: the frozen network runs once, the adapted model replays the top layers.
 
-LoRA adapts some layers of the network. Below the first of them (the trunk) the frozen and the adapted model are equal,
-so the trunk is computed once. Hooks capture the hidden states that enter the first adapted layer, and the arguments
-(rotary embeddings, positions) of each layer from there on. Replaying these top layers with the adapter on gives the
-adapted model; training replays them with gradients.
+LoRA adapts some layers of the network. Below the first adapted layer (the trunk) the frozen and the adapted model are
+equal, so secl computes the trunk once. Hooks capture the hidden states that enter the first adapted layer, and the
+arguments (rotary embeddings, positions) of each layer from there on. Replaying these top layers with the adapter on
+gives the adapted model; training replays them with gradients.
 
 A pass over prompts keeps its keys and values, so the pass can grow. Only the new tokens of longer sequences go through
 the network, such as an answer and the prompt for its confidence.
@@ -137,7 +137,7 @@ class SharedNetwork:
                 use_cache=False,
                 **{**masks[0], MASK: one},
             )
-        # The head is not applied here, because few of thousands of tokens are ever read.
+        # This pass does not apply the head, because secl reads the logits of only a few of thousands of tokens.
         return replace(forward, states=out.last_hidden_state.to(self.device), trie=trie, cache=cache)
 
     def _attention(self, length: int = 0) -> AbstractContextManager[None]:

@@ -83,8 +83,8 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
         if not out_of_memory(problem):
             raise
     warnings.warn(
-        "The device has too little memory for a whole pass, so secl halves it. Halves take longer, and last digits may "
-        "differ from those of another run.",
+        "The device has too little memory for a whole pass, so secl divides the pass into halves. These take longer, "
+        "and the last digits of numbers may differ from another run.",
         RuntimeWarning,
         stacklevel=2,
     )

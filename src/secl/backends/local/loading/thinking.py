@@ -124,7 +124,7 @@ def check_at_once(name: str, thinker: Thinker) -> None:
     """Raise `ModelError` if a model always thinks before it answers."""
     if thinker.always:
         raise ModelError(
-            f"the model {name!r} thinks aloud before it answers, and neither its chat template nor an empty thought "
+            f"the model {name!r} thinks before it answers, and neither its chat template nor an empty thought "
             "prevents this; let it think with prompts.thinking=auto, or name a model that answers at once, such "
             "as an instruct variant without reasoning."
         )

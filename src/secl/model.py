@@ -103,7 +103,8 @@ class Model(Protocol):
         weights_fixed: bool,
         written: Sequence[str | Piece | None] = (),
     ) -> None:
-        """Compute upcoming answers and evidence in shared passes. Every other call must work without this one.
+        """Compute upcoming answers and evidence in shared passes. Every other call must work without a call of
+        `prefetch`.
 
         A question that the model cannot answer raises its error in `answer`, not here.
 
@@ -123,7 +124,7 @@ class Model(Protocol):
         Args:
             evidence: kinds of evidence that will be requested, so that they can share a pass with the answer.
             written: an earlier answer of this model, joined from the pieces of `write`, or `Reply.text`. The model then
-                writes no answer, and the reply is about this one.
+                writes no new answer, and the reply is about the earlier answer.
         """
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
@@ -189,7 +190,8 @@ class Model(Protocol):
         """Go back to a version by its weights, with an empty optimizer; the next update takes a new number."""
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Set a function to call repeatedly during long computations; it may block, or raise to abandon them."""
+        """Set a function to call repeatedly during long computations; the function may block, or raise an error to end
+        the computation."""
 
     def close(self) -> None:
         """Release connections and files; the model cannot be used afterwards."""

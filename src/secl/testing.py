@@ -268,7 +268,7 @@ class ScriptedModel(Shown, Model):
 
 
 def bins_around(confidence: float) -> tuple[float, ...]:
-    """Return ten probabilities whose expected bin centre is `confidence`, on the two bins around it."""
+    """Return ten probabilities whose expected bin centre is `confidence`; only the two nearest bins have mass."""
     position = min(max(confidence * 10 - 0.5, 0.0), 9.0)
     low = min(int(position), 8)
     share = position - low

@@ -128,7 +128,7 @@ def test_a_state_that_is_damaged_is_logged_for_the_operator_and_not_shown_to_the
     client: httpx.Client, service: Service, monkeypatch: Patch, caplog: Log
 ) -> None:
     def damaged(_state: ServerStore) -> None:
-        raise RunError("/srv/state/run.sqlite is damaged or no run.")
+        raise RunError("/srv/state/run.sqlite is damaged or not a run.")
 
     monkeypatch.setattr(ServerStore, "counts", damaged)
     reply = client.get("/v1/state")

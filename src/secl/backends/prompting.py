@@ -222,8 +222,8 @@ class Prompting:
             needed = max(needed, len(self.thought(question, limit).prompt) + self.thinker.least + BEHIND_A_THOUGHT)
         if needed > limit:
             raise TooLongError(
-                f"{question.mention} takes {needed} tokens with its {thought}answer, more than the {limit} that the "
-                f"model can read; shorten it{remedy}."
+                f"{question.mention} takes {needed} tokens with its {thought}answer, but the model can read {limit}; "
+                f"shorten the question{remedy}."
             )
 
     def with_thought(self, question: Question, writing: Writing, limit: int) -> tuple[Draft, Writing]:
@@ -244,7 +244,7 @@ class Prompting:
         if room - wanted < thinker.least:
             raise TooLongError(
                 f"the conversation takes {len(draft.prompt)} tokens, its thought {thinker.least} and its answer "
-                f"{wanted}; with the question for the confidence, this exceeds the {limit} that the model can read; "
+                f"{wanted}; with the question for the confidence, this exceeds the model's limit of {limit} tokens; "
                 "shorten the conversation, lower prompts.thinking, or ask for fewer tokens."
             )
         draft.limit = min(thinker.budget, room - wanted)

@@ -68,7 +68,7 @@ def serve(
     except ModuleNotFoundError as problem:
         raise ParameterError(needs("secl serve", str(problem.name).partition(".")[0], "server")) from None
     if log_level not in LOG_LEVELS:
-        raise ParameterError(f"--log-level is {log_level!r}; it is one of {', '.join(LOG_LEVELS)}.")
+        raise ParameterError(f"--log-level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
     settings, vllm = read_settings(recipe, with_set(flags, set_)), None
     if settings.model.answered_by == "vllm":  # vLLM does not change answers, so the state does not record it

@@ -1,4 +1,4 @@
-"""Commands about a server: its history, its records, verification, backup, and who may ask it."""
+"""Commands about a server: its history, records, verification, backup and API keys."""
 
 from __future__ import annotations
 

@@ -101,7 +101,8 @@ def read_rows(
         rate: also read the answers to rate into `QuestionFile.given`; each row needs one.
 
     Raises:
-        DataError: the file cannot be read, is empty or of another kind, or a row is not usable; the message names it.
+        DataError: the file cannot be read, is empty or of another kind, or a row is not usable; the message names the
+            row.
         ParameterError: `columns` has an unknown meaning, the options or the template cannot be used, or the source is
             no table.
 

@@ -105,7 +105,7 @@ class Judgement(NamedTuple):
     Attributes:
         position: of the record.
         confidence: label-free, in [0, 1]; 0 for an unreadable answer.
-        reference: whether the answer is correct by the question's reference; None without one.
+        reference: whether the answer is correct by the question's reference; None without a reference.
     """
 
     position: int
@@ -161,7 +161,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
-    """Return the threshold of the largest coverage that keeps a risk; without one, the number of labels needed.
+    """Return the threshold of the largest coverage that keeps a risk, or the number of labels that a threshold needs.
 
     Raises:
         ParameterError: no answers, or a risk or certainty out of range.

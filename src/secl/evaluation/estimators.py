@@ -238,7 +238,7 @@ def constant_with_labels(stated: Estimator) -> Estimator:
 
 
 def foremost(method: Method, names: Container[str]) -> str:
-    """Return the method's most important estimator among these names; "stated" without one."""
+    """Return the method's most important estimator among these names, or "stated" if no name is the method's."""
     return next((name for name in reversed(method.reports) if name in names), "stated")
 
 

@@ -109,7 +109,8 @@ class EntropyShift(Gate):
             with more, the gate is blind for longer.
         slack: ignored shift, in spreads; best is half of the smallest shift that matters.
         threshold: statistic above which the gate fires. A larger threshold causes fewer false alarms and later alarms:
-            a shift of d spreads takes about threshold / (d - slack) questions. Skewed entropies need a larger one.
+            a shift of d spreads takes about threshold / (d - slack) questions. Skewed entropies need a larger
+            threshold.
         burst: B, questions that learn after an alarm, including the question that fires.
         opening: whether the first question of the stream fires, without a statistic. The first reference then follows
             that burst.
@@ -136,7 +137,7 @@ class EntropyShift(Gate):
         return EntropyShiftState(fresh=True)
 
     def step(self, state: EntropyShiftState, entropy: float) -> tuple[EntropyShiftState, Decision]:
-        """Test one entropy (nats) against the reference without it, then take it in."""
+        """Test an entropy (nats) against the reference, then add the entropy to the reference."""
         value = _checked(entropy)
         begun = EntropyShiftState(fresh=False, remaining=self.burst - 1)
         if state.remaining:

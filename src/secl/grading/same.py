@@ -20,8 +20,8 @@ _ASKS = re.compile(r"\b(?:what|who|whom|whose|which|when|where|why|how)\b", re.I
 def same_answer(question: Question, one: str, other: str) -> bool:
     """Return whether two answers to an open question have the same meaning, by the everyday rule of grading.
 
-    The rule searches the shorter answer in the longer one, so a sentence equals the name in it. Numbers after reasoning
-    are compared as numbers, up to rounding to the decimal places of either.
+    The rule searches the shorter answer in the longer answer, so a sentence equals a name that it contains. Numbers
+    after reasoning are compared as numbers, up to rounding to the decimal places of either.
     """
     one, other = shortened(one), shortened(other)
     if question.form == "number":

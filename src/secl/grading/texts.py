@@ -79,8 +79,8 @@ def normalise_text(text: str) -> str:
     >>> normalise_text("  The Café-Bar, U.S.A.! "), normalise_text("Vitamin A"), normalise_text("-1,200.50")
     ('cafe bar usa', 'vitamin a', '-1200.50')
     """
-    # Casefolding may compose characters, hence the second NFKD. NFKC keeps marks that are not accents, such as the
-    # difference between Japanese ka and ga.
+    # Casefolding may compose characters, hence the second NFKD. NFKC keeps marks that are not accents, such as the mark
+    # that distinguishes Japanese ka from ga.
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     plain = unicodedata.normalize("NFKC", _COMBINING_MARKS.sub("", plain))
     plain = DASHES.sub("-", plain)

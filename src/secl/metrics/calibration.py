@@ -18,7 +18,7 @@ from secl.metrics.graded import graded
 from secl.metrics.probability import BIN_EDGES, BINS, bin_index
 
 MOST_EXACT = 4000
-"""Maximum number of answers for exact distributions and simulations; beyond it, normal limits."""
+"""Maximum number of answers for exact distributions and simulations; larger numbers get normal limits."""
 
 Z = 1.96
 """Standard normal quantile of 97.5%."""

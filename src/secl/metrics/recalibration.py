@@ -147,7 +147,7 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
 
     This is the control for learning by weights: the same signal, but at most two parameters. The signal is nan or None
     for an unscored question. Confidences stay unchanged up to `FEWEST_SCORED` scored questions. Then each new signal
-    causes a new fit; beyond `MOST_REFITTED` signals, a new fit waits for 2% more of them.
+    causes a new fit. Beyond `MOST_REFITTED` signals, a new fit waits for 2% more signals.
     """
     signals = np.asarray(signal, dtype=np.float64)
     unscored = np.isnan(signals)

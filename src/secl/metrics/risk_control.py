@@ -1,8 +1,9 @@
 """Risk control: thresholds that keep the share of wrong accepted answers below a given risk, guaranteed by labels.
 
-Answers are accepted from a threshold of the confidence upwards. Coverage is the share of accepted answers, risk the
-share of wrong ones among them. With k wrong answers among n accepted labelled ones, "the risk is above r" is rejected
-at level delta if P(Binomial(n, r) <= k) <= delta, which means that the Clopper-Pearson upper bound is at most r.
+Answers are accepted from a threshold of the confidence upwards. Coverage is the share of accepted answers. Risk is the
+share of wrong answers among the accepted answers. With k wrong answers among n accepted labelled ones, "the risk is
+above r" is rejected at level delta if P(Binomial(n, r) <= k) <= delta, which means that the Clopper-Pearson upper bound
+is at most r.
 
 Thresholds are tested in a fixed order (Learn then Test, Angelopoulos et al. 2021, arXiv 2110.01052): from the strictest
 one down, each at level delta, until the first failure. Then with probability 1 - delta no passed threshold has a risk

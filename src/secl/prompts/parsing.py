@@ -140,7 +140,7 @@ def trim_answer(text: str, form: Form) -> str:
         line = _ANSWER_LINE.search(text)
         return (text[: line.end()] if line else text).strip()
     lines = text.strip().splitlines()
-    # A short answer may continue "Answer:", so the space before it belongs to it.
+    # A short answer may continue "Answer:", so the space before the answer belongs to the answer.
     space = " " if form == "short" and text[:1].isspace() else ""
     return space + lines[0].rstrip() if lines else ""
 

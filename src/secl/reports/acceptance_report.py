@@ -35,7 +35,7 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
         if threshold.labels:
             facts["labelled among these"] = f"{amount(threshold.labels)}, {amount(threshold.wrong)} wrong"
     elif advice.labels:
-        surest = "the most confident included" if advice.surest_wrong else "some of the most confident included"
+        surest = "among them the most confident" if advice.surest_wrong else "among them some of the most confident"
         few = advice.needed is not None and advice.needed > advice.labels
         wrong = f"{amount(advice.wrong)} of {counted(advice.labels, 'graded answer')}"
         facts["wrong"] = wrong if few else f"{wrong}, {surest}"

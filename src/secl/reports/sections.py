@@ -213,7 +213,7 @@ FEW = 0.03
 
 
 def graders_line(records: Sequence[Record]) -> str | None:
-    """Return a note on disagreements between graders of the same answers; None for a few or none."""
+    """Return a note on disagreements between graders of the same answers; None if they are rare."""
     open_ones = [record for record in records if _comparable(record)]
     grades = {
         name: [bool(grade(replace(record.question, grader=name), record.answer)) for record in open_ones]

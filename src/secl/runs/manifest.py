@@ -93,7 +93,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def of(cls, store: Store) -> Self:
-        """Return the manifest of an open run; a RunError without a valid one.
+        """Return the manifest of an open run; raise a RunError if the manifest is not valid.
 
         Documents of an extraction without an object count as skipped.
         """
@@ -102,7 +102,7 @@ class Manifest(BaseModel):
         except ValidationError as problem:
             error = problem.errors(include_url=False)[0]
             key = ".".join(map(str, error["loc"]))
-            raise RunError(f"{store.folder} is damaged or no run: its manifest has no usable {key}.") from problem
+            raise RunError(f"{store.folder} is damaged or not a run: its manifest has no usable {key}.") from problem
         if manifest.mode != "extract":
             return manifest
         failed = failures(store)

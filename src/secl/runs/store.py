@@ -153,7 +153,7 @@ class Store(Shown):
     def add(
         self, record: Record, seconds: float, *, snapshot: bytes | None = None, kept: Version | None = None
     ) -> None:
-        """Write a question in one transaction; the position of its record must be the next one.
+        """Write a question in one transaction; the position of its record must follow the latest position.
 
         Raises:
             StorageError: writing fails, and stores nothing of the question.
@@ -275,7 +275,7 @@ class Store(Shown):
 
     def damaged(self, problem: Exception) -> RunError:
         """Return the error of a damaged file."""
-        return RunError(f"{self.folder / FILE} is damaged or no run: {problem}.")
+        return RunError(f"{self.folder / FILE} is damaged or not a run: {problem}.")
 
 
 def _label(row: tuple[Any, ...]) -> Label:

@@ -33,7 +33,8 @@ Passes of another shape, and other processors, round differently. An unknown pre
 
 A logit of ten or so goes through dozens of layers, each of which rounds by 2^-24 in float32 (2^-11 in float16, 2^-8 in
 bfloat16). Added up, the error is 10 * 100 * 2^-24 = 6e-5 at worst. In 16 bits this bound would be useless. There,
-independent errors add up to 10 * sqrt(100) * 2^-9 = 0.2 of a logit, and a probability moves by at most a quarter of it.
+independent errors add up to 10 * sqrt(100) * 2^-9 = 0.2 of a logit, and a probability moves by at most a quarter of
+this error.
 """
 
 NATS = 20.0

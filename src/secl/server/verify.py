@@ -25,8 +25,9 @@ from secl.server.store import ServerStore
 ARITHMETIC = 1e-9
 """Largest difference in a replay that double arithmetic explains, of numbers around 1.
 
-A step rounds by 2^-53 (1.1e-16). Sums over some thousand numbers, and fits that lose three more digits, stay below it.
-Changes by hand exceed the bound, and so do flipped bits of an exponent or of the leading half.
+A step rounds by 2^-53 (1.1e-16). The errors of sums over some thousand numbers, and of fits that lose three more
+digits, stay below this bound. Changes by hand exceed the bound, and so do flipped bits of an exponent or of the leading
+half.
 """
 
 

@@ -90,7 +90,7 @@ UNFLAGGED = Parameter(parse=False)
 
 
 class ModelSettings(Settings):
-    """Which model to load, and how; or the server that has it. The name "" stands for the server's only model."""
+    """Which model to load, and how; or the server of the model. The name "" stands for the server's only model."""
 
     TABLE = "model."
 
@@ -208,7 +208,7 @@ class GateSettings(Settings):
 
 
 class EvidenceSettings(Settings):
-    """Evidence about an answer, and the training signal made of it."""
+    """Evidence about an answer, and the training signal computed from this evidence."""
 
     TABLE = "evidence."
 

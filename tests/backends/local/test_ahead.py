@@ -77,7 +77,7 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
 def test_a_refused_question_ends_a_stream_where_it_stands_and_costs_its_window_nothing(make_model: MakeModel) -> None:
     short, long = quiz("capitals", 3, 3), Question("word " * 900, id="long")
     model, records = make_model(changes={"max_position_embeddings": 512}), list[Record]()
-    with pytest.raises(QuestionError, match=r"'long' takes .* shorten it"):
+    with pytest.raises(QuestionError, match=r"'long' takes .* shorten the question"):
         records.extend(Calibrator(model).run([*short, long, *short]))
     whole = make_model(changes={"max_position_embeddings": 512})
     stated = [whole.answer(question).reply.stated for question in short]

@@ -125,7 +125,7 @@ def test_what_the_check_lets_pass_is_no_longer_than_the_model_can_read(
     model = make_model()
     longest = max(map(len, bundle_of(model, question).sequences))
     model.backend.limit = 1
-    with pytest.raises(QuestionError, match="shorten it") as refused:
+    with pytest.raises(QuestionError, match="shorten the question") as refused:
         model.check(question)
     needed: Any = re.search(r"takes (\d+) tokens", str(refused.value))
     assert longest <= int(needed[1])

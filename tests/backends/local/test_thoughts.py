@@ -285,7 +285,7 @@ def test_a_thought_and_a_text_share_the_context(brief: None) -> None:
     share = model.memory_share(FREE, Writing(max_tokens=5))
     assert share == pytest.approx((len(model.prompting.answer(FREE)) + 905) / model.backend.text_tokens)
     for writing in (Writing(max_tokens=room - 800), Writing(max_tokens=4096)):
-        with pytest.raises(TooLongError, match=r"the 2048 that the model can read"):
+        with pytest.raises(TooLongError, match=r"the model's limit of 2048 tokens"):
             list(model.write(FREE, writing))
     with pytest.raises(TooLongError, match=r"its thought 900 and its answer \d+; .* lower prompts.thinking"):
         model.memory_share(FREE, Writing(max_tokens=room - 800))

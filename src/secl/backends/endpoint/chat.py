@@ -49,7 +49,8 @@ class Requests:
         """Request the greedy answer; with a seed, request a draw at temperature 1 with `top_p`.
 
         `think`: the question for a thought before this answer, if the model may think; None for no thought. If the
-        answer after a thought is empty, for example because the thought has no end, the model answers without one.
+        answer after a thought is empty, for example because the thought has no end, the model answers again without a
+        thought.
         """
         drawn = {} if seed is None else {"temperature": 1, "top_p": top_p, "seed": seed % 2**31}
 

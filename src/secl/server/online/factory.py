@@ -57,7 +57,7 @@ def open_service(
         ModelError, ParameterError, StorageError: the model cannot be used, or the folder cannot be written.
     """
     if keep_text not in get_args(Keep):
-        raise ParameterError(f"keep-text is {keep_text!r}; it is one of {', '.join(get_args(Keep))}.")
+        raise ParameterError(f"--keep-text is {keep_text!r}; it must be one of {', '.join(get_args(Keep))}.")
     if versions is not None and endpoint is None:
         raise ParameterError("--versions is for a vLLM server; name it with --engine vllm --endpoint URL.")
     settings = named(settings)

@@ -237,7 +237,7 @@ class VllmBackend:
             return self._name
 
     def train(self, reading: VllmReading | LocalReading, position: Position, target: float) -> Training:
-        """Train on the given answer; servers load the new version on the first request for it."""
+        """Train on the given answer; servers load the new version on the first request for this version."""
         if isinstance(reading, LocalReading):
             training = self.learner.train(reading, position, target)
         else:

@@ -117,7 +117,7 @@ class Trie:
         return during.nonzero()[:, 0]
 
     def pairs(self, queries: Tensor | slice, keys: Tensor | slice = slice(None), window: int | None = None) -> Tensor:
-        """Return whether each of N tokens sees each of K others, within a window if any: (N, K)."""
+        """Return whether each of N tokens sees each of K others (N, K), within a window if the layer has one."""
         entered, depth = self.enters[queries][:, None], self.depths[queries][:, None]
         pairs = (self.enters[keys] <= entered) & (entered < self.leaves[keys])
         return pairs if window is None else pairs & (depth - self.depths[keys] < window)
@@ -149,7 +149,7 @@ def _times(parents: list[int]) -> tuple[Tensor, Tensor]:
     for node in range(len(parents) - 1, -1, -1):
         if parents[node] >= 0:
             sizes[parents[node]] += sizes[node]
-    free = [*enters, 0]  # entry time of each token's next child; the last entry is that of the roots
+    free = [*enters, 0]  # entry time of each token's next child; the last entry belongs to the next root
     for node, parent in enumerate(parents):
         enters[node] = free[parent]
         free[parent] += sizes[node]

@@ -62,7 +62,7 @@ class LinearHead:
 
     @classmethod
     def of(cls, model: PreTrainedModel) -> LinearHead:
-        """Return the head of a transformers causal language model; raise `ModelError` without one."""
+        """Return the head of a transformers causal language model; raise `ModelError` if it has no head."""
         module = model.get_output_embeddings()
         if module is None:
             raise ModelError(f"{type(model).__name__} has no output embedding.")

@@ -148,13 +148,13 @@ NONE: tuple[tuple[list[float], list[bool | None], dict[str, str], str], ...] = (
     (
         SURE,
         [False, *[True, False] * 13, False],
-        {"wrong": "15 of 28 graded answers, the most confident included", "for a guarantee": ROW},
+        {"wrong": "15 of 28 graded answers, among them the most confident", "for a guarantee": ROW},
         "look at every answer, or try another confidence: secl check --questions FILE",
     ),
     (
         [*SURE[:5], 0.1],
         [True, False, False, False, False, None],
-        {"wrong": "4 of 5 graded answers, some of the most confident included", "for a guarantee": ROW},
+        {"wrong": "4 of 5 graded answers, among them some of the most confident", "for a guarantee": ROW},
         "label the other one and ask 16 more questions",
     ),
     (

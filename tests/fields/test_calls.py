@@ -158,7 +158,7 @@ def test_a_conversation_goes_on_behind_the_results_of_calls_even_of_tools_that_a
 @pytest.mark.parametrize(
     ("tools", "choice", "said"),
     [
-        ([], "auto", "tools is empty; give each tool a name"),
+        ([], "auto", "tools is empty; give at least one tool, and each"),
         ("weather", "auto", "tools is 'weather'; give a list"),
         ([NOW, NOW], "auto", "two tools have the name 'now'"),
         ([7], "auto", "7 is not a tool; give Python functions, pydantic classes, or"),

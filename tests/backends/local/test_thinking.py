@@ -79,7 +79,7 @@ def test_a_model_that_opens_a_thought_by_itself_is_given_an_empty_one(brief: Non
 def test_a_model_that_thinks_whatever_it_is_given_is_refused_in_one_sentence(brief: None) -> None:
     for template in (TEMPLATE, tokenizer_with("DeepSeek-R1").chat_template):
         stubborn = {"assistant\n": "<think>\nOkay", "\n\n": "<think>\nOkay"}
-        with pytest.raises(ModelError, match=r"^the model 'tiny' thinks aloud before it answers.*\.$"):
+        with pytest.raises(ModelError, match=r"^the model 'tiny' thinks before it answers.*\.$"):
             tiny_with(thinking_tokenizer(template), stubborn)
 
 

@@ -363,7 +363,7 @@ def test_efforts_and_budgets_reach_the_template(brief: None) -> None:
 @SHAPES
 def test_a_budget_beyond_the_context_is_refused_in_a_sentence(template: str, brief: None) -> None:
     model = thinking(template, 3000)
-    with pytest.raises(QuestionError, match=r"tokens with its thought and answer, but the model can read 2048; .*thinking\.$"):
+    with pytest.raises(QuestionError, match=r"with its thought and answer, but the model can read 2048; .*thinking\.$"):
         model.answer(CHOICE)
     short = thinking(template, "auto").prompting.thought(CHOICE, 2048)
     assert short.limit + len(short.prompt) < 2048

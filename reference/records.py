@@ -66,7 +66,8 @@ want to keep: JSON lines need no secl.
 def page() -> str:
     """Return the page in Markdown."""
     names = f"""Forms of an answer: {_listed(Form)}. Kinds of evidence: {_listed(EvidenceKind)}. Outcomes of learning:
-{_listed(LearningOutcome)}. `help(secl.Record)` and [the glossary](../glossary.md) explain them."""
+{_listed(LearningOutcome)}. `help(secl.Record)` and
+[How it works](../concepts.md#secl-when-and-what-the-model-learns) explain them."""
     return "\n\n".join([INTRODUCTION, *map(_section, NOUNS), "## Names\n\n" + names]) + "\n"
 
 

@@ -124,9 +124,7 @@ def test_a_question_whose_client_has_gone_is_not_asked(make_service: Make) -> No
         assert service.position == 2
 
 
-def test_a_state_that_is_damaged_is_logged_for_the_operator_and_not_shown_to_the_client(
-    client: httpx.Client, service: Service, monkeypatch: Patch, caplog: Log
-) -> None:
+def test_damage_of_a_state_is_logged_and_not_shown(client: httpx.Client, monkeypatch: Patch, caplog: Log) -> None:
     def damaged(_state: ServerStore) -> None:
         raise RunError("/srv/state/run.sqlite is damaged or not a run.")
 

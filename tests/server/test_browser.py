@@ -51,9 +51,7 @@ def test_in_a_browser_one_asks_sees_why_and_says_right_which_counts(make_service
     shown(tab, ".line", f"Labelled{before + 1}")
 
 
-def test_in_a_browser_an_answer_whose_text_is_not_kept_is_shown_where_it_was_asked_for(
-    make_service: Make, host: Host, tab: Any
-) -> None:
+def test_in_a_browser_an_answer_that_is_not_kept_is_shown_in_place(make_service: Make, host: Host, tab: Any) -> None:
     service = served(make_service(keep_text="none"))
     tab.goto(host(service))
     tab.fill("#question", "What is 3 plus 4?")

@@ -57,9 +57,7 @@ def check_nothing_is_quoted(client: TestClient, caplog: Log) -> None:
 
 
 @pytest.mark.parametrize(("method", "error"), [("check", RuntimeError), ("answer", TokenizerError)])
-def test_a_question_that_fails_is_one_500_and_is_shown_everywhere(
-    make_service: Make, caplog: Log, method: str, error: type[Exception]
-) -> None:
+def test_a_failed_question_is_a_500_and_shown(make_service: Make, caplog: Log, method: str, error: Any) -> None:
     model = Failing(method, error)
     service = make_service(model=model)
     client = client_of(service)
@@ -82,9 +80,7 @@ def test_a_question_that_fails_is_one_500_and_is_shown_everywhere(
 
 
 @pytest.mark.parametrize(("method", "error"), [("learn", TokenizerError), ("snapshot", MemoryError)])
-def test_a_lesson_that_fails_is_recorded_and_is_shown_everywhere(
-    make_service: Make, caplog: Log, method: str, error: type[Exception]
-) -> None:
+def test_a_failed_lesson_is_recorded_and_shown(make_service: Make, caplog: Log, method: str, error: Any) -> None:
     twin = Failing(method, error)
     service = make_service(twin=twin, settings={"gate.name": "always"})
     client = client_of(service)
@@ -202,9 +198,7 @@ def test_errors_behind_the_record_fail_the_request_and_no_thread(make_service: M
     assert examined(service.state) == (2, [])
 
 
-def test_a_disk_that_refuses_is_said_everywhere_and_logged_once_as_is_its_end(
-    make_service: Make, caplog: Log, monkeypatch: Patch
-) -> None:
+def test_a_disk_that_refuses_is_said_and_logged_once(make_service: Make, caplog: Log, monkeypatch: Patch) -> None:
     service = make_service(settings={"gate.name": "never"})
     client = client_of(service)
 

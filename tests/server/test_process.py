@@ -78,9 +78,7 @@ def served(log: Path, model: Path, state: Path, listener: socket.socket, *flags:
 
 
 @pytest.mark.heavy
-def test_nothing_that_was_said_is_lost_or_refused_when_a_server_ends_and_nothing_lost_when_it_is_killed(
-    tiny_llama: Path, tmp_path: Path
-) -> None:
+def test_nothing_said_is_lost_when_a_server_ends_or_is_killed(tiny_llama: Path, tmp_path: Path) -> None:
     state, log, stop = tmp_path / "state", tmp_path / "log", threading.Event()
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -163,9 +161,7 @@ main()
 
 
 @pytest.mark.parametrize("own", [{}, {"LRU_CACHE_CAPACITY": "7"}], ids=str)
-def test_kernels_are_limited_before_pytorch_starts_unless_the_user_limits_them(
-    tmp_path: Path, own: dict[str, str]
-) -> None:
+def test_kernels_are_limited_before_pytorch_starts_unless_users_do_so(tmp_path: Path, own: dict[str, str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in KERNELS} | own
     command = [sys.executable, "-c", LOOKS, "serve", str(tmp_path / "state"), "--port", "0", *KERNELS]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)

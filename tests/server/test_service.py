@@ -82,9 +82,7 @@ def test_what_was_asked_before_the_end_is_answered(make_service: Make) -> None:
     assert not ending.is_alive()
 
 
-def test_freed_memory_goes_back_to_the_system_after_a_batch_from_time_to_time(
-    make_service: Make, monkeypatch: Patch
-) -> None:
+def test_freed_memory_goes_back_to_the_system_from_time_to_time(make_service: Make, monkeypatch: Patch) -> None:
     service, released = make_service(settings={"gate.name": "never"}), list[int]()
 
     def release() -> None:

@@ -171,9 +171,7 @@ def replayed(state: ServerStore, gate: Gate, rule: PosteriorRule) -> StreamState
 
 
 @pytest.mark.parametrize(("keep", "asked"), [("full", 13), ("none", 5)])
-def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay_to_the_last_digit(
-    make_service: Make, keep: Keep, asked: int
-) -> None:
+def test_a_start_from_a_checkpoint_is_one_from_a_whole_replay(make_service: Make, keep: Keep, asked: int) -> None:
     first = make_service(keep_text=keep, model=Mixed(), settings={"method": "posterior"})
     ask_all(first, mixed_stream(asked))
     live = first.calibrator.state

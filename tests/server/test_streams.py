@@ -35,9 +35,7 @@ def record_of(sdk: openai.OpenAI, name: str) -> Any:
     return json.loads(sdk.get(f"/records/{name}", cast_to=httpx.Response).text)
 
 
-def test_a_stream_ends_before_a_slow_confidence_which_is_found_by_its_name(
-    sdk: openai.OpenAI, model: Slow, service: Service
-) -> None:
+def test_a_stream_ends_before_a_slow_confidence_found_later(sdk: openai.OpenAI, model: Slow, service: Service) -> None:
     stream = sdk.chat.completions.create(
         model="scripted", messages=ASKED, stream=True, n=2, stream_options={"include_usage": True}
     )
@@ -68,15 +66,13 @@ def test_a_stream_ends_before_a_slow_confidence_which_is_found_by_its_name(
 
 
 @pytest.mark.parametrize("reason", ["it fails", "the disk is full"])
-def test_a_confidence_that_is_lost_after_its_stream_is_not_waited_for_and_the_server_lives(
-    sdk: openai.OpenAI, model: Slow, service: Service, monkeypatch: Patch, reason: str
-) -> None:
+def test_a_lost_confidence_is_told_so(sdk: Any, model: Slow, service: Service, monkeypatch: Patch, reason: str) -> None:
     def refuse(*_args: Any, **_named: Any) -> None:
         raise StorageError("the disk is full.") if reason == "the disk is full" else RuntimeError("broken")
 
     monkeypatch.setattr(service.state, "add_answers", refuse)
     *_, last = sdk.chat.completions.create(model="scripted", messages=ASKED, stream=True)
-    name = last.secl["record_id"]  # type: ignore[attr-defined]
+    name = last.secl["record_id"]
     model.go.set()
     until(lambda: name in service.unstored)
     with pytest.raises(openai.NotFoundError, match="failed, or could not be stored") as why:
@@ -86,9 +82,7 @@ def test_a_confidence_that_is_lost_after_its_stream_is_not_waited_for_and_the_se
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_confidence_that_nobody_wants_is_not_made_and_the_text_is_not_recorded(
-    sdk: openai.OpenAI, model: Slow, service: Service, stream: bool
-) -> None:
+def test_an_unwanted_confidence_is_not_made(sdk: openai.OpenAI, model: Slow, service: Service, stream: bool) -> None:
     reply: Any = sdk.chat.completions.create(
         model="scripted", messages=ASKED, stream=stream, n=2, extra_body=UNWANTED, logprobs=True
     )

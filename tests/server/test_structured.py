@@ -78,9 +78,7 @@ def schema(node: Any) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "given", "schema": node}}
 
 
-def test_the_sdk_s_parse_gives_an_instance_and_every_field_its_confidence_and_record(
-    sdk: openai.OpenAI, service: Service, clerk: Clerk
-) -> None:
+def test_the_sdk_gets_an_instance_and_confidences_of_fields(sdk: openai.OpenAI, service: Service, clerk: Clerk) -> None:
     talk: list[Any] = [{"role": "system", "content": "Be exact."}, *ASKED]
     reply: Any = sdk.chat.completions.parse(model="scripted", messages=talk, response_format=Invoice)
     (choice,) = reply.choices
@@ -146,9 +144,7 @@ def test_a_stream_gives_the_object_and_its_confidences_at_its_end(sdk: openai.Op
         ),
     ],
 )
-def test_an_object_without_named_fields_has_its_top_level_keys_as_fields(
-    service: Service, clerk: Clerk, wanted: Any, grammar: Any
-) -> None:
+def test_fields_without_names_are_top_level_keys(service: Service, clerk: Clerk, wanted: Any, grammar: Any) -> None:
     reply = post(service, response_format=wanted, max_tokens=20).json()
     assert reply["choices"][0]["message"]["content"] == GREEDY
     assert reply["secl"]["fields"].keys() == {"total", "kind", "due"}
@@ -194,9 +190,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("fields", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_a_schema_that_cannot_be_used_is_refused_in_one_sentence(
-    service: Service, fields: dict[str, Any], sentence: str
-) -> None:
+def test_a_schema_that_cannot_be_used_is_refused(service: Service, fields: dict[str, Any], sentence: str) -> None:
     reply = post(service, **fields)
     assert reply.status_code == 400, reply.text
     message = reply.json()["error"]["message"]
@@ -205,9 +199,7 @@ def test_a_schema_that_cannot_be_used_is_refused_in_one_sentence(
     assert (service.position, service.failures) == (0, 0)
 
 
-def test_an_object_that_fails_is_explained_to_its_client_and_others_do_not_notice(
-    sdk: openai.OpenAI, service: Service
-) -> None:
+def test_an_object_that_fails_is_explained_and_others_do_not_notice(sdk: openai.OpenAI, service: Service) -> None:
     endless: list[Any] = [{"role": "user", "content": "endless"}]
     with pytest.raises(openai.LengthFinishReasonError) as cut:
         sdk.chat.completions.parse(model="scripted", messages=endless, response_format=Invoice)

@@ -127,9 +127,7 @@ def test_whatever_is_changed_in_the_tables_is_found(learned: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("by", "found"), [(1e-12, False), (1e-6, True)])
-def test_posteriors_and_labels_may_be_rounded_as_another_processor_does(
-    weighed: Path, learned: Path, tmp_path: Path, by: float, found: bool
-) -> None:
+def test_rounding_is_no_change(weighed: Path, learned: Path, tmp_path: Path, by: float, found: bool) -> None:
     # What is reported is copied beside the record, and stays equal; so a candidate that is not reported is changed.
     for folder, statement, check in (
         (weighed, inside("posterior.probabilities[2]", 12), "posterior"),

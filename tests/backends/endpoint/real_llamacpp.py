@@ -90,9 +90,7 @@ def test_the_text_is_the_same_before_and_after(llama: str, tmp_path: Path, say: 
                 written(after, llama, [{"role": "user", "content": "word " * 3000}])
 
 
-def test_confidences_vary_and_feedback_moves_them_and_a_restart_keeps_that(
-    llama: str, tmp_path: Path, say: Say
-) -> None:
+def test_feedback_moves_confidences_and_a_restart_keeps_that(llama: str, tmp_path: Path, say: Say) -> None:
     questions = quiz("capitals", 24, 1)
 
     def ask(client: httpx.Client, number: int) -> Any:

@@ -181,9 +181,7 @@ def test_texts_are_those_of_the_model_in_this_process(remote: LocalModel, say: S
     say(f"{found.text!r} in {len(pieces)} pieces; drawn: {drawn[0][0].text!r}")
 
 
-def test_a_text_is_read_as_by_the_model_in_this_process_whether_or_not_the_server_wrote_it(
-    remote: LocalModel, say: Say
-) -> None:
+def test_a_text_is_read_as_in_this_process_whoever_wrote_it(remote: LocalModel, say: Say) -> None:
     asked, local = Question("Tell me about Paris.", form="text", system="Be brief."), learner()
     (whole,) = joined(remote.write(asked, Writing(max_tokens=40)))
     expected = local.answer(asked, written=whole.text).reply
@@ -195,9 +193,7 @@ def test_a_text_is_read_as_by_the_model_in_this_process_whether_or_not_the_serve
     assert max(entropy for _, entropy in differences) < 0.2
 
 
-def test_a_version_is_answered_as_by_the_model_in_this_process_also_by_a_server_that_starts_anew(
-    remote: LocalModel, server: Server, say: Say
-) -> None:
+def test_a_version_answers_as_in_this_process_after_a_restart(remote: LocalModel, server: Server, say: Say) -> None:
     local, worst = learner(), 0.0
     question, *others = choices(6)
     for version in (1, 2, 3):

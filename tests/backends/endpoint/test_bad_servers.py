@@ -1,17 +1,20 @@
-"""Servers that refuse, break down, break off, answer nonsense or lack log-probabilities, one table for all requests."""
+"""Servers that are busy, slow, locked, refuse, break off, answer nonsense or lack log-probabilities."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
 
+from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.model import EndpointModel
-from secl.errors import ModelError, QuestionError, UnavailableError
+from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
 from secl.question import GivenAnswer
 from secl.writing import Writing
 from tests.backends.endpoint.fake import CHOICE, OPEN, FakeServer
+from tests.server.conftest import Patch
 
 OFF = "stopped in the middle of an answer"
 NO_JSON = r"does not answer in JSON; is http.* the right address"
@@ -55,14 +58,66 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Callable[[EndpointModel], object]
 }
 
 
-@pytest.mark.parametrize(("row", "request_of"), [(row, name) for row, bad in BAD.items() for name in bad[1]])
-def test_a_bad_server_is_told_in_a_sentence_and_asked_again_once_it_is_well(
-    model: EndpointModel, server: FakeServer, row: str, request_of: str
-) -> None:
+@pytest.mark.parametrize(("row", "kind"), [(row, name) for row, bad in BAD.items() for name in bad[1]])
+def test_a_bad_server_is_told_and_asked_again(model: EndpointModel, server: FakeServer, row: str, kind: str) -> None:
     changes, requests, error, sentence = BAD[row]
     well = {name: getattr(server, name) for name in changes} | {"statuses": []}
     server.change(changes)
     with pytest.raises(error, match=sentence):
-        requests[request_of](model)
+        requests[kind](model)
     server.change(well)
-    requests[request_of](model)
+    requests[kind](model)
+
+
+BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Which city?"}], "max_tokens": 3}
+ROUTE = "/chat/completions"
+Connect = Callable[..., Endpoint]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Makes endpoints, which are closed in the end."""
+    with ExitStack() as stack:
+        yield lambda *args, **options: stack.enter_context(closing(Endpoint(*args, **options)))
+
+
+def test_a_busy_server_is_asked_thrice_more(connect: Connect, server: FakeServer, monkeypatch: Patch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("time.sleep", waited.append)
+    server.statuses, server.retry_after = [429, 503, 500], "7"
+    assert connect(server.url).post(ROUTE, BODY)["choices"][0]["message"]["content"] == "Lima"
+    assert waited.count(7.0) == 3
+    server.statuses = [429] * 9
+    with pytest.raises(UnavailableError, match=r"/chat/completions refuses with status 429: Not now\."):
+        connect(server.url).post(ROUTE, BODY)
+    assert len(server.statuses) == 5
+
+
+def test_an_absent_server_is_given_up_and_a_slow_one_asked_once(connect: Connect, server: FakeServer) -> None:
+    with pytest.raises(UnavailableError, match=r"\(ConnectError\); start the server, or check its address"):
+        connect("http://127.0.0.1:9").models()
+    server.delay = 1.0
+    with pytest.raises(UnavailableError, match=r"does not answer \(ReadTimeout\)"):
+        connect(server.url, silence=0.1).post(ROUTE, BODY)
+    assert len(server.heard) == 1
+
+
+def test_a_key_is_sent_to_its_server_alone(connect: Connect, server: FakeServer, monkeypatch: Patch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, "private")
+    connect(server.url).models()
+    assert "private" not in str(server.heard)
+    assert "Authorization" not in server.heard[-1]
+    server.key = "right"
+    assert [card["id"] for card in connect(server.url, key="right").models()] == ["tiny"]
+    for key in ("wrong", None):
+        with pytest.raises(ModelError, match=r"rejected the API key .*Incorrect API key.*; set SECL_ENDPOINT_KEY"):
+            connect(server.url, key=key).models()
+
+
+def test_an_address_is_a_url_and_may_have_a_path_of_its_own(connect: Connect) -> None:
+    for url in ("localhost:8000", "ftp://x", "http://", "http://x/v1?key=1", "http://x:y", "http://[x"):
+        with pytest.raises(ParameterError, match=r"is not a URL; write http://HOST:PORT/v1\."):
+            connect(url)
+    assert connect("http://h:1").url == "http://h:1/v1"
+    assert connect("https://h/api/v1/").url == "https://h/api/v1"

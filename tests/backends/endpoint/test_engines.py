@@ -39,39 +39,31 @@ def connect(server: FakeServer) -> Iterator[Connect]:
         yield lambda **options: stack.enter_context(closing(EndpointModel(server.url, **options)))
 
 
+TEMPLATE = "chat_template_kwargs"
+HIDING = Form(hides=True, mixes=False, switched=by_effort, effortless=True)
+
 # How each engine answers, with a model that thinks unless it is told not to, and the switch that tells it.
 ENGINES: dict[str, tuple[dict[str, Any], str | None]] = {
-    "vLLM": ({"form": Form("reasoning", end="<|im_end|>", switched=by_template)}, "chat_template_kwargs"),
-    "vLLM before 0.11": ({"form": Form("reasoning_content", switched=by_template)}, "chat_template_kwargs"),
-    "vLLM without a parser": ({"form": Form(switched=by_template)}, "chat_template_kwargs"),
-    "vLLM with a parser that expects a thought": (
-        {"form": Form("reasoning_content", mislabels=True, switched=by_template)},
-        "chat_template_kwargs",
-    ),
-    "SGLang": ({"form": Form("reasoning_content", switched=by_template)}, "chat_template_kwargs"),
-    "llama-server": ({"form": Form("reasoning_content", switched=by_template)}, "chat_template_kwargs"),
+    "vLLM": ({"form": Form("reasoning", end="<|im_end|>", switched=by_template)}, TEMPLATE),
+    "vLLM before 0.11, SGLang, llama-server": ({"form": Form("reasoning_content", switched=by_template)}, TEMPLATE),
+    "vLLM without a parser": ({"form": Form(switched=by_template)}, TEMPLATE),
+    "vLLM that expects thoughts": ({"form": Form("reasoning_content", mislabels=True, switched=by_template)}, TEMPLATE),
     "Ollama": ({"form": Form("reasoning", switched=by_effort)}, "reasoning_effort"),
     "TGI": ({"thought": (), "most": 5}, None),
     "OpenAI": (
-        {
-            "form": Form(hides=True, mixes=False, switched=by_effort, effortless=True),
-            "limit": "max_completion_tokens",
-            "several": True,
-        },
+        {"form": HIDING, "limit": "max_completion_tokens", "several": True},
         "reasoning_effort",
     ),
     "a template that begins the thought": (
         {"form": Form(marks=("", "</think>\n\n"), switched=by_template), "thought": MUSING * 3},
-        "chat_template_kwargs",
+        TEMPLATE,
     ),
     "any, with a model that does not think": ({"thought": (), "form": Form(end="</s>")}, None),
 }
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(
-    connect: Connect, server: FakeServer, engine: str
-) -> None:
+def test_thoughts_are_off_and_probabilities_the_answer_s(connect: Connect, server: FakeServer, engine: str) -> None:
     changes, switch = ENGINES[engine]
     server.change({"thought": MUSING, **changes})
     with warnings.catch_warnings():
@@ -92,14 +84,8 @@ def test_thoughts_are_switched_off_and_probabilities_are_those_of_the_answer(
 # What a server does wrong, and the sentence that refuses it.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "LM Studio": ({"most": 0, "thought": ()}, "answers without the log-probabilities of the most probable tokens"),
-    "ignores the switch": (
-        {"form": Form("reasoning")},
-        "tiny thinks before it answers, and http.* ignores the request",
-    ),
-    "hides a thought": (
-        {"form": Form(hides=True, mixes=False), "thought": MUSING * 2},
-        "tiny thinks before it answers",
-    ),
+    "ignores the switch": ({"form": Form("reasoning")}, "thinks before it answers, and http.* ignores the request"),
+    "hides a thought": ({"form": Form(hides=True, mixes=False), "thought": MUSING * 2}, "thinks before it answers"),
     "gives log-probabilities of something else": (
         {"form": Form(hides=True, mixes="only"), "thought": ("A", " B")},
         r"answers '.*' but gives log-probabilities of the tokens of '<think>A B</think>",
@@ -112,9 +98,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("row", REFUSED)
-def test_a_server_whose_confidence_would_be_wrong_is_refused_at_the_start(
-    connect: Connect, server: FakeServer, row: str
-) -> None:
+def test_a_server_of_wrong_confidences_is_refused(connect: Connect, server: FakeServer, row: str) -> None:
     changes, sentence = REFUSED[row]
     server.change({"thought": MUSING, **changes})
     with pytest.raises(ModelError, match=sentence):
@@ -142,9 +126,7 @@ THINKING = [name for name, (changes, switch) in ENGINES.items() if switch and na
 
 @pytest.mark.parametrize("thinking", ["auto", 30])
 @pytest.mark.parametrize("engine", THINKING)
-def test_answers_stand_behind_thoughts_and_words_are_asked_for_without(
-    connect: Connect, server: FakeServer, engine: str, thinking: Any
-) -> None:
+def test_answers_think_and_words_do_not(connect: Connect, server: FakeServer, engine: str, thinking: Any) -> None:
     changes, _ = ENGINES[engine]
     server.change({"thought": MUSING, **changes})
     model = connect(thinking=thinking)
@@ -210,9 +192,7 @@ def test_a_stream_has_the_thought_apart_from_the_text(connect: Connect, server: 
     assert hidden.text == "Lima"
 
 
-def test_a_thought_without_an_end_is_followed_by_an_answer_without_a_thought(
-    connect: Connect, server: FakeServer
-) -> None:
+def test_a_thought_without_an_end_is_followed_by_an_answer(connect: Connect, server: FakeServer) -> None:
     server.thought, server.form = MUSING * 9, Form("reasoning", switched=by_template)
     model = connect(thinking=20)
     reply = model.answer(CHOICE).reply
@@ -252,9 +232,7 @@ def on_request(*thought: str) -> Callable[[Body], list[Any]]:
 
 @pytest.mark.parametrize("thinking", ["auto", 60])
 @pytest.mark.parametrize("end", [("**", "Answer:", " B"), ()])
-def test_a_model_without_a_switch_thinks_on_request(
-    connect: Connect, server: FakeServer, thinking: Any, end: tuple[str, ...]
-) -> None:
+def test_thoughts_come_on_request(connect: Connect, server: FakeServer, thinking: Any, end: Any) -> None:
     server.rule = on_request(*MUSING, *end)
     model = connect(thinking=thinking)
     assert model.environment["thoughts"] == "requested"
@@ -302,19 +280,15 @@ def test_a_free_text_stands_behind_a_requested_thought(connect: Connect, server:
 
 
 @pytest.mark.parametrize("thought", ["Mute", "Answer:"])
-def test_an_empty_answer_after_a_thought_is_followed_by_an_answer_without_one(
-    connect: Connect, server: FakeServer, thought: str
-) -> None:
+def test_an_empty_answer_after_a_thought_is_asked_anew(connect: Connect, server: FakeServer, thought: str) -> None:
     server.rule = on_request(thought)
     model, free = connect(thinking=20), Question("Which city?", form="text")
+    kept = "Mute" if thought == "Mute" else None
     for question in (CHOICE, OPEN, free):
         reply = model.answer(question).reply
-        assert (reply.answer, reply.thought.text) == (
-            "C" if question is CHOICE else "Lima",
-            "Mute" if thought == "Mute" else None,
-        )
+        assert (reply.answer, reply.thought.text) == ("C" if question is CHOICE else "Lima", kept)
     (text,) = joined(model.write(free, Writing()))
-    assert (text.text.strip(), text.thought) == ("Lima", "Mute" if thought == "Mute" else "")
+    assert (text.text.strip(), text.thought) == ("Lima", kept or "")
 
 
 def test_a_request_may_let_the_model_think(connect: Connect, server: FakeServer) -> None:

@@ -1,4 +1,4 @@
-"""What is read off a server with OpenAI's API, and what cannot be had from one."""
+"""What is read off a server with OpenAI's API, what it writes, and what it does not give."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ import pytest
 from secl.backends.endpoint.abilities import WORD_TOKENS
 from secl.backends.endpoint.cost import FULL
 from secl.backends.endpoint.model import EndpointModel
-from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
-from secl.evidence import EvidenceKind
+from secl.conversation import Turn
+from secl.errors import ModelError, ParameterError, QuestionError, TooLongError, UnavailableError
 from secl.question import Form, Question
-from secl.writing import Writing
+from secl.writing import Writing, joined
 from tests.backends.endpoint.fake import CHOICE, OPEN, PLAIN, Body, Distribution, FakeServer, knowing
+from tests.server.conftest import Patch
 
 BOTH: Any = ("p_true", "candidates")
 
 
-def test_letters_digits_and_verdicts_are_read_where_the_model_says_them_and_paid_for_once(
-    model: Any, server: FakeServer
-) -> None:
+def test_letters_digits_and_verdicts_are_read_and_paid_for_once(model: Any, server: FakeServer) -> None:
     reply = model.answer(CHOICE, evidence=BOTH).reply
     assert (reply.text, reply.answer) == ("C", "C")
     assert reply.option_log_p == pytest.approx([math.log(p) for p in (0.05, 0.05, 0.7, 0.05)])
@@ -44,9 +43,7 @@ def test_letters_digits_and_verdicts_are_read_where_the_model_says_them_and_paid
     assert p_true.false_probabilities == pytest.approx((0.1, 0.6, 0.6, 0.6))
 
 
-def test_a_server_that_does_not_answer_ends_the_requests_of_a_window(
-    model: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_server_ends_the_requests_of_a_window(model: Any, server: FakeServer, monkeypatch: Patch) -> None:
     monkeypatch.setattr(model.endpoint._client, "max_retries", 0)
     server.delay, server.statuses = 0.2, [503] * 99
     questions = [Question(f"{i}?", options=tuple("abcdefgh"), id=str(i)) for i in range(16)]
@@ -79,9 +76,7 @@ def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(mod
 
 
 @pytest.mark.parametrize(("computed", "drawn"), [("3 + 4", 0), ("3 * 4", 2), ("unknown", 2)])
-def test_a_number_is_checked_by_a_program_and_reasoned_for_again_where_that_disagrees(
-    model: Any, server: FakeServer, computed: str, drawn: int
-) -> None:
+def test_a_number_is_checked_by_a_program(model: Any, server: FakeServer, computed: str, drawn: int) -> None:
     def reasoning(body: Body) -> list[Distribution]:
         asked = body["messages"][-1]["content"]
         if "short Python program" in asked:
@@ -102,9 +97,8 @@ def test_a_number_is_checked_by_a_program_and_reasoned_for_again_where_that_disa
 def test_only_digits_among_the_most_probable_tokens_count_and_their_mass_says_so(server: FakeServer) -> None:
     server.most = 5
     server.rule = lambda body: [{"no": 0.4, "8": 0.1, "6": 0.1, "x": 0.09, "y": 0.08, "9": 0.07}]
-    with pytest.warns(
-        UserWarning, match=r"5 log-probabilities for a token, .* in a sample: 0\.20.*|rarely replies with a digit"
-    ):
+    sentence = r"5 log-probabilities for a token, .* in a sample: 0\.20.*|rarely replies with a digit"
+    with pytest.warns(UserWarning, match=sentence):
         model = EndpointModel(server.url)
     reply = model.answer(OPEN).reply
     assert reply.digit_mass == pytest.approx(0.2)
@@ -189,9 +183,7 @@ def counting(body: Body) -> list[Distribution]:
 
 
 @pytest.mark.parametrize("kinds", [(), ("p_true",), ("candidates",), ("candidates", "p_true", "samples")])
-def test_the_cost_of_a_table_is_known_before_it_is_asked(
-    model: Any, server: FakeServer, kinds: tuple[EvidenceKind, ...]
-) -> None:
+def test_the_cost_of_a_table_is_known_before_it_is_asked(model: Any, server: FakeServer, kinds: Any) -> None:
     forms: tuple[Form, ...] = ("choice", "short", "sentence", "number")
     asked = [
         Question(f"How many cities are in {number}?", options=CHOICE.options if form == "choice" else (), form=form)
@@ -209,3 +201,69 @@ def test_the_cost_of_a_table_is_known_before_it_is_asked(
     assert estimate.prompt_tokens == pytest.approx(read, rel=0.3)
     written = sum(server.choice(body)["length"] for body in server.asked)
     assert estimate.written_tokens == pytest.approx(written, rel=0.3)
+
+
+FREE = Question(
+    "And of Peru?", form="text", system="Be brief.", history=(Turn("user", "Capital?"), Turn("assistant", ""))
+)
+WORDS: list[Distribution] = [{word: 0.5, "x": 0.25} for word in ("Li", "ma", ", of", " course", ".")]
+
+
+@pytest.fixture
+def wordy(server: FakeServer) -> FakeServer:
+    """A server that writes five tokens, and states a confidence in them."""
+
+    def rule(body: Body) -> list[Distribution]:
+        return knowing(body) if "one digit" in str(body.get("messages", "")[-1:]) else WORDS
+
+    server.rule = rule
+    return server
+
+
+def test_the_conversation_and_all_parameters_pass_unchanged(model: Any, wordy: FakeServer) -> None:
+    writing = Writing(max_tokens=9, temperature=0.5, top_p=0.75, seed=3, stop=("\n",))
+    (text,) = joined(model.write(FREE, writing))
+    assert (text.text, text.finish, text.tokens) == ("Lima, of course.", "stop", ())
+    assert (text.prompt_tokens, text.completion_tokens) == (10, 5)
+    (body,) = wordy.asked
+    turns = (("system", "Be brief."), ("user", "Capital?"), ("assistant", ""), ("user", "And of Peru?"))
+    assert body["messages"] == [{"role": role, "content": content} for role, content in turns]
+    parameters = {"max_tokens": 9, "temperature": 0.5, "top_p": 0.75, "seed": 3, "stop": ["\n"], "model": "tiny"}
+    assert body.items() >= parameters.items()
+
+
+def test_several_texts_are_requests_with_seeds_and_log_probabilities(model: Any, wordy: FakeServer) -> None:
+    texts = joined(model.write(FREE, Writing(n=3, temperature=1, seed=5, top_logprobs=2)))
+    assert sorted(body["seed"] for body in wordy.asked) == [5, 6, 7]
+    for text in texts:
+        assert text.text == "".join(token.text for token in text.tokens) == "Lima, of course."
+        assert text.tokens[0].top == (("Li", math.log(0.5)), ("x", math.log(0.25)))
+
+
+def test_a_written_text_is_answered_for_in_the_same_conversation(model: Any, wordy: FakeServer) -> None:
+    (text,) = joined(model.write(FREE, Writing()))
+    answer = model.answer(FREE, written=text)
+    assert answer.reply.text == "Lima, of course."
+    assert answer.reply.log_probability == pytest.approx(5 * math.log(0.5))
+    assert answer.plain_tokens == 15 + 11
+    written, stated = wordy.asked
+    assert stated["messages"][:-2] == written["messages"]
+    assert stated["messages"][-2] == {"role": "assistant", "content": "Lima, of course."}
+    # A text whose tokens nobody knows any more has a confidence all the same.
+    again = model.answer(FREE, written=text.text).reply
+    assert again.bins == answer.reply.bins
+    assert math.isnan(again.log_probability)
+
+
+def test_a_server_that_does_not_count_the_tokens_of_a_stream_is_asked(model: Any, wordy: FakeServer) -> None:
+    wordy.tells_usage = False
+    (text,) = joined(model.write(FREE, Writing()))
+    assert (text.prompt_tokens, text.completion_tokens) == (10, 5)
+    assert [body.get("max_tokens") for body in wordy.asked] == [None, 1]
+
+
+@pytest.mark.parametrize("hushed", [False, True])
+def test_a_conversation_that_is_too_long_is_said_to_be(model: Any, wordy: FakeServer, hushed: bool) -> None:
+    wordy.hushed = hushed
+    with pytest.raises(TooLongError, match="maximum context length is 1024 tokens, but 1500 are asked"):
+        next(model.write(Question("long " * 2000, form="text"), Writing()))

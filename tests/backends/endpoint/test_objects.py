@@ -19,6 +19,7 @@ from secl.fields.extraction import ObjectRequest, Objects, request_of, samples_w
 from secl.fields.schema import Schema
 from tests.backends.endpoint.fake import Body, Distribution, FakeServer, Form, knowing
 from tests.backends.endpoint.test_engines import by_template
+from tests.server.conftest import Patch
 
 SCHEMA = {
     "type": "object",
@@ -50,13 +51,11 @@ def request(document: str = "An invoice.") -> ObjectRequest:
     return request_of(document, Schema.of(SCHEMA))
 
 
-def objects_of(model: EndpointModel, *documents: str) -> list[Any]:
-    return model.write_objects([*map(request, documents or ["An invoice."])], samples_wanted)
+def objects_of(model: Any, *documents: str) -> list[Any]:
+    return list(model.write_objects([*map(request, documents or ["An invoice."])], samples_wanted))
 
 
-def test_an_object_is_written_under_the_servers_constraint_and_samples_come_in_one_request(
-    model: EndpointModel, server: FakeServer
-) -> None:
+def test_an_object_fits_the_constraint_and_samples_come_at_once(model: Any, server: FakeServer) -> None:
     server.several, server.rule = True, writing(OTHER, "{}")
     (written,) = objects_of(model)
     first, second = server.asked
@@ -76,9 +75,7 @@ def test_an_object_is_written_under_the_servers_constraint_and_samples_come_in_o
 
 @pytest.mark.parametrize("field", ["reasoning", None, "requested"])
 @pytest.mark.parametrize("differs", [False, True])
-def test_an_object_stands_behind_a_thought_and_its_samples_behind_others(
-    server: FakeServer, field: str | None, differs: bool
-) -> None:
+def test_objects_and_samples_have_thoughts(server: FakeServer, field: str | None, differs: bool) -> None:
     words = ["Let", " me", " see"]
     write = writing(OTHER if differs else GREEDY, *[GREEDY] * 9)
     if field == "requested":
@@ -109,24 +106,20 @@ def test_an_object_stands_behind_a_thought_and_its_samples_behind_others(
         assert (cut.greedy.text, cut.greedy.thought.cut) == (GREEDY, True)
 
 
-def test_a_certain_object_costs_one_request(model: EndpointModel, server: FakeServer) -> None:
+def test_a_certain_object_costs_one_request(model: Any, server: FakeServer) -> None:
     server.rule = writing(greedy=GREEDY.replace("2291", "17"))
     assert len(objects_of(model, "a", "b")) == len(server.asked) == 2
 
 
 @pytest.mark.parametrize("several", [False, None])
-def test_a_server_that_writes_one_text_at_a_time_is_asked_several_times(
-    model: EndpointModel, server: FakeServer, several: bool | None
-) -> None:
+def test_samples_may_be_requests_of_their_own(model: Any, server: FakeServer, several: Any) -> None:
     server.several, server.rule = several, writing(*[GREEDY] * 2)
     (written,) = objects_of(model)
     assert len(written.samples) == 2
     assert len({body["seed"] for body in server.asked[1:]}) == 2
 
 
-def test_an_object_without_a_constraint_is_found_in_the_text_checked_and_asked_for_once_more(
-    model: EndpointModel, server: FakeServer
-) -> None:
+def test_an_object_without_a_constraint_is_found_checked_and_asked_for_again(model: Any, server: FakeServer) -> None:
     server.formats = False
     fenced, short = f"Here it is:\n```json\n{GREEDY}\n```", '{"number": "BH-2291"}'
 
@@ -145,9 +138,7 @@ def test_an_object_without_a_constraint_is_found_in_the_text_checked_and_asked_f
 
 
 @pytest.mark.parametrize(("text", "reason"), [("I cannot.", "broken JSON"), ('{"number": 3, "total": 1}', "3 is not")])
-def test_a_model_that_writes_no_object_twice_spoils_no_other_document(
-    model: EndpointModel, server: FakeServer, text: str, reason: str
-) -> None:
+def test_two_failures_spoil_no_other_object(model: Any, server: FakeServer, text: str, reason: str) -> None:
     good = writing(greedy=GREEDY.replace("2291", "17"))
     server.rule = lambda body: said(text) if "bad" in body["messages"][0]["content"] else good(body)
     fine, failed, refused = objects_of(model, "fine", "bad", "long " * 2000)
@@ -176,9 +167,7 @@ def test_without_log_probabilities_samples_alone_are_the_evidence(model: Endpoin
     assert number.confidence < total.confidence < 1
 
 
-def test_a_server_that_does_not_answer_ends_the_window_and_a_schema_is_checked_before(
-    model: EndpointModel, server: FakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_server_ends_the_window(model: Any, server: FakeServer, monkeypatch: Patch) -> None:
     monkeypatch.setattr(model.endpoint._client, "max_retries", 0)
     server.statuses = [503] * 9
     with pytest.raises(UnavailableError):
@@ -190,9 +179,7 @@ def test_a_server_that_does_not_answer_ends_the_window_and_a_schema_is_checked_b
 
 
 @pytest.mark.heavy
-def test_a_server_of_the_same_model_gives_the_same_fields(
-    model: EndpointModel, server: FakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_of_the_same_model_gives_the_same_fields(model: Any, server: FakeServer, monkeypatch: Patch) -> None:
     from tests.backends.local.conftest import tiny_of
 
     local = tiny_of("llama")

@@ -12,10 +12,10 @@ import openai
 import pytest
 
 from secl.cli.run import cost_line
-from secl.errors import ModelError, ParameterError, QuestionError, RunError, UnavailableError
+from secl.errors import ModelError, ParameterError, QuestionError, RunError
 from secl.question import GivenAnswer, Question
 from secl.runs.runner import start_run
-from secl.runs.settings import Recipe, RunSettings
+from secl.runs.settings import RunSettings
 from secl.server.http.app import create_app
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
@@ -33,11 +33,12 @@ def opened(server: FakeServer, tmp_path: Path) -> Iterator[Open]:
     """Opens and starts services on one state folder, each once the one before has stopped."""
     running: list[Service] = []
 
-    def open_it(settings: Mapping[str, object] | None = None) -> Service:
+    def open_it(settings: Mapping[str, object] | None = None, *, start: bool = True, keep: Any = "full") -> Service:
         stop(running)
         recipe = serving_settings({"model.engine": "openai", "model.endpoint": server.url, **(settings or {})})
-        running.append(open_service(tmp_path / "state", recipe))
-        running[-1].start()
+        running.append(open_service(tmp_path / "state", recipe, keep_text=keep))
+        if start:
+            running[-1].start()
         return running[-1]
 
     yield open_it
@@ -50,6 +51,11 @@ def stop(services: list[Service]) -> None:
         service.state.close()
         service.model.close()
     services.clear()
+
+
+def chat(service: Service, **fields: Any) -> Any:
+    with client_of(service) as client:
+        return client.post("/v1/chat/completions", json={"model": "tiny", "messages": [USER], **fields})
 
 
 def asked(service: Service, numbers: range) -> list[Any]:
@@ -80,11 +86,8 @@ def test_answers_have_a_posterior_that_feedback_moves_and_a_restart_keeps(opened
 
 
 @pytest.mark.parametrize("rates", [False, True])
-def test_each_question_of_a_batch_has_an_outcome_of_its_own_and_none_is_asked_twice(
-    server: FakeServer, tmp_path: Path, rates: bool
-) -> None:
-    recipe = serving_settings({"model.engine": "openai", "model.endpoint": server.url})
-    service = open_service(tmp_path / "state", recipe)
+def test_questions_of_a_batch_fail_alone_and_are_asked_once(opened: Open, server: FakeServer, rates: bool) -> None:
+    service = opened(start=False)
     texts = [f"Which is {i}?" for i in range(16)]
     texts[5] = "long " * 2000
     questions = [Question(text, options=("a", "b", "c", "d!"), id=text[:20]) for text in texts]
@@ -96,27 +99,17 @@ def test_each_question_of_a_batch_has_an_outcome_of_its_own_and_none_is_asked_tw
     records = [each.result(30).record for each in waiting]
     assert [record.position for record in records] == [*range(15)]
     assert len(server.asked) == 15 * 7
-    stop([service])
 
 
 @pytest.mark.parametrize("keep", ["full", "none"])
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content", None])
-def test_a_client_gets_the_thought_that_the_upstream_gives(
-    server: FakeServer, tmp_path: Path, field: str | None, keep: Any
-) -> None:
+def test_a_client_gets_the_thought(opened: Open, server: FakeServer, field: str | None, keep: str) -> None:
     server.thought, server.form = ("Hm", ", well"), Form(field, switched=by_template)
-    recipe = serving_settings(
-        {"model.engine": "openai", "model.endpoint": server.url, "prompts.thinking": "auto", "method": "posterior"}
-    )
-    service = open_service(tmp_path / "state", recipe, keep_text=keep)
-    service.start()
+    service = opened({"prompts.thinking": "auto", "method": "posterior"}, keep=keep)
     app = create_app(service)
     with opened_app(app) as address, openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client:
-        messages: list[Any] = [
-            {"role": "user", "content": "Which?"},
-            {"role": "assistant", "content": "Lima.", "reasoning_content": "Hm."},
-            USER,
-        ]
+        said = {"role": "assistant", "content": "Lima.", "reasoning_content": "Hm."}
+        messages: list[Any] = [{"role": "user", "content": "Which?"}, said, USER]
         whole: Any = client.chat.completions.create(model="tiny", messages=messages)
         message = whole.choices[0].message
         assert (message.content, message.reasoning_content) == ("Lima", "Hm, well")
@@ -134,7 +127,6 @@ def test_a_client_gets_the_thought_that_the_upstream_gives(
         assert record.reply.thought.text == ("Hm, well" if keep == "full" else None)
         passed: Any = client.chat.completions.create(model="tiny", messages=messages, tools=[TOOL])
         assert passed.choices[0].message.tool_calls
-    stop([service])
 
 
 USER = {"role": "user", "content": "Which city?"}
@@ -157,14 +149,13 @@ PHOTO = [{"type": "text", "text": "Which?"}, {"type": "image_url", "image_url": 
         ({"secl": {"confidence": False}, "tools": [TOOL]}, "turned confidences off"),
     ],
 )
-def test_a_chat_that_cannot_be_rated_goes_to_the_server_as_it_is(
-    opened: Open, server: FakeServer, fields: dict[str, Any], reason: str, stream: bool
+def test_what_is_not_rated_is_passed_on(
+    opened: Open, server: FakeServer, fields: Any, reason: str, stream: bool
 ) -> None:
     service = opened()
     body = {"model": "tiny", "messages": [USER], "max_tokens": 5000, "user": "me", "stream": stream, **fields}
     server.asked.clear()
-    with client_of(service) as client:
-        reply = client.post("/v1/chat/completions", json=body)
+    reply = chat(service, **body)
     assert reply.status_code == 200, reply.text
     sent = {name: value for name, value in body.items() if name != "secl"}
     assert server.asked == [{**sent, "max_tokens": 1024}]
@@ -190,8 +181,7 @@ def test_parameters_that_this_server_does_not_know_hold_for_rated_texts(opened: 
     service = opened()
     server.asked.clear()
     extra = {"top_k": 5, "presence_penalty": 0.5, "logit_bias": {"7": -100}, "user": "me", "min_p": 0}
-    with client_of(service) as client:
-        reply = client.post("/v1/chat/completions", json={"model": "tiny", "messages": [USER], **extra}).json()
+    reply = chat(service, **extra).json()
     assert 0 < reply["secl"]["confidence"] < 1
     assert {name: server.asked[0][name] for name in extra} == extra
     assert all("top_k" not in body for body in server.asked[1:])
@@ -204,14 +194,11 @@ def test_an_object_of_the_server_has_a_confidence_for_each_field(opened: Open, s
     server.rule = writing(GREEDY, OTHER, OTHER, "{}", GREEDY)
     service = opened()
     wanted = {"type": "json_schema", "json_schema": {"name": "invoice", "schema": SCHEMA}}
-    body = {"model": "tiny", "messages": [USER], "response_format": wanted}
-    with client_of(service) as client:
-        reply = client.post("/v1/chat/completions", json=body).json()
-        beyond = client.post("/v1/chat/completions", json={**body, "top_k": 5, "max_tokens": 50}).json()
+    reply = chat(service, response_format=wanted).json()
+    beyond = chat(service, response_format=wanted, top_k=5, max_tokens=50).json()
     assert json.loads(reply["choices"][0]["message"]["content"]) == json.loads(GREEDY)
-    assert {name: 0 < field["confidence"] < 1 for name, field in reply["secl"]["fields"].items()} == {
-        "number": True, "total": True,
-    }  # fmt: skip
+    fields = reply["secl"]["fields"]
+    assert [(name, 0 < fields[name]["confidence"] < 1) for name in fields] == [("number", True), ("total", True)]
     assert reply["usage"]["completion_tokens"] > 10
     assert service.position == 2
     assert (beyond["secl"]["confidence"], server.asked[-1]["top_k"]) == (None, 5)
@@ -226,51 +213,32 @@ BAD: dict[str, tuple[dict[str, Any], tuple[int, str]]] = {
     "hangs up": ({"statuses": [0] * 99}, GONE),
     "half a stream": ({"cut": 2}, GONE),
     "another model": ({"models": ["large"]}, GONE),
+    "no choice": ({"broken": lambda body: b"%-*s" % (len(body), b"{}")}, (500, "model_failed")),
 }
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("tools", [False, True])
 @pytest.mark.parametrize(("changes", "seen"), BAD.values(), ids=BAD)
-def test_a_chat_before_a_bad_server_ends_in_an_error_whether_it_is_rated_or_passed_on(
+def test_a_bad_server_is_an_error_of_a_chat(
     opened: Open, server: FakeServer, changes: dict[str, Any], seen: tuple[int, str], tools: bool, stream: bool
 ) -> None:
     service = opened()
     well = {name: getattr(server, name) for name in changes} | {"statuses": []}
     server.change(changes)
-    body = {"model": "tiny", "messages": [USER], "stream": stream, **({"tools": [TOOL]} if tools else {})}
-    with client_of(service) as client:
-        reply = client.post("/v1/chat/completions", json=body)
-        if tools and not stream and "cut" in changes:  # it answers as a whole
-            assert reply.status_code == 200
-        elif stream and "cut" in changes:
-            *_, failed, end = [line.removeprefix("data: ") for line in reply.text.split("\n\n") if line]
-            assert (reply.status_code, json.loads(failed)["error"]["code"], end) == (200, seen[1], "[DONE]")
-        else:
-            assert (reply.status_code, reply.json()["error"]["code"]) == seen
-        assert service.position == 0
-        server.change(well)
-        assert client.post("/v1/chat/completions", json=body).status_code == 200
-
-
-def test_an_answer_without_a_choice_is_not_passed_on(opened: Open, server: FakeServer) -> None:
-    service = opened()
-    server.broken = lambda body: b"%-*s" % (len(body), b"{}")
-    with client_of(service) as client:
-        body = {"model": "tiny", "messages": [USER], "tools": [TOOL]}
-        reply = client.post("/v1/chat/completions", json=body)
-    assert (reply.status_code, reply.json()["error"]["code"]) == (500, "model_failed")
-
-
-def test_a_server_that_goes_away_fails_questions_and_nothing_else(opened: Open, server: FakeServer) -> None:
-    service = opened()
-    server.statuses = [500] * 99
-    with pytest.raises(UnavailableError, match="status 500"):
-        asked(service, range(1))
-    server.statuses = []
-    with pytest.raises(QuestionError, match="maximum context length"):
-        service.ask(Question("long " * 2000), 30)
-    assert asked(service, range(1))[0].position == 0
+    fields = {"stream": stream, **({"tools": [TOOL]} if tools else {})}
+    reply = chat(service, **fields)
+    if ("cut" in changes and tools and not stream) or ("broken" in changes and stream):  # concerns the other way
+        assert reply.status_code == 200
+        return
+    if stream and "cut" in changes:
+        *_, failed, end = [line.removeprefix("data: ") for line in reply.text.split("\n\n") if line]
+        assert (reply.status_code, json.loads(failed)["error"]["code"], end) == (200, seen[1], "[DONE]")
+    else:
+        assert (reply.status_code, reply.json()["error"]["code"]) == seen
+    assert service.position == 0
+    server.change(well)
+    assert chat(service, **fields).status_code == 200
 
 
 def test_a_server_that_moves_is_the_same_and_another_model_is_not(opened: Open, server: FakeServer) -> None:
@@ -301,20 +269,10 @@ def test_what_a_server_does_not_support_is_refused_in_a_sentence(settings: dict[
         serving_settings({"model.engine": "openai", "model.endpoint": "http://h", **settings})
 
 
-def test_settings_of_an_endpoint_survive_a_trip_through_a_manifest() -> None:
-    settings = serving_settings({"model.engine": "openai", "model.endpoint": "http://h"})
-    assert (settings.method, settings.posterior.views) == (
-        "posterior",
-        ("letters", "samples", "text", "thoughts", "p_true"),
-    )
-    assert Recipe.of(settings.to_json()) == settings
-
-
 def test_a_server_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    recipe = serving_settings({"model.engine": "openai", "model.endpoint": "http://127.0.0.1:9"})
     with pytest.raises(ModelError, match="does not answer"):
-        open_service(
-            tmp_path / "state", serving_settings({"model.engine": "openai", "model.endpoint": "http://127.0.0.1:9"})
-        )
+        open_service(tmp_path / "state", recipe)
     assert not (tmp_path / "state").exists()
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.vllm import backend as vllm_backend
@@ -35,6 +34,7 @@ from secl.settings.groups import LoopSettings
 from secl.writing import Writing, joined
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
 from tests.backends.endpoint.fake_vllm import FakeVllm, hashed
+from tests.server.conftest import Patch
 from tests.server.waiting import until
 from tests.tiny import tiny_tokenizer
 
@@ -52,7 +52,7 @@ def fake(fakes: Fakes) -> FakeVllm:
 
 
 @pytest.fixture
-def token(fake: FakeVllm, monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenServer]:
+def token(fake: FakeVllm, monkeypatch: Patch) -> Iterator[TokenServer]:
     """A client of a server without a network behind it."""
     monkeypatch.setattr(vllm_server, "WAIT", 0.05)
     server = TokenServer(Endpoint(fake.url + "/v1/"))
@@ -65,8 +65,16 @@ def server(tiny_server: Fakes) -> FakeVllm:
     return tiny_server()
 
 
-def log_softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(logits - np.log(np.exp(logits).sum()))
+@pytest.fixture
+def local(make_learner: MakeLearner) -> LocalModel:
+    """The model in this process, to compare with."""
+    return make_learner()
+
+
+@pytest.fixture
+def remote(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm) -> LocalModel:
+    """The same model, for which the server answers."""
+    return make_remote(make_learner(), server)
 
 
 def backend_of(model: LocalModel) -> VllmBackend:
@@ -84,32 +92,11 @@ def alike(one: Reply, other: Reply, entropy: float = 0.4) -> None:
 
 
 def run(model: LocalModel, questions: list[Question], **settings: Any) -> list[Any]:
-    return list(
-        Calibrator(model, **{"method": "secl", "gate": Always(), "loop": LoopSettings(bin_gate=None), **settings}).run(
-            questions
-        )
-    )
+    usual: dict[str, Any] = {"method": "secl", "gate": Always(), "loop": LoopSettings(bin_gate=None)}
+    return list(Calibrator(model, **usual | settings).run(questions))
 
 
-def test_log_probabilities_come_back_by_prompt_and_token(token: TokenServer, fake: FakeVllm) -> None:
-    prompts = [[1, 2], [3]]
-    for prompt, (step,) in zip(prompts, token.complete("base", prompts, CompletionRequest(top=5)), strict=True):
-        expected = log_softmax(hashed(b"", prompt))
-        assert step.token == expected.argmax()
-        assert sorted(step.log_p.values()) == pytest.approx(np.sort(expected)[-5:])
-        assert all(value == pytest.approx(expected[each]) for each, value in step.log_p.items())
-    ids = [int(each) for each in expected.argsort()[:3]]
-    ((step,),) = token.complete("base", [[3]], CompletionRequest(ids=tuple(ids)))
-    assert [step.log_p[each] for each in ids] == pytest.approx([expected[each] for each in ids])
-    for text, row in zip(prompts, token.read(prompts), strict=True):
-        assert row == pytest.approx([log_softmax(hashed(b"", text[:i]))[text[i]] for i in range(1, len(text))])
-    sent = fake.asked[0]  # the defaults of the model are overruled
-    assert (sent["temperature"], sent["repetition_penalty"], sent["top_p"], sent["top_k"]) == (0.0, 1.0, 1.0, 0)
-
-
-def test_a_version_is_served_by_its_name_and_one_that_is_shown_late_is_waited_for(
-    token: TokenServer, fake: FakeVllm, tmp_path: Path
-) -> None:
+def test_a_version_is_served_by_its_name_or_waited_for(token: TokenServer, fake: FakeVllm, tmp_path: Path) -> None:
     fake.adapters, versions = tmp_path, Versions(tmp_path, {"base_model_name_or_path": "somewhere"})
     for weights in (b"first", b"second", b"first"):  # a number that is given again
         name = versions.publish(1, weights)
@@ -123,9 +110,7 @@ def test_a_version_is_served_by_its_name_and_one_that_is_shown_late_is_waited_fo
     late.join()
 
 
-def test_refusals_of_a_server_are_told_apart(
-    token: TokenServer, fake: FakeVllm, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusals_of_a_server_are_told_apart(token: TokenServer, fake: FakeVllm, monkeypatch: Patch) -> None:
     assert issubclass(NotLoadedError, UnavailableError), "the request or the lesson is tried again"
     with pytest.raises(NotLoadedError, match="secl-3"):
         token.complete("secl-3", [[1]], CompletionRequest())
@@ -157,7 +142,7 @@ def test_a_version_is_a_folder_for_peft_whose_name_stands_for_number_weights_and
     assert {path.name for path in tmp_path.iterdir()} == names
 
 
-def test_versions_that_were_used_last_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_that_were_used_last_stay(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr("secl.backends.endpoint.vllm.versions.KEPT", 3)
     versions = Versions(tmp_path, {})
     others = Versions(tmp_path, {}, name="other").publish(1, b"")
@@ -167,20 +152,14 @@ def test_versions_that_were_used_last_stay(tmp_path: Path, monkeypatch: pytest.M
     assert {path.name for path in tmp_path.iterdir()} == {names[1], names[3], names[4], others}
 
 
-def test_a_folder_that_cannot_be_written_and_a_name_that_would_not_fit_are_refused(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="version 1 cannot be written to"):
         Versions(tmp_path / "file" / "versions", {}).publish(1, b"a")
-    for name in ("", "a/b", "../x", "a b"):
-        with pytest.raises(ParameterError, match="name"):
-            Versions(tmp_path, {}, name)
 
 
 @pytest.mark.heavy
-def test_a_whole_stream_is_recorded_as_by_the_model_in_this_process_though_the_server_starts_anew(
-    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
-) -> None:
-    model = make_remote(make_learner(), server)
+def test_a_stream_outlives_its_server_and_is_as_here(remote: Any, local: Any, server: FakeVllm, questions: Any) -> None:
     restarts: list[threading.Thread] = []
 
     def restart() -> None:
@@ -194,7 +173,7 @@ def test_a_whole_stream_is_recorded_as_by_the_model_in_this_process_though_the_s
 
     server.before = die
     evidence: tuple[EvidenceKind, ...] = ("p_true",)
-    found, expected = run(model, questions, evidence=evidence), run(make_learner(), questions, evidence=evidence)
+    found, expected = run(remote, questions, evidence=evidence), run(local, questions, evidence=evidence)
     restarts[0].join()
     for one, other in zip(found, expected, strict=True):
         alike(one.reply, other.reply)
@@ -212,23 +191,12 @@ def test_a_whole_stream_is_recorded_as_by_the_model_in_this_process_though_the_s
 
 
 @pytest.mark.heavy
-def test_candidates_are_compared_as_by_the_model_in_this_process_which_only_computes_lessons(
-    make_learner: MakeLearner,
-    make_remote: MakeRemote,
-    server: FakeVllm,
-    questions: list[Question],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    settings: dict[str, Any] = {
-        "gate": Never(),
-        "evidence": ("candidates", "p_true"),
-        "learns": False,
-        "loop": LoopSettings(evidence_on="always"),
-    }
-    model = make_remote(make_learner(), server)
-    monkeypatch.setattr(model.backend, "read", None)
-    monkeypatch.setattr(model.backend, "write", None)
-    found, expected = run(model, questions[:2], **settings), run(make_learner(), questions[:2], **settings)
+def test_candidates_are_compared_as_here(remote: Any, local: Any, questions: Any, monkeypatch: Patch) -> None:
+    evidence: tuple[EvidenceKind, ...] = ("candidates", "p_true")
+    settings: Any = {"evidence": evidence, "learns": False, "loop": LoopSettings(evidence_on="always"), "gate": Never()}
+    monkeypatch.setattr(remote.backend, "read", None)  # its own model only computes lessons
+    monkeypatch.setattr(remote.backend, "write", None)
+    found, expected = run(remote, questions[:2], **settings), run(local, questions[:2], **settings)
     for one, other in zip(found, expected, strict=True):
         mine, theirs = one.evidence.candidates, other.evidence.candidates
         for ours, its in zip(mine.letters, theirs.letters, strict=True):
@@ -240,17 +208,15 @@ def test_candidates_are_compared_as_by_the_model_in_this_process_which_only_comp
 
 
 def test_all_tokens_of_the_vocabulary_give_the_entropy_itself(
-    make_learner: MakeLearner,
-    make_remote: MakeRemote,
-    server: FakeVllm,
-    questions: list[Question],
-    monkeypatch: pytest.MonkeyPatch,
+    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: Any, monkeypatch: Patch
 ) -> None:
     server.most = len(tiny_tokenizer())
     monkeypatch.setattr(vllm_backend, "TOP", server.most)
     model, local = make_remote(make_learner(), server), make_learner()
     for question in questions[1:]:
         alike(model.answer(question).reply, local.answer(question).reply, entropy=1e-4)
+    sent = server.asked[-1]  # the defaults of the model are overruled
+    assert (sent["temperature"], sent["repetition_penalty"], sent["top_p"], sent["top_k"]) == (0.0, 1.0, 1.0, 0)
 
 
 def test_a_snapshot_is_published_when_it_is_restored(
@@ -276,42 +242,33 @@ def test_a_snapshot_is_published_when_it_is_restored(
     assert model.answer(questions[1]).reply == model.answer(questions[1]).frozen
 
 
-def test_a_version_that_the_learner_does_not_have_any_more_has_no_name(
-    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
-) -> None:
-    backend = backend_of(model := make_remote(make_learner(), server, learns=False))
-    model.load_version(model.weights(), 3)
-    frozen = backend.read([model.prompting.choices(questions[0])])
+def test_a_lost_version_has_no_name(local: Any, make_remote: MakeRemote, server: FakeVllm, questions: Any) -> None:
+    backend = backend_of(remote := make_remote(local, server, learns=False))
+    remote.load_version(remote.weights(), 3)
+    frozen = backend.read([remote.prompting.choices(questions[0])])
     (adapted,) = backend.adapt(frozen, 3)
-    model.load_version(model.weights(), 4)
+    remote.load_version(remote.weights(), 4)
     with pytest.raises(ValueError, match=r"^Version 3 was requested, but the learner has version 4\.$"):
         adapted.logits(adapted.bundle.positions[:1], [0])
 
 
-def test_servers_hear_of_a_version_when_several_questions_are_asked_under_it(
-    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
-) -> None:
-    model, local = make_remote(make_learner(), server), make_learner()
+def test_servers_hear_of_versions_that_answer(remote: Any, local: Any, server: FakeVllm, questions: Any) -> None:
     trial = list(server.loaded)
-    found, expected = run(model, questions), run(local, questions)
+    found, expected = run(remote, questions), run(local, questions)
     for one, other in zip(found, expected, strict=True):
         alike(one.reply, other.reply)
         assert one.ledger.adapting >= other.ledger.adapting, "the learner reads what the server has read, too"
     assert found[-1].reply.version == 2
     assert server.loaded == trial, "each version of the burst is gone before anybody else asks for it"
-    for each in (model, local):
+    for each in (remote, local):
         each.prefetch(questions, [()] * 3, weights_fixed=True)
     for question in questions:
-        alike(model.answer(question).reply, local.answer(question).reply)
-    assert server.loaded == [*trial, backend_of(model).adapter_name(model.version)]
+        alike(remote.answer(question).reply, local.answer(question).reply)
+    assert server.loaded == [*trial, backend_of(remote).adapter_name(remote.version)]
 
 
-def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_do(
-    make_learner: MakeLearner,
-    make_remote: MakeRemote,
-    tiny_server: Fakes,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_server_of_another_model_or_without_versions_is_refused(
+    make_learner: MakeLearner, make_remote: MakeRemote, tiny_server: Fakes, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     wrong, right = tiny_server(seed=1), tiny_server()
     with pytest.raises(ModelError, match=f"{wrong.url}/v1 does not serve the learner's model"):
@@ -328,14 +285,12 @@ def test_a_server_of_another_model_or_without_versions_is_refused_with_what_to_d
     )
     with pytest.raises(ModelError, match="and the learner compute different log-probabilities"):
         make_remote(make_learner(), right)
-    with pytest.raises(ParameterError, match="the name 'a b' of published versions"):
-        answer_by_vllm(make_learner(), right.url, tmp_path, name="a b")
+    for name in ("", "a/b", "../x", "a b"):
+        with pytest.raises(ParameterError, match=f"the name '{name}' of published versions"):
+            answer_by_vllm(make_learner(), right.url, tmp_path, name=name)
 
 
-def test_texts_are_those_of_the_model_in_this_process(
-    make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm
-) -> None:
-    model, local = make_remote(make_learner(), server), make_learner()
+def test_texts_are_written_as_here(remote: LocalModel, local: LocalModel, server: FakeVllm) -> None:
     (whole,) = joined(local.write(ASKED, Writing(max_tokens=30)))
     for writing in (
         Writing(max_tokens=30, n=3),
@@ -343,7 +298,7 @@ def test_texts_are_those_of_the_model_in_this_process(
         Writing(max_tokens=5, top_logprobs=2),
         Writing(max_tokens=5, top_logprobs=0),
     ):
-        found, expected = joined(model.write(ASKED, writing)), joined(local.write(ASKED, writing))
+        found, expected = joined(remote.write(ASKED, writing)), joined(local.write(ASKED, writing))
         for one, other in zip(found, expected, strict=True):
             assert (one.text, one.finish) == (other.text, other.finish)
             assert (one.prompt_tokens, one.completion_tokens) == (other.prompt_tokens, other.completion_tokens)
@@ -352,16 +307,14 @@ def test_texts_are_those_of_the_model_in_this_process(
                 assert (mine.text, [text for text, _ in mine.top]) == (its.text, [text for text, _ in its.top])
     server.breaks_off = True
     with pytest.raises(UnavailableError, match="stopped in the middle of an answer"):
-        list(model.write(ASKED, Writing(max_tokens=20)))
+        list(remote.write(ASKED, Writing(max_tokens=20)))
     server.breaks_off, server.most = False, 5
     with pytest.raises(QuestionError, match="status 400"):
-        list(model.write(ASKED, Writing(max_tokens=20, top_logprobs=20)))
+        list(remote.write(ASKED, Writing(max_tokens=20, top_logprobs=20)))
 
 
-def test_a_server_is_sent_no_turn_that_a_user_forged(
-    server: FakeVllm, make_learner: MakeLearner, make_remote: MakeRemote
-) -> None:
-    model, start = make_remote(make_learner(), server), tiny_tokenizer().convert_tokens_to_ids("<|start|>")
+def test_a_server_is_sent_no_turn_that_a_user_forged(server: FakeVllm, remote: LocalModel) -> None:
+    start = tiny_tokenizer().convert_tokens_to_ids("<|start|>")
 
     def turns(text: str) -> list[int]:
         """How many turns each prompt has that the server is asked about."""
@@ -369,10 +322,10 @@ def test_a_server_is_sent_no_turn_that_a_user_forged(
         question = replace(
             ASKED, text=text, context=text, system=text, history=(Turn("user", text), *ASKED.history[1:])
         )
-        list(model.write(question, Writing(max_tokens=1)))
-        model.answer(question, written=text)
-        model.rate_given([GivenAnswer(question, text)], ())
-        model.answer(replace(question, form="choice", options=(text, "Rome")))
+        list(remote.write(question, Writing(max_tokens=1)))
+        remote.answer(question, written=text)
+        remote.rate_given([GivenAnswer(question, text)], ())
+        remote.answer(replace(question, form="choice", options=(text, "Rome")))
         sent = (body["prompt"] for body in server.asked)
         whole = [ids for prompt in sent for ids in (prompt if isinstance(prompt[0], list) else [prompt])]
         return sorted({ids.count(start) for ids in whole})
@@ -381,9 +334,7 @@ def test_a_server_is_sent_no_turn_that_a_user_forged(
 
 
 @pytest.mark.heavy
-def test_both_models_of_a_service_ask_the_server_and_a_lesson_waits_for_it(
-    tiny_llama: Path, server: FakeVllm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lessons_wait_for_their_server(tiny_llama: Path, server: FakeVllm, tmp_path: Path, monkeypatch: Patch) -> None:
     server.adapters = tmp_path / "versions"
     settings = serving_settings(
         {

@@ -20,6 +20,7 @@ from secl.question import GivenAnswer, Question
 from secl.writing import Piece, Writing, joined
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
 from tests.backends.endpoint.fake_vllm import FakeVllm
+from tests.server.conftest import Patch
 from tests.tiny import tiny_tokenizer
 
 LONG = Question("What is the capital of France? " * 142, form="text")
@@ -82,9 +83,7 @@ def same(one: ModelAnswer, other: ModelAnswer) -> None:
         assert mine.entropy == pytest.approx(its.entropy, abs=1e-9)
 
 
-def test_the_confidence_of_a_long_chat_takes_its_text_a_few_times_and_not_once_for_each_token(
-    model: LocalModel, count: Count, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_chat_is_read_a_few_times(model: LocalModel, count: Count, monkeypatch: Patch) -> None:
     text = written(model)
     count()
     model.meter.take()
@@ -105,9 +104,7 @@ def test_the_confidence_of_a_long_chat_takes_its_text_a_few_times_and_not_once_f
     assert model.meter.take().answering == 3 * tokens
 
 
-def test_a_text_under_learned_weights_and_one_from_elsewhere_are_read_in_one_request(
-    model: LocalModel, count: Count
-) -> None:
+def test_texts_under_learned_weights_are_read_in_one_request(model: LocalModel, count: Count) -> None:
     text = written(model)
     model.load_version(model.weights(), 1)
     count()
@@ -121,9 +118,7 @@ def test_a_text_under_learned_weights_and_one_from_elsewhere_are_read_in_one_req
     assert count()["prompts"] <= 4  # P(True) is asked for as well
 
 
-def test_drawn_tokens_that_are_not_among_the_most_probable_do_not_change_the_entropy(
-    model: LocalModel, server: FakeVllm, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rare_drawn_tokens_leave_the_entropy(model: LocalModel, server: FakeVllm, monkeypatch: Patch) -> None:
     monkeypatch.setattr(server, "rule", lambda _, prompt: np.cos(np.arange(len(tiny_tokenizer())) * len(prompt)))
     prompt = model.prompting.answer(LONG)
     vllm: Any = model.asker.backend
@@ -137,11 +132,9 @@ def test_drawn_tokens_that_are_not_among_the_most_probable_do_not_change_the_ent
     assert entropies[0] == pytest.approx(entropies[1], abs=1e-9)
 
 
-def test_a_text_behind_a_thought_is_the_learner_s_own(
-    make_learner: MakeLearner, make_remote: MakeRemote, tiny_server: Fakes
-) -> None:
+def test_texts_behind_thoughts_are_alike(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm) -> None:
     asked = Question("Why is the sky blue?", form="text")
-    remote, local = make_remote(make_learner(thinking=12), tiny_server(), learns=False), make_learner(thinking=12)
+    remote, local = make_remote(make_learner(thinking=12), server, learns=False), make_learner(thinking=12)
     (here,), (there,) = (joined(model.write(asked, Writing(max_tokens=6))) for model in (local, remote))
     assert (there.text, there.thought, there.whole_thought) == (here.text, here.thought, here.whole_thought)
     assert there.completion_tokens == here.completion_tokens

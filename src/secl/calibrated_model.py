@@ -80,7 +80,7 @@ class CalibratedModel(Shown):
             question: a text; or a `Question`, which holds the other arguments itself.
             options: 2 to 26 answers to choose from; none for an open question.
             context: a passage to answer from.
-            system: the system text; by default that of the model.
+            system: the system text; by default the model's own system text.
             history: earlier turns, each a `Turn`, a pair (role, text), or {"role": ..., "content": ...}.
 
         Raises:

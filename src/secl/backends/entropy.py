@@ -12,8 +12,8 @@ NOTHING = 1e-6
 def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
     """Return the entropy in nats from the log-probabilities of the most probable tokens.
 
-    The tail's probabilities fall as a power of the rank (Zipf), from the smallest probability of the head. The entropy
-    is at least that of the most concentrated tail below this probability, and at most that of a uniform tail.
+    The tail's probabilities fall as a power of the rank (Zipf), from the smallest probability of the head. The most
+    concentrated tail below this probability gives a lower bound of the entropy, and a uniform tail an upper bound.
 
     >>> round(entropy_of([math.log(0.5), math.log(0.25)], 1000), 3), round(entropy_of([math.log(0.5)] * 2, 1000), 3)
     (1.415, 0.693)

@@ -38,7 +38,7 @@ class Calibrator(Shown):
         model: anything that satisfies `secl.model.Model`.
         method: a name from `secl.methods.METHODS`. "posterior" compares all candidates and never changes a weight;
             "secl" learns in bursts.
-        gate: decides when to learn, or its name ("always"); by default that of the method.
+        gate: decides when to learn, or its name ("always"); by default the method's gate.
         signal: the training signal, or its name ("self_consistency"); by default normalised P(True) at the model's tau.
         posterior: combines evidence about all candidates; by default `PosteriorRule`.
         evidence: kinds of evidence to gather beyond those that the method, the signal and the posterior need.

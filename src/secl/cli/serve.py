@@ -134,7 +134,7 @@ def ending_in_order() -> Iterator[list[int]]:
 
 
 def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
-    """Return the settings of a recipe, overridden by those of flags and --set."""
+    """Return the settings of a recipe; settings of flags and --set override them."""
     from secl.server.online.factory import serving_settings
 
     settings = {**dotted(read_toml(recipe) if recipe else {}), **flags}

@@ -46,7 +46,7 @@ def of_at_once(records: Sequence[Record]) -> Iterator[Rating]:
 
 
 def letter_probability(question: Question, reply: Reply) -> float | None:
-    """Return the probability of the answer's letter among those of all options; None for an open question."""
+    """Return the probability of the answer's letter relative to all options' letters; None for an open question."""
     if not reply.option_log_p or reply.answer is None:
         return None
     return _of_option(question, reply.answer, softmax(reply.option_log_p))

@@ -17,8 +17,8 @@ def elements_of(
 
     Elements of two lists match if they are equal, regardless of their places. Equal elements in one list each match a
     different element of the other list. A field's value is the element, or null if a list lacks the element. So an
-    element that only samples have is null in the returned list. The pointer of its field, such as "/tags/3", lies after
-    the list's last element.
+    element that only samples have is null in the returned list. The pointer of its field, such as "/tags/3", points
+    behind the list's last element.
 
     Args:
         leaf, question: of the whole list.

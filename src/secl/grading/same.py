@@ -65,8 +65,8 @@ def group(
         known: answers that come first, even if equal.
 
     Returns:
-        the different answers, those of `known` first, without echoes of the question; and for each of `answers` the
-        number of the first equal one, None for no answer or an echo.
+        the different answers without echoes of the question, beginning with `known`; and for each of `answers` the
+        number of the first equal answer. The number is None for no answer and for an echo.
     """
     different = list(known)
     numbers: list[int | None] = []

@@ -9,8 +9,8 @@ confidences. So they inform the slope and the differences between domains, and h
 (a, b, d) is approximated by a Gaussian at its maximum (Laplace). A narrow and a wide prior are weighed by their
 evidence: few labels hardly change a good confidence, and repair a bad one quickly.
 
-A map changes the level of confidences; their order stays that of label-free confidences, on which thresholds are tested
-(`secl.evaluation.acceptance`) and rankings measured.
+A map changes the level of confidences. Thresholds (`secl.evaluation.acceptance`) and rankings use the order of the
+label-free confidences.
 """
 
 from __future__ import annotations

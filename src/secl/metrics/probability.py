@@ -86,7 +86,7 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
 def softmax(log_p: Sequence[float], tau: float = 1.0) -> list[float]:
     """Return the softmax of log-probabilities, divided by a temperature.
 
-    `math.fsum` rounds the sum once, so the last digits are the same everywhere; those of scipy's softmax differ.
+    `math.fsum` rounds the sum once, so the last digits are the same everywhere, unlike those of scipy's softmax.
     """
     high = max(log_p)  # its weight is 1, so the sum neither overflows nor vanishes
     weights = [math.exp((log - high) / tau) for log in log_p]

@@ -37,14 +37,14 @@ VALUE_COEFFICIENTS = (0.6, -1.4, 0.02, -0.7)
 """a, b, c, d: log-odds of a field's value = a + b ln(H + c) + d [fixed form], H the entropy of its tokens in nats."""
 
 VALUE_SLOPE = 0.6
-"""Ratio of a value's log-odds to those of its text, if the entropy is unknown."""
+"""Ratio of a value's log-odds to the log-odds of its text, if the entropy is unknown."""
 
 TOOL_SLOPE = 2.0
-"""Ratio of the log-odds of a choice of a tool to those of its first tokens: most other beginnings lead to the same
-choice."""
+"""Ratio of the log-odds of a choice of a tool to the log-odds of its first tokens: most other beginnings lead to the
+same choice."""
 
 ALONE_SLOPE = 0.8
-"""Ratio of a value's log-odds to those of its text in the reply to a request for this field alone."""
+"""Ratio of a value's log-odds to the log-odds of its text in the reply to a request for this field alone."""
 
 LEAST_WRONG = 0.01
 """Minimum probability that the value of a field is wrong, before the slopes."""

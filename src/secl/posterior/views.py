@@ -154,7 +154,7 @@ class Views:
 def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
     """Return the views with evidence; None without evidence or without two different candidates.
 
-    The model's own answer is that of the record's `reply`, and the letters of the answering pass are those of `frozen`.
+    The model's own answer comes from the record's `reply`, and the letters of the answering pass come from `frozen`.
     Fields always have `FIELD_VIEWS`.
     """
     reply, frozen, candidates = record.reply, record.frozen, record.evidence.candidates

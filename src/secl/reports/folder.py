@@ -23,7 +23,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "report.html"
 
 MOST = 2000
-"""Maximum number of answers on the page (some megabytes): of a longer run, those that most need a person."""
+"""Maximum number of answers on the page (some megabytes). Of a longer run, the page has the answers that most need a
+person."""
 
 
 def check_folder(folder: Path) -> None:

@@ -41,7 +41,7 @@ DIAGRAMS = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture of a section; `name` is that of its files, without suffix."""
+    """A picture of a section; `name` is the name of its files, without suffix."""
 
     name: str
     draw: Callable[[], Figure]

@@ -182,7 +182,7 @@ def write(
         raise ParameterError(f"format {format!r} is not one of {', '.join(FORMATS)}.")
     if out is not None and str(out) == "-":
         if format in ("parquet", "xlsx"):
-            raise ParameterError(f"{format} is not text; name a file with --out.")
+            raise ParameterError(f"{format} is a binary format; name a file with --out.")
         _write_text(sys.stdout, store, format, full, review)
         return None
     path = out or store.folder / f"records.{format}"

@@ -1,8 +1,8 @@
 """Runs in this process. Runs of one model over one stream proceed in lockstep, window by window.
 
 They share the frozen model's readings and the trunk states of the adapted model, which are computed once. Records and
-tokens are those of each run alone to the last digit, unless a device runs out of memory. Seconds differ, because the
-first run of a window computes the shared part.
+tokens are the same to the last digit as if each run proceeded alone, unless a device runs out of memory. Seconds
+differ, because the first run of a window computes the shared part.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Manifest(BaseModel):
         return self.settings.tau(self.model_tau)
 
     def to_load(self, settings: Recipe | None = None) -> Recipe:
-        """Return settings, by default those of the run, with the precision that the run began with.
+        """Return settings, by default the run's settings, with the precision with which the run began.
 
         With `dtype` auto, another processor may choose another precision, which would be another model.
         """

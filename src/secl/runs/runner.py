@@ -177,7 +177,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         load: as for `start_run`.
 
     Raises:
-        RunError: a setting, the model or the stream differs from that of the run; the message names the difference.
+        RunError: a setting, the model or the stream differs from the run's; the message names the difference.
     """
     folder = Path(folder)
     store = Store(folder, writable=True)

@@ -38,7 +38,8 @@ this error.
 """
 
 NATS = 20.0
-"""Tolerance of entropies and of log-probabilities per token, as a multiple of that of probabilities, which saturate."""
+"""Tolerance of entropies and of log-probabilities per token, as a multiple of the tolerance of probabilities, which
+saturate."""
 
 
 def load_recorded_model(state: ServerStore) -> Model:

@@ -3,8 +3,9 @@
 A step is one transaction. A step writes a checkpoint of the stream at the first kept record, where a replay begins. If
 the process is killed between two steps, the folder stays consistent. SQLite overwrites pruned records.
 
-Pruning always keeps the latest record, records from the first pending lesson on, labels, events and counters. It keeps
-the adapter versions that answered a kept record, the newest versions, and the current learned weights.
+Pruning always keeps the latest record, labels, events and counters. It also keeps all records from the first pending
+lesson on. It keeps the adapter versions that answered a kept record, the newest versions, and the current learned
+weights.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ STEP, MERGED = 100, 100
 """Maximum number of records that one step prunes, and of pages of the word index that it frees of pruned words."""
 
 VERSIONS = 50
-"""Newest adapter versions to keep for rollbacks, besides those that answered a kept record."""
+"""Number of newest adapter versions to keep for rollbacks, besides the versions that answered a kept record."""
 
 REST = 2.0
 """Pause after a step, as a multiple of its time, so that answers can write meanwhile."""

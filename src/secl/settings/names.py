@@ -59,7 +59,7 @@ class RecipeTables(Settings):
 
 
 class RunTables(RecipeTables):
-    """The settings of a run by table: those of a recipe, and its questions."""
+    """The settings of a run by table: the tables of a recipe, and the run's questions."""
 
     stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
     extract: Annotated[ExtractSettings, UNFLAGGED] = ExtractSettings()
@@ -141,7 +141,7 @@ def flag_of(name: str) -> str | None:
 
 
 def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, object]:
-    """Return the settings of flags by their dotted names, overridden by those of `--set`, and checked.
+    """Return the checked settings of flags by their dotted names; settings of `--set` override them.
 
     >>> with_set(None, ["evidence.tau=0.7"])
     {'evidence.tau': 0.7}

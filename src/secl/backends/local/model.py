@@ -83,7 +83,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         self.fingerprint = loaded.fingerprint
         self.answer_weights = answer_weights
         self.writes_apart = False
-        self.upstream: object = None  # `secl.backends.endpoint.client.Upstream` where servers answer
+        self.upstream: object = None  # a `secl.backends.endpoint.client.Upstream` if servers answer
         self.meter = Meter()
         ids = self.backend.token_ids
         # The last digits of probabilities depend on the precision and on the first adapted layer.

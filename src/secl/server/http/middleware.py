@@ -118,7 +118,7 @@ class Boundary:
         """Return whether a file of keys exists, even an empty file, and the key to which a token belongs."""
         try:
             key = self.keys.find(token or "")
-        except ParameterError as problem:  # every request is rejected until the file is mended
+        except ParameterError as problem:  # the server rejects every request until the file is repaired
             if not self.broken:
                 log.error("rejecting every request: %s", problem)
             self.broken = True

@@ -160,8 +160,7 @@ def _times(parents: list[int]) -> tuple[Tensor, Tensor]:
 
 def layer_kinds(config: PreTrainedConfig) -> list[str]:
     """Return the kind of each layer: `WHOLE` or `LOCAL`; raise `ModelError` for other kinds."""
-    # If the configuration does not name its layers, all have a window if the configuration has one: transformers' own
-    # rule.
+    # As in transformers: if the configuration does not name its layers, all layers have its window, if any.
     usual = LOCAL if getattr(config, "sliding_window", None) else WHOLE
     kinds = getattr(config, "layer_types", None) or [usual] * config.num_hidden_layers
     others = sorted({*kinds} - {LOCAL, WHOLE})

@@ -104,7 +104,7 @@ class Pass:
         return Pass(one(self.states), one(self.hidden), _change(one, self.arguments))
 
     def joined(self, *after: Pass) -> Pass:
-        """Return the states of all tokens, followed by those of other passes, without the tokens."""
+        """Return the states of all tokens, followed by the states of other passes, without the tokens."""
         if not after:
             return self
         whole = (self, *after)

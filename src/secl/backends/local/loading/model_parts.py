@@ -81,7 +81,8 @@ class LinearHead:
         return self._finished(logits).to(hidden.device)
 
     def logits(self, hidden: Tensor, exact: Tensor) -> Tensor:
-        """Return the logits (N, V) of the full vocabulary in float32, those of the ids `exact` as in `rows`."""
+        """Return the logits (N, V) of the full vocabulary in float32; the logits of the ids `exact` are as in
+        `rows`."""
         logits = self._finished(self._wide(hidden)).to(hidden.device)
         logits[:, exact] = self.rows(hidden, exact)
         return logits

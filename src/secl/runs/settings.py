@@ -138,7 +138,7 @@ class Recipe(RecipeTables):
 
     @property
     def returns_best(self) -> bool:
-        """Whether the answer to a question with options is the best candidate."""
+        """Whether the best candidate is returned as the answer to a question with options."""
         return self.loop.answer != "own" and "candidates" in self.plan().kinds
 
     @property

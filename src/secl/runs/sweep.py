@@ -169,7 +169,7 @@ def open_job(job: Job, load: Load | None = None) -> Run:
 
 
 def groups(jobs: Iterable[Job]) -> list[list[Job]]:
-    """Return groups of jobs for lockstep, with one model in this process and one stream; other jobs are alone.
+    """Return groups of jobs for lockstep, which share a local model and a stream. Any other job is its own group.
 
     Models, and the streams of each, come in the order of their first job.
     """

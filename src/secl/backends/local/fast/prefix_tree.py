@@ -102,7 +102,8 @@ class Trie:
         return size if 0 < size <= int(self.depths.max()) else None
 
     def at(self, nodes: Tensor) -> Trie:
-        """Return the tree of some of the nodes, which include all tokens that they see; it has no paths."""
+        """Return the tree of some of the nodes, which must include all tokens that they see. The new tree has no
+        paths."""
         return Trie(self.tokens[nodes.numpy()], self.depths[nodes], self.enters[nodes], self.leaves[nodes], ())
 
     def to(self, device: torch.device) -> Trie:

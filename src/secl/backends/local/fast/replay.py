@@ -92,7 +92,7 @@ class Pass:
         return _rows_of(self.hidden, rows), _change(partial(_rows_of, rows=rows), self.arguments)
 
     def cut(self, rows: Tensor) -> Pass:
-        """Return the states at the tokens `rows`, without the tokens."""
+        """Return a pass with the states at the tokens `rows`, and with an empty `trie`."""
         return Pass(_rows_of(self.states, rows), *self.trunk(rows))
 
     def row(self, number: int) -> Pass:
@@ -104,7 +104,7 @@ class Pass:
         return Pass(one(self.states), one(self.hidden), _change(one, self.arguments))
 
     def joined(self, *after: Pass) -> Pass:
-        """Return the states of all tokens, followed by the states of other passes, without the tokens."""
+        """Return a pass with the states of this pass and of the passes `after`, and with an empty `trie`."""
         if not after:
             return self
         whole = (self, *after)

@@ -13,7 +13,6 @@ import httpx
 import openai
 import pytest
 import uvicorn
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from secl.runs.loading import build_calibrator
@@ -37,8 +36,9 @@ TIMEOUT = 30_000
 
 
 @contextmanager
-def opened(app: FastAPI) -> Iterator[str]:
-    """The address of a running server, without a slash at its end."""
+def opened(service: Service, **how: Any) -> Iterator[str]:
+    """The address of a service behind HTTP, without a slash at its end; `how`: parameters of `create_app`."""
+    app = create_app(service, **how)
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -63,12 +63,28 @@ def client_of(service: Service) -> TestClient:
 @contextmanager
 def sdk_of(service: Service) -> Iterator[openai.OpenAI]:
     """OpenAI's own client of a service."""
-    with opened(create_app(service)) as address, sdk_at(address) as client:
+    with opened(service) as address, sdk_at(address) as client:
         yield client
 
 
 def sdk_at(address: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
+
+
+@contextmanager
+def http_of(service: Service) -> Iterator[httpx.Client]:
+    """A client of a service behind HTTP."""
+    with opened(service) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    """A function that raises an error, whatever it is given."""
+
+    def raise_it(*_: Any, **__: Any) -> None:
+        raise error
+
+    return raise_it
 
 
 def metrics_of(client: Any) -> dict[str, float]:
@@ -140,7 +156,7 @@ def service(make_service: Make) -> Service:
 @pytest.fixture
 def address(service: Service) -> Iterator[str]:
     """Of the service behind HTTP."""
-    with opened(create_app(service)) as address:
+    with opened(service) as address:
         yield address
 
 
@@ -161,7 +177,7 @@ def sdk(address: str) -> Iterator[openai.OpenAI]:
 def host() -> Iterator[Callable[[Service], str]]:
     """Puts services behind HTTP on free ports, and gives their addresses."""
     with ExitStack() as running:
-        yield lambda service: running.enter_context(opened(create_app(service)))
+        yield lambda service: running.enter_context(opened(service))
 
 
 @pytest.fixture

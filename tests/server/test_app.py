@@ -14,11 +14,10 @@ import pytest
 
 from secl.errors import RunError
 from secl.runs.encoding import from_plain
-from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
-from tests.server.conftest import Log, Make, Patch, client_of, metrics_of, opened
+from tests.server.conftest import Log, Make, Patch, client_of, http_of, metrics_of, opened
 from tests.server.waiting import Slow, until
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
@@ -28,7 +27,7 @@ OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"
 def refusing(share_service: Make) -> Iterator[httpx.Client]:
     """A client of a server that answers nothing of what the tests ask."""
     service = share_service()
-    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
+    with http_of(service) as client:
         yield client
     assert service.position == 0
 
@@ -95,7 +94,7 @@ def test_a_stopping_server_is_not_ready_and_takes_no_questions(client: httpx.Cli
 def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_service: Make) -> None:
     model = Slow()
     service = make_service(model=model, limits=Limits(batch=1, queue=1, timeout=1.5))
-    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
+    with http_of(service) as client:
         with ThreadPoolExecutor(8) as pool:
             replies = list(pool.map(lambda _: client.post("/v1/ask", json=OPTIONS), range(8)))
         assert {reply.status_code for reply in replies} == {429, 503}
@@ -111,7 +110,7 @@ def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_s
 def test_a_question_whose_client_has_gone_is_not_asked(make_service: Make) -> None:
     model = Slow()
     service = make_service(model=model, limits=Limits(batch=1))
-    with opened(create_app(service)) as address, httpx.Client(base_url=address, timeout=60) as client:
+    with opened(service) as address, httpx.Client(base_url=address, timeout=60) as client:
         first = threading.Thread(target=lambda: client.post("/v1/ask", json=OPTIONS))
         first.start()
         for _ in range(3):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -23,12 +22,15 @@ USER: dict[str, Any] = {"role": "user", "content": "Acme: invoice 7, 306.00"}
 ARGUMENTS = '{"total": 306.0, "kind": "invoice"}'
 PROPERTIES = {"total": {"type": "number", "description": "with tax"}, "kind": {"enum": ["invoice", "credit note"]}}
 PARAMETERS = {"type": "object", "properties": PROPERTIES, "required": ["total", "kind"]}
-RECORD = {"type": "function", "function": {"name": "record", "description": "An invoice.", "parameters": PARAMETERS}}
-NOW = {"type": "function", "function": {"name": "now"}}
+
+
+def tool(name: str, **more: object) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, **more}}
+
+
+RECORD, NOW = tool("record", description="An invoice.", parameters=PARAMETERS), tool("now")
 CALLED = call("record", ARGUMENTS, unsure="306")
 OTHERS = [reply(call("record", '{"total": 305.0, "kind": "invoice"}')), reply(call("now"))]
-
-Serve = Callable[..., Service]
 
 
 class Record(BaseModel):
@@ -38,20 +40,16 @@ class Record(BaseModel):
     kind: str
 
 
-@pytest.fixture
-def serve(make_service: Make) -> Serve:
-    def of(*replies: WrittenReply | SeclError) -> Service:
-        return make_service(model=CallScribe(*replies, samples=OTHERS), settings={"method": "posterior"})
-
-    return of
+def serve(make_service: Make, *replies: WrittenReply | SeclError) -> Service:
+    return make_service(model=CallScribe(*replies, samples=OTHERS), settings={"method": "posterior"})
 
 
 @pytest.fixture
-def ask(serve: Serve) -> Any:
+def ask(make_service: Make) -> Any:
     """Sends a request to a server whose model writes these replies in turn."""
 
     def ask(*replies: WrittenReply | SeclError, **fields: Any) -> Any:
-        ask.service = serve(*replies)  # type: ignore[attr-defined]
+        ask.service = serve(make_service, *replies)  # type: ignore[attr-defined]
         body = {"model": "scripted", "messages": [USER], "tools": [RECORD, NOW], **fields}
         with client_of(ask.service) as client:  # type: ignore[attr-defined]
             return client.post("/v1/chat/completions", json=body)
@@ -59,17 +57,15 @@ def ask(serve: Serve) -> Any:
     return ask
 
 
-def test_the_sdk_gets_calls_with_a_confidence_for_tool_arguments_and_their_end(serve: Serve) -> None:
-    service = serve(*[reply(CALLED, call("now", p=0.6))] * 4)
+def test_the_sdk_gets_calls_with_a_confidence_for_tool_arguments_and_their_end(make_service: Make) -> None:
+    service = serve(make_service, *[reply(CALLED, call("now", p=0.6))] * 4)
     with sdk_of(service) as client:
-        tools: list[Any] = [RECORD, NOW]
-        asked: Any = {"model": "scripted", "messages": [USER], "tools": tools}
+        asked: Any = {"model": "scripted", "messages": [USER], "tools": [RECORD, NOW]}
         found: Any = client.chat.completions.create(**asked)
         chunks: list[Any] = [*client.chat.completions.create(**asked, stream=True)]
         with client.chat.completions.stream(**asked) as stream:
             final: Any = stream.get_final_completion()
-        strict: Any = [openai.pydantic_function_tool(Record, name="record"), *tools[1:]]
-        strict[1] = {"type": "function", "function": {"name": "now", "strict": True}}
+        strict: Any = [openai.pydantic_function_tool(Record, name="record"), tool("now", strict=True)]
         parsed: Any = client.chat.completions.parse(**asked | {"tools": strict})
     (choice,) = found.choices
     assert (choice.message.content, choice.finish_reason) == (None, "tool_calls")
@@ -151,7 +147,7 @@ def test_tool_choice_none_asks_for_a_text(ask: Any) -> None:
 
 
 # What the clients sent, recorded: langchain-openai 1.7.4 and instructor 1.17.0.
-NAMED = {"type": "function", "function": {"name": "record"}}
+NAMED = tool("record")
 SENT: dict[str, tuple[dict[str, Any], str, bool]] = {
     "LangChain, bind_tools": ({"stream": False}, "auto", True),
     "LangChain, bind_tools with any": ({"tool_choice": "required", "stream": False}, "required", True),
@@ -172,17 +168,11 @@ def test_what_clients_send_is_understood(ask: Any, fields: dict[str, Any], choic
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a tool that does not exist": (
-        {"tool_choice": {"type": "function", "function": {"name": "fly"}}},
-        "choice is 'fly'",
-    ),
+    "a tool that does not exist": ({"tool_choice": tool("fly")}, "choice is 'fly'"),
     "two of one name": ({"tools": [NOW, NOW]}, "two tools have the name 'now'"),
-    "a bad name": ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "has the name 'a b'"),
-    "a name of signs": ({"tools": [{"type": "function", "function": {"name": "größe"}}]}, "has the name"),
-    "a bad schema": (
-        {"tools": [{"type": "function", "function": {"name": "a", "parameters": {"properties": {"b": 5}}}}]},
-        "not a JSON Schema",
-    ),
+    "a bad name": ({"tools": [tool("a b")]}, "has the name 'a b'"),
+    "a name of signs": ({"tools": [tool("größe")]}, "has the name"),
+    "a bad schema": ({"tools": [tool("a", parameters={"properties": {"b": 5}})]}, "not a JSON Schema"),
     "another type": ({"tools": [{"type": "custom", "custom": {"name": "a"}}]}, "of the type 'custom'"),
     "no function": ({"tools": [{"type": "function"}]}, "only functions are called"),
     "no tools": ({"tools": "record"}, "tools: "),

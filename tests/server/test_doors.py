@@ -15,7 +15,6 @@ import pytest
 from secl.errors import ParameterError
 from secl.server.folder import KEYS as FILE
 from secl.server.http.api_keys import ROLES, Keys, Role
-from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.server.settings import Limits
 from tests.server.conftest import Log, Make, opened
@@ -136,7 +135,7 @@ def test_keys_that_are_made_and_removed_at_the_same_time_are_there_and_gone(tmp_
 def test_a_broken_key_file_lets_nobody_in_meanwhile(service: Service, keys: Keys, loopback: bool, caplog: Log) -> None:
     token, file = keys.add("a", "admin"), service.state.folder / FILE
     good = file.read_text()
-    with opened(create_app(service, loopback=loopback)) as address:
+    with opened(service, loopback=loopback) as address:
         for content in ("?", '[{"name": "a", "role": "admin", "sha256": ""}]'):
             file.write_text(content)
             for headers in ({}, bearing(token), bearing("x")):

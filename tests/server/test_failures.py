@@ -16,7 +16,7 @@ from secl.server.http.pages.rendering import overview
 from secl.server.http.pages.view import view
 from secl.server.online import service as service_module
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import Log, Make, Patch, client_of, metrics_of
+from tests.server.conftest import Log, Make, Patch, client_of, metrics_of, raising
 from tests.server.waiting import examined, settled, until
 
 SECRET = "My secret is 4711."
@@ -119,10 +119,7 @@ def test_a_dead_answering_thread_makes_the_server_unready_and_is_shown(make_serv
     service = make_service()
     client = client_of(service)
 
-    def end(_requests: Any) -> None:
-        raise SystemExit  # ends a thread, and nothing catches it
-
-    monkeypatch.setattr(service, "_answer_batch", end)
+    monkeypatch.setattr(service, "_answer_batch", raising(SystemExit()))  # nothing catches it
     service.submit(Question("Why?"))
     until(lambda: not service.alive)
     ready, problem = client.get("/readyz"), "the server accepts no questions: the answering thread has ended"
@@ -184,12 +181,8 @@ def test_weights_that_cannot_be_restored_stop_learning_until_somebody_resumes_it
 
 def test_errors_behind_the_record_fail_the_request_and_no_thread(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service()
-
-    def broken(*_: Any, **__: Any) -> None:
-        raise TokenizerError(SECRET)
-
     with monkeypatch.context() as patched:
-        patched.setattr(service_module, "remark_on", broken)
+        patched.setattr(service_module, "remark_on", raising(TokenizerError(SECRET)))
         with pytest.raises(TokenizerError):
             service.ask(toy_stream(1)[0], 20)
     assert SECRET not in str(service.problems)
@@ -200,13 +193,9 @@ def test_errors_behind_the_record_fail_the_request_and_no_thread(make_service: M
 
 def test_a_disk_that_refuses_is_said_and_logged_once(make_service: Make, caplog: Log, monkeypatch: Patch) -> None:
     service = make_service(settings={"gate.name": "never"})
-    client = client_of(service)
-
-    def refuse(*_args: Any, **_named: Any) -> None:
-        raise StorageError(f"cannot write to {service.state.folder}: disk full.")
-
+    client, problem = client_of(service), f"cannot write to {service.state.folder}: disk full."
     with monkeypatch.context() as patched:
-        patched.setattr(service.state, "add_answers", refuse)
+        patched.setattr(service.state, "add_answers", raising(StorageError(problem)))
         for _ in range(3):
             reply = ask(client).json()
             assert ("cannot write" in reply["reason"], reply["record_id"]) == (True, None)
@@ -219,7 +208,6 @@ def test_a_disk_that_refuses_is_said_and_logged_once(make_service: Make, caplog:
     assert client.get("/healthz").json()["status"] == "ok"
     messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert messages == [
-        "the server answers without storing records until writing to disk works: "
-        f"cannot write to {service.state.folder}: disk full.",
+        f"the server answers without storing records until writing to disk works: {problem}",
         "writing to disk works again, from record 0 on",
     ]

@@ -13,7 +13,6 @@ from secl.cli.server_pages import explanation_page
 from secl.evidence import CandidateEvidence
 from secl.question import Question
 from secl.records import Reply
-from secl.server.http.app import create_app
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import Make, client_of, metrics_of, opened
@@ -116,8 +115,7 @@ CHAT = {"model": "scripted", "messages": [{"role": "user", "content": "What is t
 
 @pytest.mark.parametrize(("accept", "accepted"), [(0.8, True), (0.9, False), (None, None)])
 def test_a_reply_says_whether_it_reaches_the_threshold(make_service: Make, accept: Any, accepted: Any) -> None:
-    threshold = {} if accept is None else {"loop.accept": accept}
-    service = make_service(settings={"method": "stated", **threshold})  # states 0.85 of everything
+    service = make_service(settings={"method": "stated", "loop.accept": accept})  # states 0.85 of everything
     http = client_of(service)
     chat = http.post("/v1/chat/completions", json={**CHAT, "secl": {"detail": "full"}}).json()["secl"]
     for reply in (ask(service), chat):
@@ -130,11 +128,9 @@ def test_a_reply_says_whether_it_reaches_the_threshold(make_service: Make, accep
 
 def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_service: Make) -> None:
     questions = toy_stream(12)
-    service, larger = (
-        make_service(settings={"method": "posterior", "loop.answer": "own", "loop.accept": 0.27}),
-        make_service("large", settings={"method": "stated"}),
-    )
-    with opened(create_app(service)) as small, opened(create_app(larger)) as large:
+    service = make_service(settings={"method": "posterior", "loop.answer": "own", "loop.accept": 0.27})
+    larger = make_service("large", settings={"method": "stated"})
+    with opened(service) as small, opened(larger) as large:
         first, second = Endpoint.at(f"{small}/v1", 0.1, "none"), Endpoint.at(f"{large}/v1", 2.0, "none")
         answers = list(route(questions, first, second))
     assert {each.by for each in answers} == {"small", "large"}
@@ -143,10 +139,8 @@ def test_what_the_small_model_does_not_accept_goes_to_the_large_one(make_service
     assert [each.paid_small for each in answers] == pytest.approx([0.1 * tokens / 1000 for tokens in spent])
     sent_on = [each for each in answers if each.by == "large"]
     asked = [record.question.text for record in larger.state.records()]
-    assert asked == [
-        each.question.text + "".join(f"\n{letter}. {each.question.option(letter)}" for letter in each.question.letters)
-        for each in sent_on
-    ]
+    for text, question in zip(asked, [each.question for each in sent_on], strict=True):
+        assert text.split("\n") == [question.text, *(f"{each}. {question.option(each)}" for each in question.letters)]
     assert [each.answer for each in sent_on] == [record.reply.text for record in larger.state.records()]
     assert all(each.paid_large > each.paid_small for each in sent_on)
     assert all(each.answer in each.question.options for each in answers if each.by == "small")

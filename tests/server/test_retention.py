@@ -17,7 +17,7 @@ from secl.server.records import Search, history, label_count, search
 from secl.server.retention import DAY, Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
-from tests.server.conftest import Make, Patch, client_of
+from tests.server.conftest import Make, Patch, client_of, raising
 from tests.server.folders import spoiled
 from tests.server.waiting import ask_all, close, examined
 
@@ -193,12 +193,9 @@ def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(make_service: 
     ask_all(service, toy_stream(20))
     pruner = service.pruner
     pruner.policy = Retention(records=6)
-
-    def refuse(*_: Any) -> None:
-        raise StorageError("cannot write: database or disk is full.")
-
+    full = StorageError("cannot write: database or disk is full.")
     with monkeypatch.context() as patched:
-        patched.setattr(service.state, "write_checkpoint", refuse)
+        patched.setattr(service.state, "write_checkpoint", raising(full))
         pruner.look()
     assert service.state.first == 0
     assert "pruning of old records fails (cannot write: database or disk is full.)" in problems(service, details=True)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from secl.server.http.app import create_app
 from tests.server.conftest import Make, opened
 
 REQUESTS = int(os.environ.get("SECL_REQUESTS", "0"))
@@ -28,7 +27,7 @@ SENSIBLE = {"model": "scripted", "role": "user"}
 def operations(make_service: Make) -> Iterator[list[Any]]:
     """All operations in the description of a running server."""
     schemathesis = pytest.importorskip("schemathesis")  # here, because it takes seconds to import
-    with opened(create_app(make_service())) as address:
+    with opened(make_service()) as address:
         schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
         yield [found.ok() for found in schema.get_all_operations()]
 

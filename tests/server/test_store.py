@@ -23,7 +23,7 @@ from secl.server.recompute import verify
 from secl.server.redaction import Keep
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
-from tests.server.conftest import Log, Make, Patch
+from tests.server.conftest import Log, Make, Patch, raising
 from tests.server.test_posterior import Mixed, mixed_stream
 from tests.server.waiting import ask_all, close, examined
 
@@ -50,10 +50,7 @@ def test_a_folder_that_cannot_be_closed_is_refused(make_service: Make, tmp_path:
     with pytest.raises(RunError, match="cannot be closed to other users: its file system does not keep"):
         make_service(tmp_path / "new")
 
-    def refuse(_path: Path, _mode: int) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(Path, "chmod", refuse)
+    monkeypatch.setattr(Path, "chmod", raising(PermissionError(1, "Operation not permitted")))
     with pytest.raises(RunError, match="Operation not permitted; name a folder of your own"):
         make_service(tmp_path / "newer")
 

@@ -12,7 +12,7 @@ import pytest
 
 from secl.errors import StorageError
 from secl.server.online.service import Service
-from tests.server.conftest import Make, Patch
+from tests.server.conftest import Make, Patch, raising
 from tests.server.test_openai import ASKED, TEXT
 from tests.server.waiting import Slow, until
 
@@ -65,12 +65,9 @@ def test_a_stream_ends_before_a_slow_confidence_found_later(sdk: openai.OpenAI, 
     assert service.state.served(1).label is True
 
 
-@pytest.mark.parametrize("reason", ["it fails", "the disk is full"])
-def test_a_lost_confidence_is_told_so(sdk: Any, model: Slow, service: Service, monkeypatch: Patch, reason: str) -> None:
-    def refuse(*_args: Any, **_named: Any) -> None:
-        raise StorageError("the disk is full.") if reason == "the disk is full" else RuntimeError("broken")
-
-    monkeypatch.setattr(service.state, "add_answers", refuse)
+@pytest.mark.parametrize("error", [RuntimeError("broken"), StorageError("the disk is full.")], ids=str)
+def test_a_lost_confidence_is_told_so(sdk: Any, model: Slow, service: Service, monkeypatch: Patch, error: Any) -> None:
+    monkeypatch.setattr(service.state, "add_answers", raising(error))
     *_, last = sdk.chat.completions.create(model="scripted", messages=ASKED, stream=True)
     name = last.secl["record_id"]
     model.go.set()
@@ -78,7 +75,7 @@ def test_a_lost_confidence_is_told_so(sdk: Any, model: Slow, service: Service, m
     with pytest.raises(openai.NotFoundError, match="failed, or could not be stored") as why:
         record_of(sdk, name)
     assert why.value.code == "record_not_stored"
-    assert (service.failures, service.ready) == (int(reason == "it fails"), True)
+    assert (service.failures, service.ready) == (int(isinstance(error, RuntimeError)), True)
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from secl.server.online.service import Service
 from secl.server.settings import Limits
 from secl.server.verify import examine
 from tests.fields.scribe import Scribe, written
-from tests.server.conftest import Make, Patch, client_of
+from tests.server.conftest import Make, Patch, client_of, raising
 from tests.server.waiting import close, explained
 
 ASKED: list[Any] = [{"role": "user", "content": "Acme: invoice 7, 306.00, paid?"}]
@@ -92,12 +93,9 @@ def test_the_sdk_gets_an_instance_and_confidences_of_fields(sdk: openai.OpenAI, 
     assert (secl["record_id"], secl["candidates"], "detail" in secl) == (None, None, False)
     assert "each part has one" in secl["reason"]
     fields = secl["fields"]
-    assert secl["confidence"] == pytest.approx(
-        fields["total"]["confidence"] * fields["kind"]["confidence"] * fields["due"]["confidence"]
-    )
-    assert {name: field["text"] for name, field in fields.items()} == {
-        "total": "306.0", "kind": "invoice", "due": "null",
-    }  # fmt: skip
+    assert secl["confidence"] == pytest.approx(math.prod(field["confidence"] for field in fields.values()))
+    texts = {"total": "306.0", "kind": "invoice", "due": "null"}
+    assert {name: field["text"] for name, field in fields.items()} == texts
     assert [each["text"] for each in fields["total"]["candidates"]] == ["305.0", "306.0"]
     assert {each["text"] for each in fields["kind"]["candidates"]} == {"invoice", "credit note"}
     assert [each["text"] for each in fields["due"]["candidates"]] == ["null"]
@@ -126,11 +124,16 @@ def test_a_stream_gives_the_object_and_its_confidences_at_its_end(sdk: openai.Op
     last: Any = chunks[-1]
     assert (last.choices[0].finish_reason, last.choices[0].secl) == ("stop", last.secl)
     assert last.secl["fields"].keys() == {"total", "kind", "due"}
-    options = {"stream": True, "stream_options": {"include_usage": True}}
-    *_, used = sdk.chat.completions.create(
-        model="scripted", messages=ASKED, response_format={"type": "json_object"}, **options
-    )  # type: ignore[call-overload]
+    options: Any = {
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "response_format": {"type": "json_object"},
+    }
+    *_, used = sdk.chat.completions.create(model="scripted", messages=ASKED, **options)
     assert used.usage.total_tokens == 61
+
+
+NUMBERS = {"additionalProperties": {"type": "number"}}
 
 
 @pytest.mark.parametrize(
@@ -138,10 +141,7 @@ def test_a_stream_gives_the_object_and_its_confidences_at_its_end(sdk: openai.Op
     [
         ({"type": "json_object"}, {"type": "object"}),
         ({"type": "json_schema", "json_schema": {"name": "any"}}, {"type": "object"}),
-        (
-            schema({"additionalProperties": {"type": "number"}}),
-            {"type": "object", "additionalProperties": {"type": "number"}},
-        ),
+        (schema(NUMBERS), {"type": "object", **NUMBERS}),
     ],
 )
 def test_fields_without_names_are_top_level_keys(service: Service, clerk: Clerk, wanted: Any, grammar: Any) -> None:
@@ -168,15 +168,9 @@ def test_fields_that_say_how_a_text_is_drawn_are_named_as_without_effect(service
     assert reply["choices"][0]["logprobs"] is None
 
 
+RECURSION = {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"b": {"$ref": "#/$defs/a"}}}}}
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "recursion": (
-        {
-            "response_format": schema(
-                {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"b": {"$ref": "#/$defs/a"}}}}}
-            )
-        },
-        "recursive",
-    ),
+    "recursion": ({"response_format": schema(RECURSION)}, "recursive"),
     "a dead reference": ({"response_format": schema({"$ref": "#/$defs/a"})}, "does not have"),
     "an array": ({"response_format": schema({"type": "array", "items": {"type": "string"}})}, "the type 'array'"),
     "a type that is none": ({"response_format": schema({"type": "nonsense"})}, "the type 'nonsense'"),
@@ -208,11 +202,8 @@ def test_an_object_that_fails_is_explained_and_others_do_not_notice(sdk: openai.
     unfit = post(service, messages=[{"role": "user", "content": "free"}])
     assert (unfit.status_code, unfit.headers["x-should-retry"]) == (502, "false")
     assert unfit.json()["error"]["message"] == "the model wrote no object of the schema."
-    with pytest.raises(openai.InternalServerError) as failed:
-        sdk.chat.completions.parse(
-            model="scripted", messages=[{"role": "user", "content": "broken"}], response_format=Invoice
-        )
-    assert "secret" not in str(failed.value)
+    failed = post(service, messages=[{"role": "user", "content": "broken"}])
+    assert (failed.status_code, "secret" in failed.text) == (500, False)
     assert (service.position, service.failures) == (0, 1)
     assert post(service).status_code == 200
     assert service.position == 3
@@ -259,10 +250,7 @@ def test_what_fields_leave_behind_is_consistent_and_no_gate_has_looked_at_it(mak
 
 
 def test_fields_that_cannot_be_stored_say_so(service: Service, monkeypatch: Patch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise StorageError("disk full.")
-
-    monkeypatch.setattr(service.state, "add_answers", refuse)
+    monkeypatch.setattr(service.state, "add_answers", raising(StorageError("disk full.")))
     secl = post(service).json()["secl"]
     assert "cannot write to its disk" in secl["reason"]
     assert {field["record_id"] for field in secl["fields"].values()} == {None}

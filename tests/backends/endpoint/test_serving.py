@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from secl.cli.run import cost_line
@@ -16,14 +15,12 @@ from secl.errors import ModelError, ParameterError, QuestionError, RunError
 from secl.question import GivenAnswer, Question
 from secl.runs.runner import start_run
 from secl.runs.settings import RunSettings
-from secl.server.http.app import create_app
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
 from tests.backends.endpoint.fake import CALL, FakeServer, Form
 from tests.backends.endpoint.test_engines import by_template
 from tests.backends.endpoint.test_objects import GREEDY, OTHER, SCHEMA, writing
-from tests.server.conftest import client_of
-from tests.server.conftest import opened as opened_app
+from tests.server.conftest import client_of, sdk_of
 
 Open = Callable[..., Service]
 
@@ -106,8 +103,7 @@ def test_questions_of_a_batch_fail_alone_and_are_asked_once(opened: Open, server
 def test_a_client_gets_the_thought(opened: Open, server: FakeServer, field: str | None, keep: str) -> None:
     server.thought, server.form = ("Hm", ", well"), Form(field, switched=by_template)
     service = opened({"prompts.thinking": "auto", "method": "posterior"}, keep=keep)
-    app = create_app(service)
-    with opened_app(app) as address, openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client:
+    with sdk_of(service) as client:
         said = {"role": "assistant", "content": "Lima.", "reasoning_content": "Hm."}
         messages: list[Any] = [{"role": "user", "content": "Which?"}, said, USER]
         whole: Any = client.chat.completions.create(model="tiny", messages=messages)

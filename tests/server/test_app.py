@@ -17,7 +17,7 @@ from secl.runs.encoding import from_plain
 from secl.server.online.service import Service
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
-from tests.server.conftest import Log, Make, Patch, client_of, http_of, metrics_of, opened
+from tests.server.conftest import Log, Make, Patch, client_of, http_of, metrics_of, opened, raising
 from tests.server.waiting import Slow, until
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"]}
@@ -124,10 +124,8 @@ def test_a_question_whose_client_has_gone_is_not_asked(make_service: Make) -> No
 
 
 def test_damage_of_a_state_is_logged_and_not_shown(client: httpx.Client, monkeypatch: Patch, caplog: Log) -> None:
-    def damaged(_state: ServerStore) -> None:
-        raise RunError("/srv/state/run.sqlite is damaged or not a run.")
-
-    monkeypatch.setattr(ServerStore, "counts", damaged)
+    problem = RunError("/srv/state/run.sqlite is damaged or not a run.")
+    monkeypatch.setattr(ServerStore, "counts", raising(problem))
     reply = client.get("/v1/state")
     assert reply.status_code == 500
     assert "/srv" not in error_of(reply)["message"]

@@ -46,9 +46,8 @@ def test_a_chance_that_would_outweigh_all_other_labels_is_refused(make_service: 
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, "chance")
         with pytest.raises(ParameterError, match="chance of a label"):
             service.state.add_feedback(0, False, chance)
-    assert (
-        client.post("/v1/ask", json={"question": "Why?", "detail": "full"}).json()["detail"]["labelled"]["labels"] == 0
-    )
+    reply = client.post("/v1/ask", json={"question": "Why?", "detail": "full"}).json()
+    assert reply["detail"]["labelled"]["labels"] == 0
 
 
 def test_a_state_that_holds_a_label_of_a_tiny_chance_starts_and_answers(make_service: Make) -> None:
@@ -99,13 +98,11 @@ def test_labels_are_counted_while_answers_can_be_written(make_service: Make) -> 
 
 def test_domains_keep_their_own_level(make_service: Make) -> None:
     client = client_of(make_service())
-    asked = {"question": "Which is it?", "options": ["this", "that"]}
+    asked = {"question": "Which is it?", "options": ["this", "that"], "detail": "full"}
     for number in range(12):
         client.post("/v1/ask", json={**asked, "domain": "law" if number % 2 else "art"})
         client.post("/v1/feedback", json={"record_id": str(number), "correct": number % 2 == 0, "chance": 1})
-    art, law = (
-        client.post("/v1/ask", json={**asked, "domain": name, "detail": "full"}).json() for name in ("art", "law")
-    )
+    art, law = (client.post("/v1/ask", json={**asked, "domain": name}).json() for name in ("art", "law"))
     assert art["detail"]["labelled"]["label_free"] == law["detail"]["labelled"]["label_free"]
     assert art["detail"]["labelled"]["labels"] == law["detail"]["labelled"]["labels"] == 12
     assert law["low"] < law["confidence"] < art["confidence"] < art["high"]

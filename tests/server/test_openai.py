@@ -29,6 +29,10 @@ TEXT = "I think that it is 583, and nothing else."
 FULL = {"secl": {"detail": "full"}}
 
 
+def ask(sdk: openai.OpenAI, **how: Any) -> Any:
+    return sdk.chat.completions.create(**{"model": "scripted", "messages": ASKED, **how})
+
+
 def said(stream: Iterable[Any], index: int = 0) -> str:
     """The text of a choice in a stream."""
     choices = [choice for chunk in stream for choice in chunk.choices if choice.index == index]
@@ -36,7 +40,7 @@ def said(stream: Iterable[Any], index: int = 0) -> str:
 
 
 def test_a_chat_is_answered_in_the_model_s_words_with_a_confidence(sdk: openai.OpenAI, service: Service) -> None:
-    completion: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
+    completion = ask(sdk, extra_body=FULL)
     (choice,) = completion.choices
     assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", TEXT, "stop")
     usage = completion.usage
@@ -56,19 +60,19 @@ def test_a_chat_is_answered_in_the_model_s_words_with_a_confidence(sdk: openai.O
 def test_confidences_of_learned_weights_say_so_and_labels_are_counted(sdk: openai.OpenAI, service: Service) -> None:
     service.learner.pause("so that the version stands still")
     service.model.learn(Question("Why?"), service.model.answer(Question("Why?")).reply, 0.5)
-    learned: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
+    learned = ask(sdk, extra_body=FULL)
     detail = learned.secl["detail"]
     assert (detail["posterior"], detail["reply"]["version"]) == (None, 1)
     assert detail["frozen"]["stated"] == pytest.approx(0.85) != detail["reply"]["stated"]
     sdk.post("/feedback", body={"record_id": learned.secl["record_id"], "correct": False}, cast_to=object)
-    labelled: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, extra_body=FULL)
+    labelled = ask(sdk, extra_body=FULL)
     assert labelled.secl["detail"]["labelled"]["labels"] == 1
 
 
 def test_a_stream_says_the_same_in_pieces_as_they_are_written(sdk: openai.OpenAI, service: Service) -> None:
     service.learner.pause("so that both are answered alike")
-    whole: Any = sdk.chat.completions.create(model="scripted", messages=ASKED)
-    pieces: list[Any] = list(sdk.chat.completions.create(model="scripted", messages=ASKED, stream=True))
+    whole = ask(sdk)
+    pieces = list(ask(sdk, stream=True))
     assert pieces[0].choices[0].delta.role == "assistant"
     assert said(pieces) == whole.choices[0].message.content
     assert len(pieces) == 1 + 9 + 1
@@ -82,7 +86,7 @@ def test_a_stream_says_the_same_in_pieces_as_they_are_written(sdk: openai.OpenAI
 
 def test_several_texts_are_records_of_their_own(sdk: openai.OpenAI, service: Service) -> None:
     drawn: dict[str, Any] = {"n": 3, "temperature": 1, "seed": 5, "max_tokens": 6}
-    whole: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, **drawn)
+    whole = ask(sdk, **drawn)
     texts = [choice.message.content for choice in whole.choices]
     assert len(set(texts)) == 3
     assert [choice.finish_reason for choice in whole.choices] == ["length"] * 3
@@ -90,25 +94,24 @@ def test_several_texts_are_records_of_their_own(sdk: openai.OpenAI, service: Ser
     assert whole.secl == whole.choices[0].secl
     assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (6, 18)
     assert [service.state.served(i).record.reply.text for i in range(3)] == texts
-    again = sdk.chat.completions.create(model="scripted", messages=ASKED, **drawn)
+    again = ask(sdk, **drawn)
     assert [choice.message.content for choice in again.choices] == texts
-    pieces: list[Any] = list(sdk.chat.completions.create(model="scripted", messages=ASKED, stream=True, **drawn))
+    pieces = list(ask(sdk, stream=True, **drawn))
     assert [said(pieces, index) for index in range(3)] == texts
-    assert [(each.choices[0].index, each.choices[0].finish_reason) for each in pieces[-3:]] == [
-        (index, "length") for index in range(3)
-    ]
+    ends = [(each.choices[0].index, each.choices[0].finish_reason) for each in pieces[-3:]]
+    assert ends == [(0, "length"), (1, "length"), (2, "length")]
 
 
 def test_a_text_ends_where_it_was_to_end(sdk: openai.OpenAI) -> None:
-    def ask(**how: Any) -> tuple[str | None, str, int]:
-        completion: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, **how)
+    def end(**how: Any) -> tuple[str | None, str, int]:
+        completion = ask(sdk, **how)
         (choice,) = completion.choices
         return choice.message.content, choice.finish_reason, completion.usage.completion_tokens
 
-    assert ask(max_tokens=5) == ask(max_completion_tokens=5) == ("I think that it is", "length", 5)
-    assert ask(max_tokens=5, max_completion_tokens=5) == ("I think that it is", "length", 5)
-    assert ask(stop=" it") == ask(stop=["never", " it"]) == ("I think that", "stop", 3)
-    assert ask(stop=[], temperature=0, top_p=1, presence_penalty=0, frequency_penalty=0, logit_bias={}, n=1) == ask()
+    assert end(max_tokens=5) == end(max_completion_tokens=5) == ("I think that it is", "length", 5)
+    assert end(max_tokens=5, max_completion_tokens=5) == ("I think that it is", "length", 5)
+    assert end(stop=" it") == end(stop=["never", " it"]) == ("I think that", "stop", 3)
+    assert end(stop=[], temperature=0, top_p=1, presence_penalty=0, frequency_penalty=0, logit_bias={}, n=1) == end()
 
 
 def test_no_request_makes_a_text_longer_than_the_server_s_limit(make_service: Make) -> None:
@@ -124,12 +127,12 @@ def test_no_request_makes_a_text_longer_than_the_server_s_limit(make_service: Ma
 
 
 def test_log_probabilities_have_openai_s_shape(sdk: openai.OpenAI) -> None:
-    completion: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, top_logprobs=2)
+    completion = ask(sdk, logprobs=True, top_logprobs=2)
     tokens = completion.choices[0].logprobs.content
     assert "".join(token.token for token in tokens) == TEXT
     first = tokens[0]
     assert (first.logprob, first.bytes, [top.token for top in first.top_logprobs]) == (-0.5, [73], ["I", " or"])
-    pieces: Any = sdk.chat.completions.create(model="scripted", messages=ASKED, logprobs=True, stream=True)
+    pieces = ask(sdk, logprobs=True, stream=True)
     streamed = [each.choices[0].logprobs.content for each in pieces if each.choices[0].logprobs]
     assert [each[0].token for each in streamed] == [token.token for token in tokens]
 
@@ -144,21 +147,19 @@ def test_connections_that_close_in_mid_stream_harm_nobody(address: str, sdk: ope
             connection.sendall(whole[:sent])
             if sent == len(whole):
                 connection.recv(20)
-    completion: Any = sdk.chat.completions.create(model="scripted", messages=ASKED)
+    completion = ask(sdk)
     assert completion.choices[0].message.content == TEXT
     assert [each for each in caplog.records if each.name.startswith("secl") and each.levelname != "INFO"] == []
 
 
 def test_what_says_nothing_about_the_reply_is_taken_and_named(sdk: openai.OpenAI) -> None:
-    messages: list[Any] = [{**ASKED[0], "name": "Ada"}]
-    reply: Any = sdk.chat.completions.create(
-        model="scripted", messages=messages, user="me", store=True, metadata={"a": "b"}, service_tier="auto",
-        parallel_tool_calls=True, response_format={"type": "text"}, tool_choice="none",
-    )  # fmt: skip
+    idle: dict[str, Any] = {"user": "me", "store": True, "metadata": {"a": "b"}, "service_tier": "auto"}
+    usual: dict[str, Any] = {"parallel_tool_calls": True, "response_format": {"type": "text"}, "tool_choice": "none"}
+    reply = ask(sdk, messages=[{**ASKED[0], "name": "Ada"}], **idle, **usual)
     fields = ("metadata", "parallel_tool_calls", "service_tier", "store", "user", "messages.0.name")
     assert sorted(reply.warnings) == sorted(f"{field} was accepted and has no effect." for field in fields)
-    *_, last = sdk.chat.completions.create(model="scripted", messages=ASKED, user="me", stream=True)
-    assert last.warnings == ["user was accepted and has no effect."]  # type: ignore[attr-defined]
+    *_, last = ask(sdk, user="me", stream=True)
+    assert last.warnings == ["user was accepted and has no effect."]
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -207,7 +208,7 @@ def refusing(share_service: Make) -> Iterator[openai.OpenAI]:
 def test_what_is_not_supported_is_refused_and_named(refusing: openai.OpenAI) -> None:
     for why, (fields, param) in REFUSED.items():
         with pytest.raises(openai.BadRequestError) as refused:
-            refusing.chat.completions.create(**{"model": "scripted", "messages": ASKED, **fields})
+            ask(refusing, **fields)
         assert refused.value.param == param, why
         assert refused.value.body["message"].endswith(".")  # type: ignore[index]
         assert refused.value.type == "invalid_request_error"
@@ -230,15 +231,12 @@ def test_every_turn_stays_in_its_role_and_its_place(earlier: list[tuple[str, str
     assert asked.context == ""
 
 
-def test_a_system_text_at_the_start_is_the_question_s_own_and_a_second_one_is_a_turn() -> None:
-    talk = [Message(role="developer", content="Be brief."), Message(role="system", content="Be kind."), user("a")]
-    assert question_in(talk) == Question("a", form="text", system="Be brief.", history=(Turn("system", "Be kind."),))
-
-
-def test_an_assistant_that_said_nothing_and_parts_of_a_text_stay_turns() -> None:
+def test_the_first_system_text_is_the_question_s_own_and_silent_turns_and_parts_stay() -> None:
+    instructions = [Message(role="developer", content="Be brief."), Message(role="system", content="Be kind.")]
     parts: list[Part] = [Part(type="text", text="b"), Part(type="text", text="c")]
-    messages = [user("a"), Message(role="assistant"), Message(role="user", content=parts)]
-    assert question_in(messages) == Question("b\nc", form="text", history=(Turn("user", "a"), Turn("assistant", "")))
+    talk = [*instructions, user("a"), Message(role="assistant"), Message(role="user", content=parts)]
+    history = (Turn("system", "Be kind."), Turn("user", "a"), Turn("assistant", ""))
+    assert question_in(talk) == Question("b\nc", form="text", system="Be brief.", history=history)
 
 
 def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monkeypatch: Patch) -> None:

@@ -13,10 +13,8 @@ import pytest
 from secl.errors import StorageError
 from secl.server.online.service import Service
 from tests.server.conftest import Make, Patch, raising
-from tests.server.test_openai import ASKED, TEXT
+from tests.server.test_openai import TEXT, ask
 from tests.server.waiting import Slow, until
-
-UNWANTED = {"secl": {"confidence": False}}
 
 
 @pytest.fixture
@@ -36,10 +34,9 @@ def record_of(sdk: openai.OpenAI, name: str) -> Any:
 
 
 def test_a_stream_ends_before_a_slow_confidence_found_later(sdk: openai.OpenAI, model: Slow, service: Service) -> None:
-    stream = sdk.chat.completions.create(
-        model="scripted", messages=ASKED, stream=True, n=2, stream_options={"include_usage": True}
-    )
-    chunks: list[Any] = list(stream)  # up to [DONE], while the model still ponders
+    chunks = list(
+        ask(sdk, stream=True, n=2, stream_options={"include_usage": True})
+    )  # up to [DONE], while the model still ponders
     assert model.begun.wait(60)
     assert not model.go.is_set()
     *_, first, second, usage = chunks
@@ -68,7 +65,7 @@ def test_a_stream_ends_before_a_slow_confidence_found_later(sdk: openai.OpenAI, 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), StorageError("the disk is full.")], ids=str)
 def test_a_lost_confidence_is_told_so(sdk: Any, model: Slow, service: Service, monkeypatch: Patch, error: Any) -> None:
     monkeypatch.setattr(service.state, "add_answers", raising(error))
-    *_, last = sdk.chat.completions.create(model="scripted", messages=ASKED, stream=True)
+    *_, last = ask(sdk, stream=True)
     name = last.secl["record_id"]
     model.go.set()
     until(lambda: name in service.unstored)
@@ -80,9 +77,7 @@ def test_a_lost_confidence_is_told_so(sdk: Any, model: Slow, service: Service, m
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_unwanted_confidence_is_not_made(sdk: openai.OpenAI, model: Slow, service: Service, stream: bool) -> None:
-    reply: Any = sdk.chat.completions.create(
-        model="scripted", messages=ASKED, stream=stream, n=2, extra_body=UNWANTED, logprobs=True
-    )
+    reply = ask(sdk, stream=stream, n=2, extra_body={"secl": {"confidence": False}}, logprobs=True)
     chunks = list(reply) if stream else [reply]
     choices = [choice for chunk in chunks for choice in chunk.choices if choice.finish_reason == "stop"]
     unrated = [(each.index, each.secl["confidence"], each.secl["record_id"]) for each in choices]

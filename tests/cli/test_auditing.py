@@ -23,8 +23,7 @@ from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Shell, Use
 from tests.server import conftest as serving
-from tests.server.folders import filled
-from tests.server.waiting import ask_all, close
+from tests.server.waiting import ask_all, close, filled
 
 pytestmark = pytest.mark.heavy
 

@@ -78,17 +78,16 @@ def test_the_sdk_gets_calls_with_a_confidence_for_tool_arguments_and_their_end(m
     assert (first["name"], first["tool"]["text"], second["tool"]["text"]) == ("record", "record", "now")
     assert {each["text"] for each in first["tool"]["candidates"]} == {"record", "now", "no tool"}
     assert {name: field["text"] for name, field in first["fields"].items()} == {"total": "306.0", "kind": "invoice"}
-    assert first["confidence"] == pytest.approx(
-        math.prod(each["confidence"] for each in (first["tool"], *first["fields"].values()))
-    )
+    parts = (first["tool"], *first["fields"].values())
+    assert first["confidence"] == pytest.approx(math.prod(each["confidence"] for each in parts))
     whole = first["confidence"] * second["confidence"] * secl["ended"]["confidence"]
     assert secl["confidence"] == pytest.approx(whole)
     assert (secl["record_id"], "each part has one" in secl["reason"]) == (None, True)
-    ids = [first["tool"], *first["fields"].values(), second["tool"], secl["ended"]]
-    assert [each["record_id"] for each in ids] == [service.state.served(number).id for number in range(5)]
-    assert [served.record.question.domain for served in service.state.latest(5, until=4)] == [
-        "tool", "record.total", "record.kind", "tool", "tool",
-    ]  # fmt: skip
+    assert [each["record_id"] for each in (*parts, second["tool"], secl["ended"])] == [
+        service.state.served(number).id for number in range(5)
+    ]
+    domains = [served.record.question.domain for served in service.state.latest(5, until=4)]
+    assert domains == ["tool", "record.total", "record.kind", "tool", "tool"]
     assert examine(service.state).findings == []
     pieces = [each for chunk in chunks for each in chunk.choices[0].delta.tool_calls or ()]
     assert [(each.index, each.function.name) for each in pieces] == [(0, "record"), (1, "now")]
@@ -115,16 +114,12 @@ def test_a_conversation_goes_on_behind_the_results_of_tools(ask: Any) -> None:
     talk = [USER, {"role": "assistant", "content": None, "tool_calls": [said]}]
     answer = ask(reply(text="Done."), messages=[*talk, {"role": "tool", "tool_call_id": "a", "content": "ok"}]).json()
     assert answer["choices"][0]["message"]["content"] == "Done."
-    assert (answer["secl"]["confidence"], answer["secl"]["reason"]) == (
-        None,
-        "secl does not rate a text that follows results of tools.",
-    )
+    assert answer["secl"]["confidence"] is None
+    assert answer["secl"]["reason"] == "secl does not rate a text that follows results of tools."
     (request,) = ask.service.model.asked
     assert request.question.text == USER["content"]
-    assert request.since == (
-        Turn("assistant", "", (ToolCall("record", ARGUMENTS, "a"),)),
-        Turn("tool", "ok", answers="a"),
-    )
+    called = Turn("assistant", "", (ToolCall("record", ARGUMENTS, "a"),))
+    assert request.since == (called, Turn("tool", "ok", answers="a"))
 
 
 def test_without_confidence_calls_leave_no_record(ask: Any) -> None:

@@ -18,7 +18,7 @@ from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import Patch, client_of
-from tests.server.folders import QUIET, filled, multiply
+from tests.server.waiting import QUIET, filled, multiply
 
 FEW, MANY = 1_500, 30_000
 """Both are more than any window of latest records; the work may not differ by the factor between them."""

@@ -87,9 +87,8 @@ def test_nothing_said_is_lost_when_a_server_ends_or_is_killed(tiny_llama: Path, 
 
         def more_replies() -> None:
             before = [len(client.replies) for client in clients]
-            until(
-                lambda: all(len(c.replies) > n for c, n in zip(clients, before, strict=True)) or not process.is_alive()
-            )
+            pairs = [*zip(clients, before, strict=True)]
+            until(lambda: all(len(client.replies) > count for client, count in pairs) or not process.is_alive())
             assert process.is_alive(), log.read_text()
 
         for client in clients:
@@ -128,10 +127,8 @@ def check(folder: Path, clients: list[Client]) -> None:
         assert len(replies) == len(dict(replies)), "one record for two replies"
         for name, secl in replies:
             reply = state.find(name).record.reply
-            assert (secl["detail"]["reply"]["bins"], secl["detail"]["reply"]["version"]) == (
-                list(reply.bins),
-                reply.version,
-            )
+            told = secl["detail"]["reply"]
+            assert (told["bins"], told["version"]) == (list(reply.bins), reply.version)
         said = {state.find(name).record.position: label for client in clients for name, label in client.labels.items()}
         labels = {label.position: label.correct for label in state.labels()}
         assert {position: labels.get(position) for position in said} == said

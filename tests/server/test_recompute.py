@@ -24,9 +24,8 @@ from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import Writing
 from tests.server.conftest import Make, raising
-from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import Texts, ask_all, close, settled
+from tests.server.waiting import Texts, ask_all, close, settled, spoiled
 
 WAYS = [
     Writing(max_tokens=40, or_fewer=True),

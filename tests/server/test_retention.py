@@ -18,8 +18,7 @@ from secl.server.retention import DAY, Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import Make, Patch, client_of, raising
-from tests.server.folders import spoiled
-from tests.server.waiting import ask_all, close, examined
+from tests.server.waiting import ask_all, close, examined, spoiled
 
 
 @pytest.fixture(autouse=True)

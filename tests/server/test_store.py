@@ -133,9 +133,8 @@ def test_nothing_is_written_over_and_what_is_no_state_is_refused(make_service: M
     with pytest.raises(RunError, match="is a run, not a server's state folder; copy"):
         backup(tmp_path / "run", tmp_path / "copy")
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        StorageError, match=r"cannot write .*; free disk space or correct the permissions, then try again\.$"
-    ):
+    sentence = r"cannot write .*; free disk space or correct the permissions, then try again\.$"
+    with pytest.raises(StorageError, match=sentence):
         backup(folder, tmp_path / "file" / "copy")
     assert not (tmp_path / "copy").exists()
 

@@ -34,9 +34,8 @@ def record_of(sdk: openai.OpenAI, name: str) -> Any:
 
 
 def test_a_stream_ends_before_a_slow_confidence_found_later(sdk: openai.OpenAI, model: Slow, service: Service) -> None:
-    chunks = list(
-        ask(sdk, stream=True, n=2, stream_options={"include_usage": True})
-    )  # up to [DONE], while the model still ponders
+    usage = {"include_usage": True}
+    chunks = list(ask(sdk, stream=True, n=2, stream_options=usage))  # up to [DONE], while the model still ponders
     assert model.begun.wait(60)
     assert not model.go.is_set()
     *_, first, second, usage = chunks

@@ -26,6 +26,7 @@ from tests.server.waiting import close, explained
 
 ASKED: list[Any] = [{"role": "user", "content": "Acme: invoice 7, 306.00, paid?"}]
 GREEDY = '{"total": 306.0, "kind": "invoice", "due": null}'
+ANY_OBJECT: Any = {"type": "json_object"}
 SAMPLE = '{"total": 305.0, "kind": "invoice", "due": null}'
 
 
@@ -70,7 +71,7 @@ def clerk(service: Service) -> Any:
 
 
 def post(service: Service, **fields: Any) -> Any:
-    body = {"model": "scripted", "messages": ASKED, "response_format": {"type": "json_object"}, **fields}
+    body = {"model": "scripted", "messages": ASKED, "response_format": ANY_OBJECT, **fields}
     with client_of(service) as client:
         return client.post("/v1/chat/completions", json=body)
 
@@ -124,12 +125,8 @@ def test_a_stream_gives_the_object_and_its_confidences_at_its_end(sdk: openai.Op
     last: Any = chunks[-1]
     assert (last.choices[0].finish_reason, last.choices[0].secl) == ("stop", last.secl)
     assert last.secl["fields"].keys() == {"total", "kind", "due"}
-    options: Any = {
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "response_format": {"type": "json_object"},
-    }
-    *_, used = sdk.chat.completions.create(model="scripted", messages=ASKED, **options)
+    usage: Any = {"stream": True, "stream_options": {"include_usage": True}}
+    *_, used = sdk.chat.completions.create(model="scripted", messages=ASKED, response_format=ANY_OBJECT, **usage)
     assert used.usage.total_tokens == 61
 
 
@@ -139,7 +136,7 @@ NUMBERS = {"additionalProperties": {"type": "number"}}
 @pytest.mark.parametrize(
     ("wanted", "grammar"),
     [
-        ({"type": "json_object"}, {"type": "object"}),
+        (ANY_OBJECT, {"type": "object"}),
         ({"type": "json_schema", "json_schema": {"name": "any"}}, {"type": "object"}),
         (schema(NUMBERS), {"type": "object", **NUMBERS}),
     ],

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from secl.server.records import history
 from secl.server.store import ServerStore
-from secl.server.verify import ARITHMETIC, examine, furthest
+from secl.server.verify import ARITHMETIC, examine
 from secl.testing import toy_stream
 from tests.server.conftest import Make
-from tests.server.folders import spoiled
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import ask_all, close, examined, explained
-
-
-@dataclass(frozen=True)
-class Pair:
-    number: float
-    texts: tuple[str, ...]
-
-
-def test_values_of_one_shape_are_as_far_apart_as_their_farthest_numbers() -> None:
-    assert furthest(Pair(0.5, ("a",)), Pair(0.25, ("a",))) == 0.25
-    assert furthest([1000.0, None, True], [1001.0, None, True]) == pytest.approx(1 / 1001)
-    assert furthest(math.nan, math.nan) == 0.0
-    for now, then in [(1, 2), (True, 1), ("a", "b"), (None, 0.0), ([1.0], [1.0, 2.0]), ({"a": 1}, {"b": 1})]:
-        assert furthest(now, then) == math.inf
-    assert furthest(math.inf, 1.0) == furthest(math.nan, 1.0) == math.inf
+from tests.server.waiting import ask_all, close, examined, explained, spoiled
 
 
 @pytest.fixture(scope="module")
@@ -71,21 +53,19 @@ CELLS = [
     cell("frozen", "served", 12),
     cell("confidence", "labels", 3),
     cell("reported", "labels", 3),
-    *(
-        inside(path, position)
-        for path, position in (
-            ("reply.bins[8]", 12), ("frozen.bins[8]", 12), ("reply.entropy", 12), ("labelled.confidence", 21),
-            ("labelled.low", 21), ("signal", 4), ("decision.statistic", 20),
-        )
-    ),
-]  # fmt: skip
+    *(inside(path, 12) for path in ("reply.bins[8]", "frozen.bins[8]", "reply.entropy")),
+    *(inside(path, 21) for path in ("labelled.confidence", "labelled.low")),
+    inside("signal", 4),
+    inside("decision.statistic", 20),
+]
 
 OF_POSTERIORS = [
     inside("posterior.questions", 9),
     inside("posterior.probabilities[0]", 9),
     inside("evidence.candidates.likelihoods[0].given", 9),
     cell("reported", "served", 9),
-    "UPDATE records SET body = json_set(body, '$.posterior', NULL) WHERE position = 9",
+    changed("json_set(body, '$.posterior', NULL)", 9),
+    changed("json_remove(body, '$.posterior.probabilities[2]')", 9),
     "DELETE FROM served WHERE position = 9",
     "INSERT INTO served (position, id, time, batch) VALUES (99, 'x', 0, 1)",
 ]

@@ -183,17 +183,12 @@ def test_a_server_of_the_same_model_gives_the_same_fields(model: Any, server: Fa
     from tests.backends.local.conftest import tiny_of
 
     local = tiny_of("llama")
-    schema = Schema.of(
-        {
-            "type": "object",
-            "properties": {
-                "kind": {"enum": ["offer", "reminder"]},
-                "pages": {"type": "integer", "minimum": 0, "maximum": 99},
-                "word": {"type": ["string", "null"], "maxLength": 8, "pattern": "^[a-z]*$"},
-            },
-            "required": ["kind", "pages", "word"],
-        }
-    )
+    properties: dict[str, Any] = {
+        "kind": {"enum": ["offer", "reminder"]},
+        "pages": {"type": "integer", "minimum": 0, "maximum": 99},
+        "word": {"type": ["string", "null"], "maxLength": 8, "pattern": "^[a-z]*$"},
+    }
+    schema = Schema.of({"type": "object", "properties": properties, "required": [*properties]})
     asked = request_of("A letter of ACME, three pages.", schema)
     (objects,) = local.write_objects([asked], samples_wanted)
     assert isinstance(objects, Objects)

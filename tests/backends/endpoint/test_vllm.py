@@ -336,15 +336,8 @@ def test_a_server_is_sent_no_turn_that_a_user_forged(server: FakeVllm, remote: L
 @pytest.mark.heavy
 def test_lessons_wait_for_their_server(tiny_llama: Path, server: FakeVllm, tmp_path: Path, monkeypatch: Patch) -> None:
     server.adapters = tmp_path / "versions"
-    settings = serving_settings(
-        {
-            "model.name": str(tiny_llama),
-            "method": "secl",
-            "gate.name": "always",
-            "loop.bin_gate": "off",
-            "adapter.layers": "last:2",
-        }
-    )
+    learning = {"method": "secl", "gate.name": "always", "loop.bin_gate": "off", "adapter.layers": "last:2"}
+    settings = serving_settings({"model.name": str(tiny_llama), **learning})
     service = open_service(tmp_path / "state", settings, endpoint=server.url, versions=server.adapters)
     models = service.model, service.learner.model
     assert [backend_of(model).learns for model in models if isinstance(model, LocalModel)] == [False, True]

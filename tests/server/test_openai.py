@@ -168,10 +168,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an image": ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages.0.content.0"),
     "no text": ({"messages": [{"role": "user", "content": " "}]}, "messages.0.content"),
     "a tool's result": ({"messages": [{"role": "tool", "content": "5", "tool_call_id": "a"}]}, "messages.0.role"),
-    "half a call": (
-        {"messages": [{"role": "assistant", "tool_calls": [{"id": "1"}]}, *ASKED]},
-        "messages.0.tool_calls",
-    ),
+    "half": ({"messages": [{"role": "assistant", "tool_calls": [{"id": "1"}]}, *ASKED]}, "messages.0.tool_calls"),
     "a call": ({"messages": [{"role": "assistant", "function_call": {"name": "f"}}, *ASKED]}, "messages.0.role"),
     "the assistant last": ({"messages": [*ASKED, {"role": "assistant", "content": "Paris"}]}, "messages.1.role"),
     "the system alone": ({"messages": [{"role": "system", "content": "Be brief."}]}, "messages.0.role"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 from secl.conversation import Turn
 from secl.question import Question
@@ -42,12 +43,11 @@ class Page(HTMLParser):
 def test_the_page_is_whole_without_a_script(make_service: Make, monkeypatch: Patch) -> None:
     monkeypatch.setattr(rendering, "time", lambda: 0.0)
     service = served(make_service())
-    state = view(service)
+    state: Any = view(service)
     text = overview(state)
     page = Page(text)
     words = " ".join(page.text.split())
     assert "1970-01-01 00:00:00" in words
-    assert state.learning is not None
     assert f"Version {state.learning.version}" in words
     assert f"ECE {state.labels.ece:.3f}" in words
     assert f"Trained {state.learning.lessons['trained']}" in words
@@ -127,12 +127,12 @@ def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: M
         if number % 3 == 0:
             service.state.add_feedback(number, number % 2 == 0, 1.0)
     text = words(client_of(service).get("/records/25").text)
+    record: Any
     with ServerStore(service.state.folder) as reader:
         record, why = reader.served(25).record, explained(reader, 25)["why"]
     assert len(why) >= 3
     for sentence in why:
         assert " ".join(sentence.split()) in text
-    assert record.posterior is not None
     for candidate, probability in zip(record.posterior.candidates, record.posterior.probabilities, strict=True):
         assert f"{probability:.3f} {candidate}" in text
     assert f"Confidence {record.confidence:.2f}, band" in text
@@ -197,8 +197,7 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Ma
         assert (point.confidence, point.frozen_confidence) == (record.reply.stated, record.frozen.stated)
         assert (point.entropy, point.version) == (record.reply.entropy, record.reply.version)
         assert (point.alarm, point.in_burst) == (record.decision.alarm, record.decision.in_burst)
-    learning = state.learning
-    assert learning is not None
+    learning: Any = state.learning
     assert learning.lessons == service.state.counts()
     assert state.labels.count == 2
     assert learning.version == service.learner.model.version == sum(s.record.outcome == "waiting" for s in answers)

@@ -64,8 +64,7 @@ def test_a_close_choice_that_came_out_otherwise_is_left_open(make_service: Make,
 
 def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: Make) -> None:
     record = make_service(model=Mixed(), settings={"method": "posterior"}).ask(mixed_stream(2)[1], 20).record
-    stored = record.evidence.candidates
-    assert stored is not None
+    stored: Any = record.evidence.candidates
     redrawn = replace(stored, candidates=(*stored.candidates[:-1], "another"))
     now = replace(record, evidence=replace(record.evidence, candidates=redrawn))
     assert "other answers" in rounding_reason(now, record, 0.05)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,13 +141,12 @@ def test_history_tells_what_the_records_tell(learned: Path) -> None:
 def test_an_answer_is_explained_from_its_prompt_to_its_lesson(learned: Path) -> None:
     with ServerStore(learned) as state:
         served, found, quiet = state.served(3), explained(state, 3), explained(state, 30)["why"]
+    record: Any
     record, (asked, replied) = served.record, found["prompt"] or []
     assert (found["record_id"], found["label"]) == (served.id, False)
     assert (asked["role"], replied["role"]) == ("user", "assistant")
     assert asked["content"].startswith("Question: What is 3 plus 4?\nA. 7\nB. 6\n")
     assert replied["content"] == f"Answer: {record.reply.answer}\nConfidence: "
-    assert record.update is not None
-    assert record.signal is not None
     why = " ".join(found["why"])
     assert f"(bin {int(record.update.before * 10)}) against the signal {record.signal:.3f}" in why
     assert "against the threshold 8" in " ".join(quiet)

@@ -153,7 +153,6 @@ def test_a_third_thought_decides_between_two_that_disagree(connect: Connect, ser
     model = connect(thinking="auto")
     reply = model.answer(CHOICE, evidence=["candidates"]).reply
     compared = model.compare_candidates(CHOICE, reply)
-    assert compared is not None
     behind = [each for each in compared.letters if each.thought is not None]
     assert [each.order for each in behind] == [(3, 2, 1, 0), (0, 1, 2, 3)]
     assert [each.log_p.index(max(each.log_p)) for each in behind] == [2, 1]
@@ -173,7 +172,6 @@ def test_a_stream_has_the_thought_apart_from_the_text(connect: Connect, server: 
     assert len(server.thoughts({})) - text.whole_thought.tokens in (0, 1)  # a token may end the reply
     assert "".join(token.text for token in text.tokens).removesuffix(server.form.end) == "Lima"
     reply = model.answer(OPEN, written=text).reply
-    assert reply.thought is not None
     assert (reply.text, reply.thought.text) == ("Lima", text.thought)
     server.thought, server.form = MUSING, Form(hides=True, mixes=False)
     (hidden,) = joined(model.write(OPEN, Writing()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -161,10 +162,8 @@ def test_several_models_want_a_name(server: FakeServer) -> None:
 @pytest.mark.parametrize("most", [10, 5])
 def test_as_many_log_probabilities_are_asked_for_as_the_server_gives(server: FakeServer, most: int) -> None:
     server.most = most
-    if most < 10:
-        with pytest.warns(UserWarning, match=f"lists only {most} log-probabilities"):
-            model = EndpointModel(server.url)
-    else:
+    sentence = f"lists only {most} log-probabilities"
+    with pytest.warns(UserWarning, match=sentence) if most < 10 else nullcontext():
         model = EndpointModel(server.url)
     assert model.environment == {"engine": "openai", "log_probabilities": most}
     model.answer(CHOICE)

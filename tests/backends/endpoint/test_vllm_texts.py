@@ -15,7 +15,7 @@ from secl.backends.base import Bundle
 from secl.backends.endpoint.vllm import backend as vllm_backend
 from secl.backends.endpoint.vllm.backend import VllmReading
 from secl.backends.local.model import LocalModel
-from secl.model import ModelAnswer, Rating
+from secl.model import ModelAnswer
 from secl.question import GivenAnswer, Question
 from secl.writing import Piece, Writing, joined
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
@@ -112,8 +112,7 @@ def test_texts_under_learned_weights_are_read_in_one_request(model: LocalModel, 
     assert (answer.reply.version, answer.frozen.version) == (1, 0)
     assert answer.reply.entropy == pytest.approx(answer.frozen.entropy, abs=1e-9)
     assert count()["prompts"] <= 4
-    (rating,) = model.rate_given([GivenAnswer(LONG, text.text)], ())
-    assert isinstance(rating, Rating)
+    rating: Any = model.rate_given([GivenAnswer(LONG, text.text)], ())[0]
     assert rating.reply.log_probability == pytest.approx(answer.frozen.log_probability, abs=1e-9)
     assert count()["prompts"] <= 4  # P(True) is asked for as well
 

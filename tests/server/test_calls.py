@@ -146,7 +146,7 @@ NAMED = tool("record")
 SENT: dict[str, tuple[dict[str, Any], str, bool]] = {
     "LangChain, bind_tools": ({"stream": False}, "auto", True),
     "LangChain, bind_tools with any": ({"tool_choice": "required", "stream": False}, "required", True),
-    "LangChain, structured": ({"tool_choice": NAMED, "parallel_tool_calls": False, "stream": False}, "record", False),
+    "with_structured_output": ({"tool_choice": NAMED, "parallel_tool_calls": False, "stream": False}, "record", False),
     "instructor": ({"tool_choice": NAMED}, "record", False),
 }
 

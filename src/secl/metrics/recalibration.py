@@ -155,7 +155,9 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
     mapped, scored, count = confidences.copy(), np.flatnonzero(~unscored), FEWEST_SCORED
     while count <= scored.size:
         following = count + (count // 50 if count >= MOST_REFITTED else 1)
-        end = scored[following - 1] + 1 if following <= scored.size else None  # the next map begins after its signal
+        end = (
+            scored[following - 1] + 1 if following <= scored.size else None
+        )  # the next map applies after its last signal
         earlier, later = scored[:count], slice(scored[count - 1] + 1, end)
         mapped[later] = FITS[kind](confidences[earlier], targets[earlier])(confidences[later])
         count = following

@@ -101,7 +101,7 @@ def _notes(result: Check) -> list[str]:
         )
     if result.verdict == "adapt" and auroc.b <= 0.5:
         lines.append(
-            f"Warning: normalised P(True) ranks these answers no better than chance (AUROC {auroc.b:.3f}), so learning "
-            "may teach the model only its accuracy."
+            f"Warning: normalised P(True) ranks these answers no better than chance (AUROC {auroc.b:.3f}), so the "
+            "model may learn how many of its answers are right, but not which."
         )
     return lines

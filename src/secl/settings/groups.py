@@ -268,7 +268,8 @@ class LoopSettings(Settings):
     )
     answer: AnswerName | None = Field(
         None,
-        description="own, or best (the most probable candidate); for your questions with options the default is best.",
+        description="the answer that counts: own (the model's) or best (the most probable candidate); by default best "
+        "for your own questions with options, own for benchmarks and open questions.",
     )
     accept: float | None = Field(
         None, ge=0, le=1, description="Lowest confidence of an accepted answer; see secl threshold."

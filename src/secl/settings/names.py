@@ -45,7 +45,7 @@ class RecipeTables(Settings):
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
     method: Annotated[str, OF_METHOD] = Field(
-        "posterior", description="posterior, secl (which learns), or another that secl methods lists."
+        "posterior", description="posterior, secl (which learns), or another (see: secl methods)."
     )
     gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
     evidence: Annotated[EvidenceSettings, UNFLAGGED] = EvidenceSettings()

@@ -77,7 +77,7 @@ class Passes:
         return [found[i] for i in range(len(bundles))]
 
     def text(self, prompt: Sequence[int]) -> Generator[Piece, None, Batch]:
-        """Read the prompt of a free text in chunks, and return the text's row."""
+        """Read a prompt in chunks, and return a batch of one row in which the text can be written."""
         if self.shared is None:
             return Batch.of(self.model, [[*prompt]])
         forward, cache = yield from self.shared.begin(prompt)

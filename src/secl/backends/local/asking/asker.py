@@ -43,7 +43,8 @@ class Asker:
         learner: the model in this process, which trains and searches for beams.
         backend: engine that reads and writes: the learner, or servers with the same model.
         seed: seed of all samples.
-        verdicts: P(True) and its tokens by question, candidates and source; None if not shared with other models.
+        verdicts: cache of P(True) and the number of tokens it cost, by question, candidates and source; None if no
+            other model shares the cache.
     """
 
     learner: LocalBackend

@@ -52,7 +52,7 @@ def think_again(asker: Asker, cases: Sequence[Case]) -> None:
 
 
 def write_unanswered(asker: Asker, cases: Sequence[Case]) -> None:
-    """Write the answers that are empty after a thought again, without the thought."""
+    """Write again, without the thought, the answers that were empty after it."""
     drafts = []
     for case in cases:
         draft, thought = case.draft, case.thought

@@ -214,7 +214,12 @@ def test_three_hundred_fields_are_extracted(monkeypatch: pytest.MonkeyPatch) -> 
     [
         ({"properties": {"a": {"type": "strin"}}}, "x", ParameterError, "cannot constrain a model: Invalid type"),
         ({"properties": {"a": {"type": "array", "uniqueItems": True}}}, "x", ParameterError, "uniqueItems"),
-        ({"a": "A name"}, "word " * 3000, TooLongError, r"takes \d+ tokens .*, so 0 of the model.s 2048 .*; shorten the"),
+        (
+            {"a": "A name"},
+            "word " * 3000,
+            TooLongError,
+            r"takes \d+ tokens .*, so 0 of the model.s 2048 .*; shorten the",
+        ),
         ({f"n{number}": "" for number in range(300)}, "x", TooLongError, "an object of 300 fields; .* fewer fields"),
         ({"required": ["a"], **LONG}, "x", ModelError, "did not close the object within 512"),
     ],

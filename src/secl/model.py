@@ -85,11 +85,11 @@ class Model(Protocol):
 
     @property
     def version(self) -> int:
-        """Number of the latest update in the present adapter; 0 is the untouched model."""
+        """Number of the latest update in the present adapter; 0 is the frozen model."""
 
     @property
     def relative_norm(self) -> float:
-        """Norm of the change of the adapted weights over their norm; 0 is the untouched model."""
+        """Norm of the change of the adapted weights over their norm; 0 is the frozen model."""
 
     def check(self, question: Question) -> None:
         """Raise a QuestionError if the model cannot answer a question, for example because it is too long."""
@@ -128,7 +128,7 @@ class Model(Protocol):
         """
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        """Write free answers with the untouched weights, as the model would without this library.
+        """Write free answers with the frozen weights, as the model would without this library.
 
         The pieces of all texts alternate. The same question of the form "text" and the same `writing` always give the
         same texts. Closing the iterator early stops the model.

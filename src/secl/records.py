@@ -49,7 +49,7 @@ class Reply:
         log_probability: ln probability of all tokens of the answer, 0 or less; nan if unknown, as for a given answer
             of a model on a server.
         option_log_p: ln probabilities of all option letters at the place of the answer; empty for an open question.
-        version: the adapter version that wrote the answer; 0 is the untouched model.
+        version: the adapter version that wrote the answer; 0 is the frozen model.
         prompt_tokens: tokens before the answer; None if not counted.
         answer_tokens: tokens of the answer, with the token that ended it; None if not counted.
         thought: the thought before the answer; None if the model answered at once.

@@ -58,7 +58,7 @@ class ScriptedModel(Shown, Model):
     """A model that answers, scores answers and learns by rule.
 
     Args:
-        stated: stated confidence of the untouched model, in [0.05, 0.95].
+        stated: stated confidence of the frozen model, in [0.05, 0.95].
         accuracy: share of questions answered correctly.
         entropy: returns the entropy of the reply to a question, in nats.
         rate: share of the way to its target that an update moves the stated confidence.

@@ -76,7 +76,7 @@ MEASURED = {
             f"{row} | {{overhead[short][over][{weights}]:+.0%}} | {{overhead[sentence][over][{weights}]:+.0%}} | "
             f"{{overhead[number][over][{weights}]:+.0%}} |"
             for row, weights in (
-                ("untouched model", "untouched"),
+                ("frozen model", "untouched"),
                 ("(Python, servers)", "adapted_frozen_answers"),
                 ("(`secl run`, the paper)", "adapted"),
             )

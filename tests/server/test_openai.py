@@ -137,7 +137,9 @@ def test_log_probabilities_have_openai_s_shape(sdk: openai.OpenAI) -> None:
     assert [each[0].token for each in streamed] == [token.token for token in tokens]
 
 
-def test_connections_that_close_in_mid_stream_harm_nobody(address: str, sdk: openai.OpenAI, caplog: Log) -> None:
+def test_a_connection_that_closes_in_mid_stream_does_not_disturb_others(
+    address: str, sdk: openai.OpenAI, caplog: Log
+) -> None:
     body = json.dumps({"model": "scripted", "messages": ASKED, "stream": True}).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     whole = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body

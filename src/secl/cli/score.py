@@ -69,7 +69,7 @@ def _print(run: Run) -> None:
     if unlisted:
         echo(
             f"For {counted(unlisted, 'answer')} an unlisted answer is the most probable: the model would write "
-            "something else. Without labels such a confidence ranks the answer and is no rate."
+            "something else. Without labels, use such a confidence to compare answers, not as a share of right ones."
         )
     if (accepted := accepted_sentence(records)) is not None:
         echo(accepted)

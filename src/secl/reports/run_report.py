@@ -59,7 +59,7 @@ class RunReport:
 
     @cached_property
     def check(self) -> Check | None:
-        """The recommended method; None without a posterior of the untouched model's answers."""
+        """The recommended method; None without a posterior of the frozen model's answers."""
         fits = self.manifest.mode == "ask" and not self.learned and "posterior" in self.summary.series
         return check(self.summary.series) if fits and len(self.summary.series["posterior"]) else None
 

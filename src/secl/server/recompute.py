@@ -74,7 +74,7 @@ def rederive(
     try:
         state.load_version(model, version)
         now = computed(state, model, record)
-        # The untouched weights wrote this text, so every version rates the stored text.
+        # The frozen weights wrote this text, so every version rates the stored text.
         written = record.question.free or model.answer_weights == "frozen"
         rated_as_stored = written and not record.question.options and not record.given
         if rounds and now.reply.text != record.reply.text and rated_as_stored:

@@ -253,7 +253,7 @@ class ServerStore(Store):
         return [dict(zip(names, row, strict=True)) for row in self.rows(_VERSIONS, count)]
 
     def load_version(self, model: Model, version: int) -> None:
-        """Load a version into a model; 0 is the untouched model. Raises RunError: the version is not stored."""
+        """Load a version into a model; 0 is the frozen model. Raises RunError: the version is not stored."""
         if version:
             model.load_version(self.weights(version), version)
         else:

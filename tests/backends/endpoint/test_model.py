@@ -248,7 +248,7 @@ def test_a_written_text_is_answered_for_in_the_same_conversation(model: Any, wor
     written, stated = wordy.asked
     assert stated["messages"][:-2] == written["messages"]
     assert stated["messages"][-2] == {"role": "assistant", "content": "Lima, of course."}
-    # A text whose tokens nobody knows any more has a confidence all the same.
+    # A text without stored tokens still gets a confidence.
     again = model.answer(FREE, written=text.text).reply
     assert again.bins == answer.reply.bins
     assert math.isnan(again.log_probability)

@@ -197,7 +197,7 @@ def test_a_window_says_of_each_answer_what_it_says_of_it_alone(
         (alone,) = rated_by(make_model(), [each])
         assert all_numbers(rating) == pytest.approx(all_numbers(alone), abs=1e-4)
         assert alone.reply.answer == rating.reply.answer
-        # Every token is paid by somebody, and no more in company than alone.
+        # Each token counts for one question, and a question costs no more in a window than alone.
         assert rating.ledger.total <= alone.ledger.total + 1e-6
 
 

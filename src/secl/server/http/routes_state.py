@@ -36,7 +36,7 @@ class Feedback(BaseModel):
 
 
 class RollbackRequest(BaseModel):
-    """The kept adapter version to go back to; 0 is the untouched model."""
+    """The kept adapter version to go back to; 0 is the frozen model."""
 
     model_config = ConfigDict(extra="forbid")
     version: Annotated[StrictInt, Field(ge=0, le=2**53)]  # up to there every JSON parser reads whole numbers exactly

@@ -35,7 +35,7 @@ class Learner:
     Attributes:
         paused: reason for a pause; None without a pause.
         problems: failing parts in words, each with its latest error in one sentence.
-        newest: snapshot of the version that the service should load; None for the untouched model.
+        newest: snapshot of the version that the service should load; None for the frozen model.
         relative_norm: relative norm of the change of the weights, which takes a while to compute.
     """
 
@@ -104,7 +104,7 @@ class Learner:
         self._finish(records, "dropped")
 
     def rollback(self, version: int) -> int:
-        """Go back to a stored version (0 for the untouched model), and return the number of dropped lessons.
+        """Go back to a stored version (0 for the frozen model), and return the number of dropped lessons.
 
         Raises RunError: the version is not stored; StorageError: writing fails, and the learner changes nothing.
         """

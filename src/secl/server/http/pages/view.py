@@ -46,7 +46,7 @@ class Learning(BaseModel):
 
     version: of the next answer. waiting: number of pending lessons. in_burst, remaining, statistic: the gate's decision
     on the latest answer. drift: norm of the learned change over the norm of the weights. lessons: number of records by
-    outcome. versions: the newest kept versions, the newest first, the untouched model last.
+    outcome. versions: the newest kept versions, the newest first, the frozen model last.
     """
 
     version: int

@@ -135,7 +135,8 @@ def test_a_missing_run_is_named(name: str, monkeypatch: pytest.MonkeyPatch, caps
     with pytest.raises(SystemExit) as end:
         runpy.run_module(f"benchmarks.{name}", run_name="__main__")
     assert end.value.code == 2
-    assert capsys.readouterr().err == "error: nowhere is not a run folder (it has no run.sqlite).\n"
+    said = "nowhere is not a run folder (it has no run.sqlite); name the folder of a run."
+    assert capsys.readouterr().err == f"error: {said}\n"
 
 
 @pytest.mark.parametrize(

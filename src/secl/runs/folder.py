@@ -23,7 +23,7 @@ RESUME = "go on with --resume {folder}"
 def check_is_run(folder: Path) -> None:
     """Check that a folder holds a run or a server's state."""
     if not (folder / FILE).is_file():
-        raise RunError(f"{folder} is not a run folder (it has no {FILE}).")
+        raise RunError(f"{folder} is not a run folder (it has no {FILE}); name the folder of a run.")
 
 
 def check_free(folder: Path) -> None:

@@ -23,11 +23,9 @@ from secl import ScriptedModel, SeclError
 from secl.fields.extraction import ObjectRequest, Objects, field_question, request_of, weigh_objects
 from secl.fields.values import OpenedObject, WrittenObject, same_value, value_of
 from secl.labels.state import LabelState
-from secl.metrics.calibration import brier, ece_floor
-from secl.metrics.discrimination import auroc
-from secl.metrics.graded import Vector
+from secl.metrics.measures import auroc, brier, ece_floor, standard_measures
+from secl.metrics.probability import Vector
 from secl.metrics.risk_control import estimated, risk_coverage
-from secl.metrics.standard import standard_measures
 from secl.posterior.open_views import VALUE_SLOPE
 
 OBJECTS = TypeAdapter(Objects[WrittenObject])

@@ -10,7 +10,7 @@ intervals of the paired difference to the posterior.
 
 Clustered Self-Assessment (arXiv 2606.03846) is the closest published relative of the posterior of open answers: the
 model's samples, clustered, are options beside "None of these", the answer itself first, and the confidence is the
-probability of the answer's letter. Here it gets the clusters of `secl.grading.same` in place of those of an NLI model.
+probability of the answer's letter. Here it gets the clusters of `secl.grading.rules` in place of those of an NLI model.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ import secl
 from benchmarks.study import heading, in_a_sentence, row
 from secl import Model, Question, Record
 from secl.data.benchmarks import load
-from secl.evaluation.measures import measure
-from secl.evaluation.posterior import replayed
+from secl.evaluation.estimators import replayed
+from secl.evaluation.summary import measure
 from secl.evidence import CandidateEvidence, Posterior
-from secl.grading.same import group
-from secl.metrics.bootstrap import paired_differences
+from secl.grading.rules import group
+from secl.metrics.intervals import paired_differences
 from secl.metrics.probability import averaged, softmax
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.templates import as_choice

@@ -27,8 +27,8 @@ from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import from_grades
 from secl.gates import Never
 from secl.grading.rules import reported_correct
-from secl.metrics.bootstrap import paired_differences
-from secl.metrics.discrimination import auroc
+from secl.metrics.intervals import paired_differences
+from secl.metrics.measures import auroc
 from secl.metrics.risk_control import guaranteed, labels_needed, nearest_risk, risk_coverage
 from secl.reports.result import estimate_share
 

@@ -13,11 +13,9 @@ from benchmarks.study import heading, row
 from secl.backends.open_answers import compare, settled
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Sample, Thought
 from secl.grading.texts import parse_number
-from secl.metrics.bootstrap import Difference, paired_differences
-from secl.metrics.calibration import ece_floor
-from secl.metrics.discrimination import auroc
+from secl.metrics.intervals import Difference, paired_differences
+from secl.metrics.measures import auroc, ece_floor, standard_measures
 from secl.metrics.probability import softmax
-from secl.metrics.standard import standard_measures
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, Question

@@ -17,8 +17,8 @@ def sketch(figure: Any, file: Any, *, format: str, **settings: Any) -> None:
 
 def few_draws(put: Callable[[object, str, object], None] = setattr) -> None:
     """Make the intervals of summaries rough: with all their draws they take longer than a run of a tiny model."""
-    from secl.evaluation import measures, summary
+    from secl.evaluation import summary
 
     for name in ("ece_interval", "ada_ece_interval"):
-        put(measures, name, partial(getattr(measures, name), draws=10))
+        put(summary, name, partial(getattr(summary, name), draws=10))
     put(summary, "RESAMPLES", 40)

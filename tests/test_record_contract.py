@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from secl import Calibrator, GivenAnswer, Question, RunSettings
-from secl.evaluation.posterior import replayed
+from secl.evaluation.estimators import replayed
 from secl.evidence import PTrue
 from secl.gates import EntropyShift, Never
 from secl.grading.rules import grade

@@ -15,8 +15,7 @@ import secl
 from secl import CalibratedModel, LoopSettings, Record
 from secl.calibrator import WINDOW, Calibrator
 from secl.errors import QuestionError
-from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.posterior import letter_probability, order_averaged
+from secl.evaluation.estimators import ESTIMATORS, letter_probability, order_averaged
 from secl.evidence import DincoEvidence, Evidence, PTrue
 from secl.gates import Always
 from secl.methods import METHODS

@@ -15,7 +15,7 @@ from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import defined
 from secl.evaluation.series import Estimator, Series
 from secl.evaluation.summary import Summary, summarise
-from secl.metrics.standard import MEASURES
+from secl.metrics.measures import MEASURES
 from secl.settings.groups import Formula
 from secl_paper.layout import COLUMNS, ISOLATED, Column, Row, Run, Table
 

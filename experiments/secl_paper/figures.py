@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from secl.metrics.graded import graded
+from secl.metrics.probability import graded
 from secl.reports.figures.drawing import (
     BLACK,
     BLUE,

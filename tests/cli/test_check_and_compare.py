@@ -10,7 +10,7 @@ import pytest
 
 from secl import Question
 from secl.evidence import PTrue
-from secl.metrics.standard import MEASURES
+from secl.metrics.measures import MEASURES
 from secl.records import Reply
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import give_labels, stored

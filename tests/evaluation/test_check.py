@@ -15,7 +15,7 @@ from secl.evaluation.estimators import make_estimators
 from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Thought
 from secl.gates import Never
 from secl.methods import method
-from secl.metrics.bootstrap import Difference, Interval, paired_differences
+from secl.metrics.intervals import Difference, Interval, paired_differences
 from secl.metrics.probability import normalised_p_true
 from secl.records import Record, Reply
 from secl.reports.check_section import check_sentences

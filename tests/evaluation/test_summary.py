@@ -19,15 +19,19 @@ from secl.evaluation import summary as summary_module
 from secl.evaluation.compare import Side, compare
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.json_values import json_value
-from secl.evaluation.measures import Measures, measure
+from secl.evaluation.summary import Measures, measure
 from secl.labels.label import label_of
 from secl.labels.state import relabelled
-from secl.metrics.bootstrap import Difference, paired_differences, percentile_interval, resampled_measures
-from secl.metrics.calibration import ece_floor
-from secl.metrics.discrimination import prr
-from secl.metrics.error_interval import ada_ece_interval, ece_interval
+from secl.metrics.intervals import (
+    Difference,
+    ada_ece_interval,
+    ece_interval,
+    paired_differences,
+    percentile_interval,
+    resampled_measures,
+)
+from secl.metrics.measures import MEASURES, ece_floor, prr, standard_measures
 from secl.metrics.recalibration import FOLDS
-from secl.metrics.standard import MEASURES, standard_measures
 from secl.records import Decision
 from secl.reports.comparison_report import remarks
 from secl.runs.labelling import current_records

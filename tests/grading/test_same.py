@@ -8,10 +8,9 @@ from __future__ import annotations
 import pytest
 
 from secl.backends.open_answers import computed
-from secl.grading import everyday, same
+from secl.grading import everyday, rules
 from secl.grading.mentions import read_words
-from secl.grading.rules import grade
-from secl.grading.same import group, is_echo, same_answer
+from secl.grading.rules import grade, group, is_echo, same_answer
 from secl.grading.texts import LONGEST_TEXT, normalise_text, parse_number
 from secl.prompts.parsing import is_brief
 from secl.question import FORMS, Question
@@ -178,7 +177,7 @@ def test_the_rule_reads_so_many_characters_and_no_more(text: str, monkeypatch: p
 
     rule = everyday._says
     monkeypatch.setattr(everyday, "_says", judged)
-    monkeypatch.setattr(same, "normalise_text", normalised)
+    monkeypatch.setattr(rules, "normalise_text", normalised)
     question = Question(f"Who is it? {text}", reference=text)
     assert grade(question, text)
     assert not grade(question, "nobody knows it")

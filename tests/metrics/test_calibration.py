@@ -16,12 +16,32 @@ from scipy.stats import binom
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from secl.errors import ParameterError
-from secl.metrics import bootstrap, calibration
-from secl.metrics.bootstrap import Interval, intervals, paired_differences, percentile_interval, resampled_measures
-from secl.metrics.calibration import MOST_EXACT, ada_ece, brier, chance_of_count, ece, ece_floor, reliability
-from secl.metrics.discrimination import auroc, auroc_within, prr
-from secl.metrics.error_interval import ada_ece_interval, ece_interval
-from secl.metrics.standard import MEASURES, OF_BINS, standard_measures
+from secl.metrics import intervals as of_intervals
+from secl.metrics import measures as of_measures
+from secl.metrics.intervals import (
+    Interval,
+    ada_ece_interval,
+    ece_interval,
+    intervals,
+    paired_differences,
+    percentile_interval,
+    resampled_measures,
+)
+from secl.metrics.measures import (
+    MEASURES,
+    MOST_EXACT,
+    OF_BINS,
+    ada_ece,
+    auroc,
+    auroc_within,
+    brier,
+    chance_of_count,
+    ece,
+    ece_floor,
+    prr,
+    reliability,
+    standard_measures,
+)
 
 Pairs = Sequence[tuple[float, bool]]
 CONFIDENCE = st.one_of(st.floats(0.0, 1.0), st.integers(0, 20).map(lambda k: k / 20))
@@ -127,7 +147,7 @@ def test_beyond_some_thousand_answers_normal_limits_agree_with_what_is_exact(mon
     confidence = np.random.default_rng(3).beta(2, 1, MOST_EXACT + 1)
     floor, right = ece_floor(confidence), round(confidence.sum()) + 45
     chance = chance_of_count(tuple(confidence), right)
-    monkeypatch.setattr(calibration, "MOST_EXACT", confidence.size)
+    monkeypatch.setattr(of_measures, "MOST_EXACT", confidence.size)
     assert floor.mean == pytest.approx(ece_floor(confidence).mean, rel=0.05)
     assert floor.upper == pytest.approx(ece_floor(confidence).upper, rel=0.08)
     chance_of_count.cache_clear()
@@ -175,8 +195,8 @@ def test_measures_of_resamples_are_the_plain_ones_of_the_same_draws(rows: list[t
 def test_intervals_leave_out_undefined_resamples_and_calibration_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert percentile_interval([1.0, 1.0, math.nan, math.nan]) == Interval(1.0, 1.0)
     assert math.isnan(percentile_interval([1.0, math.nan, math.nan]).low)
-    fewest = bootstrap.FEWEST_RESAMPLES
-    for count, resamples in ((50, 300), (bootstrap.MOST_DRAWN // fewest + 1, fewest)):
+    fewest = of_intervals.FEWEST_RESAMPLES
+    for count, resamples in ((50, 300), (of_intervals.MOST_DRAWN // fewest + 1, fewest)):
         drawn = resampled_measures(*two(count)[0], resamples=300)
         assert {len(values) for values in drawn.values()} == {resamples}
     with pytest.raises(ParameterError, match="number of resamples"):
@@ -184,7 +204,7 @@ def test_intervals_leave_out_undefined_resamples_and_calibration_errors(monkeypa
     with pytest.raises(ParameterError, match="not 2 and 1"):
         paired_differences([0.1, 0.2], [1, 0], [0.1], [1])
     whole = resampled_measures(*two(60)[0], resamples=20)
-    monkeypatch.setattr(bootstrap, "_equal_mass_error", lambda *_: pytest.fail("a calibration error is resampled"))
+    monkeypatch.setattr(of_intervals, "_equal_mass_error", lambda *_: pytest.fail("a calibration error is resampled"))
     spans = intervals(*two(60)[0], resamples=20)
     assert spans == {name: percentile_interval(whole[name]) for name in MEASURES if name not in OF_BINS}
 
@@ -203,13 +223,15 @@ def test_a_difference_is_that_of_the_same_drawn_questions_on_both_sides() -> Non
         assert (actual.rises, actual.falls) == (whole > reach, whole < -reach)
     same = paired_differences(a, right_a, a, right_a, resamples=60)
     assert {(alike.difference, alike.interval) for alike in same.values()} == {(0.0, Interval(0.0, 0.0))}
-    few = paired_differences(*(side[: bootstrap.FEWEST_COMPARED - 1] for side in (a, right_a, b, right_b)), resamples=9)
+    few = paired_differences(
+        *(side[: of_intervals.FEWEST_COMPARED - 1] for side in (a, right_a, b, right_b)), resamples=9
+    )
     assert {(math.isnan(one.interval.low), one.rises, one.falls) for one in few.values()} == {(True, False, False)}
 
 
 def test_discrimination_needs_some_right_and_some_wrong_answers_on_both_sides() -> None:
     (a, _), (b, _) = two(40)
-    even, few, enough = ([1] * count + [0] * (40 - count) for count in (20, 4, bootstrap.FEWEST_OF_A_KIND))
+    even, few, enough = ([1] * count + [0] * (40 - count) for count in (20, 4, of_intervals.FEWEST_OF_A_KIND))
 
     def undefined(right_a: list[int], right_b: list[int]) -> list[bool]:
         actual = paired_differences(a, right_a, b, right_b, resamples=50)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from secl.errors import ParameterError
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
-from secl.posterior.letters import LetterSums, correlation, of_mean
-from secl.posterior.rule import PosteriorRule, PosteriorState, with_question
+from secl.posterior.rule import LetterSums, PosteriorRule, PosteriorState, correlation, of_mean, with_question
 from secl.posterior.views import Views, centred, read_views
 from secl.prompts.templates import other_order
 from secl.question import LETTERS as OPTION_LETTERS

@@ -18,7 +18,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 
 from secl.errors import ParameterError, StorageError
-from secl.metrics.calibration import reliability, wilson
+from secl.metrics.measures import reliability, wilson
 from secl.metrics.risk_control import risk_coverage
 from secl.reports.figures.drawing import POINTS, write_picture
 from secl.reports.figures.reliability import reliability_figure

@@ -12,12 +12,11 @@ from rich.console import Console
 from secl import Calibrator, Question, Record, References, ScriptedModel
 from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evaluation.measures import Measures
-from secl.evaluation.summary import summarise
+from secl.evaluation.summary import Measures, summarise
 from secl.evidence import LetterOrder
-from secl.metrics.bootstrap import Interval
+from secl.metrics.intervals import Interval
+from secl.metrics.measures import MEASURES
 from secl.metrics.risk_control import risk_coverage
-from secl.metrics.standard import MEASURES
 from secl.reports.acceptance_report import risk_table
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from secl.evidence import CandidateEvidence, Sample
-from secl.grading.same import group
+from secl.grading.rules import group
 from secl.grading.texts import normalise_text, parse_number, write_number
 from secl.prompts.programs import result_of
 from secl.question import Form, Question

@@ -17,8 +17,7 @@ from pydantic import TypeAdapter
 from secl.evidence import Posterior
 from secl.gates import Gate
 from secl.labels.state import LabelState
-from secl.posterior.letters import LetterSums
-from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.posterior.rule import LetterSums, PosteriorRule, PosteriorState
 from secl.records import Decision, Record
 
 WINDOW = 16

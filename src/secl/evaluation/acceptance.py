@@ -22,7 +22,7 @@ import numpy as np
 from secl.errors import ParameterError
 from secl.grading.rules import grade, reported_correct
 from secl.labels.label import Label, LabelSource, standing
-from secl.metrics.graded import Vector
+from secl.metrics.probability import Vector
 from secl.metrics.risk_control import (
     RiskCoverage,
     Threshold,

@@ -26,7 +26,7 @@ from typing import Literal
 import numpy as np
 
 from secl.evaluation.series import Series
-from secl.metrics.bootstrap import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference, paired_differences
+from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference, paired_differences
 
 METHODS = ("stated", "posterior", "norm_p_true")
 """Methods to recommend, from the cheapest to the most expensive."""

@@ -9,9 +9,8 @@ from functools import cached_property
 
 from secl.errors import RunError
 from secl.evaluation.series import Estimator, Series
-from secl.metrics.bootstrap import Difference, Interval, paired_differences
-from secl.metrics.calibration import EceFloor, ece_floor
-from secl.metrics.standard import OF_BOTH_KINDS
+from secl.metrics.intervals import Difference, Interval, paired_differences
+from secl.metrics.measures import OF_BOTH_KINDS, EceFloor, ece_floor
 from secl.records import Record
 from secl.signals import key_of
 

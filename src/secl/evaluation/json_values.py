@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from secl.metrics.bootstrap import Difference, Interval
+from secl.metrics.intervals import Difference, Interval
 
 HIDDEN = "hidden from JSON"
 """Key in the metadata of a dataclass field that JSON leaves out."""

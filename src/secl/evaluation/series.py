@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from secl.evidence import EvidenceKind
 from secl.grading.rules import correctness
-from secl.metrics.graded import Vector
+from secl.metrics.probability import Vector
 from secl.records import Record
 
 Rating = tuple[str | None, float | None]

@@ -10,8 +10,8 @@ from statistics import median
 from typing import Literal
 
 from secl.evaluation.json_values import HIDDEN
-from secl.metrics.bootstrap import Interval
-from secl.metrics.calibration import chance_of_count
+from secl.metrics.intervals import Interval
+from secl.metrics.measures import chance_of_count
 from secl.records import Record
 
 Severity = Literal["note", "doubt", "stop"]

@@ -15,9 +15,8 @@ from typing import Literal
 
 from secl.evaluation.symptoms import FEWEST, RARE, UNLIKELY, Code, Reason, Severity, main_source, seen
 from secl.grading.rules import reported_correct
-from secl.metrics.bootstrap import Interval, intervals
-from secl.metrics.calibration import chance_of_count, ece, ece_floor
-from secl.metrics.discrimination import auroc
+from secl.metrics.intervals import Interval, intervals
+from secl.metrics.measures import auroc, chance_of_count, ece, ece_floor
 from secl.records import Record
 
 Level = Literal["fine", "unproven", "do not act on it"]

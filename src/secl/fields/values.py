@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from secl.evidence import Likelihood, Thought
 from secl.fields.schema import Leaf
-from secl.grading.same import same_answer
+from secl.grading.rules import same_answer
 from secl.grading.texts import normalise_text, only_number
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question, has_half_character
@@ -210,7 +210,7 @@ def same_value(leaf: Leaf, question: Question, one: object, other: object) -> bo
     """Return whether two values of a field mean the same.
 
     Numbers are compared by value, even if a number is written as a text. Texts follow the rule for answers to open
-    questions (`secl.grading.same`). All other values, such as enumerations, have to be equal.
+    questions (`secl.grading.rules`). All other values, such as enumerations, have to be equal.
 
     >>> leaf, question = Leaf(("total",), "text", "text", ""), Question("total")
     >>> same_value(leaf, question, "1,200.00", "1200"), same_value(leaf, question, "Acme", "acme.")

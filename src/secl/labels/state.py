@@ -26,8 +26,8 @@ import numpy as np
 
 from secl.evidence import Labelled
 from secl.labels.label import Label, random_order, standing
-from secl.metrics.graded import Vector
-from secl.metrics.logistic import fit_logistic
+from secl.metrics.probability import Vector
+from secl.metrics.recalibration import fit_logistic
 from secl.records import Record
 
 BAND = 0.9

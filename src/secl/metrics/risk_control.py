@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import check_finite
-from secl.metrics.graded import Vector, graded
+from secl.metrics.probability import Vector, graded
 
 COVERAGE_STEP = 0.02
 """Coverage between two tested thresholds."""

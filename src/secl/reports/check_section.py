@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from secl.evaluation.check import MIN_GAIN, Check
-from secl.metrics.bootstrap import FEWEST_COMPARED, FEWEST_OF_A_KIND
+from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND
 from secl.reports.formatting import counted, number, percent
 
 BY_EXPERIENCE = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from secl.evaluation.compare import Comparison
-from secl.metrics.bootstrap import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference
-from secl.metrics.standard import MEASURES
+from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference
+from secl.metrics.measures import MEASURES
 from secl.reports.formatting import UNDEFINED, number
 from secl.reports.table import Cell, Column, Row, Table
 

@@ -8,7 +8,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from secl.metrics.bootstrap import Interval
+from secl.metrics.intervals import Interval
 
 if TYPE_CHECKING:
     import jinja2

@@ -13,7 +13,7 @@ from secl.display import excerpt
 from secl.evaluation.symptoms import FEWEST, Source, main_source
 from secl.evaluation.trust import ENOUGH, Level, separation
 from secl.grading.rules import reported_correct
-from secl.metrics.calibration import Z, wilson
+from secl.metrics.measures import Z, wilson
 from secl.records import Record
 from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import NOTHING, SIGNS, answered, asked, neediest, signs_of

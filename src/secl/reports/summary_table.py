@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from secl.evaluation.estimators import LABELLED
-from secl.evaluation.measures import Measures
-from secl.evaluation.summary import Summary
+from secl.evaluation.summary import Measures, Summary
 from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
-from secl.metrics.calibration import brier, ece, reliability, wilson
+from secl.metrics.measures import brier, ece, reliability, wilson
 from secl.reports.figures.drawing import BLACK, BLUE, GREY, SKY, VERMILLION, WHITE, Panel, new_figure, styled, wrapped
 from secl.reports.formatting import number
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from secl.evaluation.json_values import defined
 from secl.evaluation.symptoms import Code, Severity
 from secl.evaluation.trust import Level
-from secl.metrics.calibration import brier, ece
+from secl.metrics.measures import brier, ece
 from secl.reports.verdict import sentence_of
 from secl.server.entries import Event
 from secl.server.http.health import problems

@@ -17,7 +17,7 @@ import pytest
 
 from secl import Question, Turn
 from secl.runs.folder import FILE
-from secl.server.redaction import Keep
+from secl.server.entries import Keep
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream

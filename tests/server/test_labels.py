@@ -10,9 +10,7 @@ from secl.errors import ParameterError
 from secl.labels.label import MIN_CHANCE
 from secl.labels.state import LabelState
 from secl.server.http.health import problems
-from secl.server.online import monitors
 from secl.server.online import service as service_module
-from secl.server.online.monitors import LABELS, Monitor
 from secl.server.online.service import Service
 from secl.testing import toy_stream
 from tests.server.conftest import Log, Make, Patch, client_of, metrics_of
@@ -128,12 +126,12 @@ def test_labels_that_contradict_are_named_everywhere(make_service: Make, monkeyp
 
 
 def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(make_service: Make, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(monitors, "WINDOW", 10)
+    monkeypatch.setattr(service_module, "WINDOW", 10)
+    monkeypatch.setattr(service_module, "LABELS", 4)
     service = make_service(settings={"gate.name": "never"})
     for question in toy_stream(25):
         service.ask(question, 20)
-    assert service.monitor.verdict.questions == 10
-    monitor = Monitor()
-    latest = [(0.5, True, 0.6), (0.5, False, 0.6)] * (LABELS // 2)
-    monitor.refresh([(0.9, False, 0.9)] * 50 + latest)
-    assert monitor.graded == tuple(latest)
+    for position in range(6):
+        service.state.add_feedback(position, position > 1)
+    service.refresh_labels()
+    assert (service.verdict.questions, service.verdict.graded, service.verdict.accuracy) == (10, 4, 1.0)

@@ -17,8 +17,8 @@ from secl.conversation import Turn
 from secl.errors import RequestError
 from secl.question import Question
 from secl.runs.encoding import from_plain
-from secl.server.http import messages
-from secl.server.http.messages import ROLES, Message, Part, check_length, question_in
+from secl.server.http import chat_request
+from secl.server.http.chat_request import ROLES, Message, Part, check_length, question_in
 from secl.server.online.service import Service
 from secl.server.settings import Limits
 from tests.server.conftest import Log, Make, Patch, client_of, sdk_of
@@ -239,7 +239,7 @@ def test_the_first_system_text_is_the_question_s_own_and_silent_turns_and_parts_
 
 
 def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(messages, "MAX_PROMPT_CHARS", 9)
+    monkeypatch.setattr(chat_request, "MAX_PROMPT_CHARS", 9)
     question = Question("ab", ("ef", "gh"), context="c", system="d", history=(Turn("user", "c"),))
     assert check_length(question) is question
     with pytest.raises(RequestError, match="10 characters, more than the 9") as refused:

@@ -26,7 +26,6 @@ from secl.errors import ParameterError
 from secl.gates import replay
 from secl.runs.manifest import Manifest
 from secl.server.http import process
-from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.process import answer_until_stopped, bind, is_local, listening, notify, url
 from secl.server.online.service import Service
@@ -175,8 +174,7 @@ def test_a_signal_while_the_state_is_restored_ends_the_server(make_service: Make
 
     monkeypatch.setattr(service, "start", start)
     with bind("127.0.0.1", 0) as listener:
-        keys = Keys(service.state.folder)
-        answer_until_stopped(service, keys, listener, lambda: ready.append("y"), [])
+        answer_until_stopped(service, listener, lambda: ready.append("y"), [])
     assert (ready, service.alive) == ([], False)
 
 

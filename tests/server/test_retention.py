@@ -127,7 +127,7 @@ def test_labels_of_pruned_records_still_move_confidences(make_service: Make) -> 
     again = make_service(settings={"gate.name": "never"})
     again.refresh_labels()
     assert again.ask(toy_stream(1)[0], 10).record.labelled == expected
-    assert (label_count(again.state), len(again.monitor.graded)) == (8, 8)
+    assert (label_count(again.state), again.verdict.graded) == (8, 8)
     with pytest.raises(ParameterError, match="the record 3 was pruned; kept are 11 to 13"):
         again.state.add_feedback(3, True)
     assert examined(again.state) == (3, [])

@@ -17,10 +17,10 @@ from secl.runs.folder import FILE
 from secl.runs.store import Store
 from secl.server import folder as folders
 from secl.server import store as store_module
+from secl.server.entries import Keep
 from secl.server.folder import backup
 from secl.server.http.api_keys import Keys
 from secl.server.recompute import verify
-from secl.server.redaction import Keep
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import Log, Make, Patch, raising

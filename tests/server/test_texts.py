@@ -11,9 +11,9 @@ import pytest
 
 from secl.errors import BusyError, ClosingError, GivenUpError, TooLongError
 from secl.question import Question
-from secl.server.online import scheduler
+from secl.server.online import queue
 from secl.server.online import service as service_module
-from secl.server.online.scheduler import SLICE, Scheduler
+from secl.server.online.queue import SLICE, Scheduler
 from secl.server.online.service import Service
 from secl.server.online.texts import WritingJob
 from secl.server.settings import Limits
@@ -63,7 +63,7 @@ def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: Make
 
 
 def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(make_service: Make, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(scheduler, "SLICE", 0.0)
+    monkeypatch.setattr(queue, "SLICE", 0.0)
     model = Paced()
     service = make_service(model=model)
     monkeypatch.setattr(service.scheduler, "_clock", lambda: 0.0)  # batches take no time

@@ -75,10 +75,9 @@ def serve(
         vllm = settings.model.endpoint
         model = settings.model.model_copy(update={"engine": None, "endpoint": None})
         settings = settings.model_copy(update={"model": model})
-    api_keys = Keys(state)
     os.umask(0o077)  # the state holds people's questions, so files are readable by this user alone
     with ending_in_order() as noted, listening(host, port) as listener:
-        any_keys = bool(api_keys.all())  # raises errors before the model is loaded
+        any_keys = bool(Keys(state).all())  # raises errors before the model is loaded
         if not any_keys and not is_local(listener):
             raise ParameterError(
                 f"{listener.getsockname()[0]} can be reached from other machines, but there are no API keys; make one "
@@ -102,7 +101,7 @@ def serve(
             learning = f"learns in bursts (method {settings.method})" if settings.learns else "learns nothing"
             learning = f"{learning}; state in {service.state.folder}"
             says = f"secl serves {service.model.name} at {url(listener)} (OpenAI's API: {url(listener)}v1; {learning})"
-            answer_until_stopped(service, api_keys, listener, lambda: echo(says), noted)
+            answer_until_stopped(service, listener, lambda: echo(says), noted)
 
 
 @contextmanager

@@ -17,8 +17,7 @@ from secl.reports.acceptance_report import accepted_line
 from secl.reports.formatting import counted
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
-from secl.server.entries import Served, remark_on
-from secl.server.redaction import Keep
+from secl.server.entries import Keep, Served, remark_on
 from secl.server.store import ServerStore
 
 LABELS = {None: "it has no label", True: "a person labelled it as right", False: "a person labelled it as wrong"}

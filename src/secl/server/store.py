@@ -30,9 +30,18 @@ from secl.records import Record
 from secl.runs.encoding import to_body
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store, Version
-from secl.server.entries import TABLES, Event, EventKind, Served, Values, indexed_texts, reported_numbers
+from secl.server.entries import (
+    TABLES,
+    Event,
+    EventKind,
+    Keep,
+    Served,
+    Values,
+    indexed_texts,
+    redacted,
+    reported_numbers,
+)
 from secl.server.folder import make_private
-from secl.server.redaction import Keep, redacted
 
 HINT = "a running server goes on by itself"
 """Advice after a disk error."""

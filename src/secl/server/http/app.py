@@ -11,7 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from secl.errors import RequestError, SeclError
-from secl.server.http.api_keys import Keys
 from secl.server.http.errors import error_response, to_request_error, unknown_field
 from secl.server.http.health import Metrics, health_router
 from secl.server.http.middleware import BEARER, Boundary
@@ -19,12 +18,11 @@ from secl.server.http.pages.page import page_router
 from secl.server.http.routes import answers_router
 from secl.server.http.routes_state import control_router, records_router
 from secl.server.online.service import Service
-from secl.server.settings import MAX_BODY_BYTES, MAX_PASSED_BYTES
 
 log = logging.getLogger("secl.server")
 
 
-def create_app(service: Service, keys: Keys | None = None, *, loopback: bool = True) -> FastAPI:
+def create_app(service: Service, *, loopback: bool = True) -> FastAPI:
     """Return the HTTP application of a service; `loopback`: whether only this machine can reach its socket."""
     metrics = Metrics(service)
     app = FastAPI(
@@ -35,18 +33,11 @@ def create_app(service: Service, keys: Keys | None = None, *, loopback: bool = T
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.add_middleware(
-        Boundary,
-        keys=keys or Keys(service.state.folder),
-        metrics=metrics,
-        loopback=loopback,
-        timeout=service.limits.timeout,
-        most=MAX_BODY_BYTES if service.upstream is None else MAX_PASSED_BYTES,
-    )
+    app.add_middleware(Boundary, metrics=metrics, loopback=loopback)
     app.exception_handler(SeclError)(_on_secl_error)
     app.exception_handler(RequestValidationError)(_on_invalid_request)
     app.exception_handler(HTTPException)(_on_http_exception)
-    app.include_router(health_router(service, metrics))
+    app.include_router(health_router(metrics))
     # The middleware checks the key before the body is read; this dependency adds the key to the API's description.
     described = [Depends(BEARER)]
     app.include_router(answers_router(service), dependencies=described)

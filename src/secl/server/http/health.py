@@ -95,7 +95,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield metrics of the service's current state."""
         service, learner, gauge, count = self.service, self.service.learner, GaugeMetricFamily, CounterMetricFamily
-        level, failed = get_args(Level).index(service.monitor.verdict.level), service.failures
+        level, failed = get_args(Level).index(service.verdict.level), service.failures
         learns, disk = learner.active and learner.alive, STORAGE in service.problems or DISK in learner.problems
         drift = learner.relative_norm
         yield gauge("secl_verdict", "0 fine, 1 unproven, 2 do not act on it.", level)
@@ -109,18 +109,18 @@ class Metrics(Collector):
         yield count("secl_failed_lessons", "Lessons that failed.", learner.failures)
 
 
-def health_router(service: Service, metrics: Metrics) -> APIRouter:
+def health_router(metrics: Metrics) -> APIRouter:
     """Return the routes /metrics, /healthz and /readyz.
 
     /healthz and /readyz need no key, so their replies name no folder and quote no question.
     """
-    router = APIRouter(tags=["health"])
+    router, service = APIRouter(tags=["health"]), metrics.service
 
     @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
     def healthz() -> Health:
         """Return the state of the server; the status is 200 while the process runs."""
-        names, verdict = problems(service), service.monitor.verdict
+        names, verdict = problems(service), service.verdict
         trouble = [reason.code for reason in verdict.stops]
         return {
             "status": "degraded" if names or trouble else "ok",

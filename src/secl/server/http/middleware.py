@@ -24,6 +24,7 @@ from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Key, Keys, Role, permits
 from secl.server.http.errors import describe_failure, error_response
 from secl.server.http.health import Metrics
+from secl.server.settings import MAX_BODY_BYTES, MAX_PASSED_BYTES
 
 log = logging.getLogger("secl.server")
 
@@ -50,15 +51,14 @@ class Boundary:
     """Middleware around the application: checks the caller, reads the body, turns exceptions into responses.
 
     It puts the role of the caller into the scope as `secl_role`, counts and times every request, and completes the
-    headers. Without keys, the server must be bound to this machine alone (`loopback`). A body has at most `most` bytes,
-    and arrives within `timeout` seconds.
+    headers. Without keys, the server must be bound to this machine alone (`loopback`).
     """
 
-    def __init__(
-        self, app: ASGIApp, *, keys: Keys, metrics: Metrics, loopback: bool, timeout: float, most: int
-    ) -> None:
-        self.app, self.keys, self.metrics, self.loopback = app, keys, metrics, loopback
-        self.timeout, self.most = timeout, most
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, loopback: bool) -> None:
+        service = metrics.service
+        self.app, self.metrics, self.loopback = app, metrics, loopback
+        self.keys, self.timeout = Keys(service.state.folder), service.limits.timeout
+        self.most = MAX_BODY_BYTES if service.upstream is None else MAX_PASSED_BYTES
         self.broken = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -20,7 +20,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secl.errors import ParameterError, RequestError
 from secl.reports.formatting import counted, terminal_text
-from secl.server.http.api_keys import Keys
 from secl.server.http.app import create_app
 from secl.server.http.errors import RETRY_SOON, error_response
 from secl.server.http.middleware import is_loopback
@@ -92,7 +91,7 @@ def url(listener: socket.socket) -> str:
 
 
 def answer_until_stopped(
-    service: Service, api_keys: Keys, listener: socket.socket, on_ready: Callable[[], None], early: list[int]
+    service: Service, listener: socket.socket, on_ready: Callable[[], None], early: list[int]
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer the pending requests, and end.
 
@@ -111,7 +110,7 @@ def answer_until_stopped(
         if not early:
             service.start()
         if not early:
-            app = create_app(service, api_keys, loopback=is_local(listener))
+            app = create_app(service, loopback=is_local(listener))
             Server(app, service, ready, early).run([listener])
     finally:
         service.stop()

@@ -1,40 +1,77 @@
-"""Replies to chats, whole and as streams of server-sent events, with an object `secl` in every choice.
-
-A stream: role of each choice -> pieces, as they are written -> for each choice why it ended, and its `secl` -> usage ->
-[DONE]. An object comes in one piece.
-"""
+"""JSON of replies: OpenAI's chat completion, and the object `secl` with the probability that an answer is correct."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import secrets
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Literal, NotRequired
+from collections.abc import Iterator, Sequence
+from typing import Literal, NotRequired
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # pydantic accepts typing.TypedDict only from Python 3.12 on
 
 from secl.conversation import ToolCall
-from secl.errors import SeclError
-from secl.server.entries import Values
-from secl.server.http.confidence import LATER, UNWANTED, Secl, secl_of, unrated
-from secl.server.http.errors import ascii_json, describe_failure, error_json, to_request_error
-from secl.server.http.waiting import TextEvents, of_service
-from secl.server.online.texts import Ended
-from secl.writing import Finish, Piece, Token
-
-if TYPE_CHECKING:
-    from secl.backends.endpoint.client import Upstream
+from secl.evaluation.json_values import defined
+from secl.fields.calls import Call
+from secl.runs.encoding import to_export
+from secl.server.online.queue import Answer
+from secl.writing import Finish, Token
 
 LEAST = -9999.0
 """Logarithm of a probability of 0, as at OpenAI's."""
 
-GRACE = 0.5
-"""Seconds that the end of a stream waits for the confidence; clients take a longer silence for a fault."""
 
-log = logging.getLogger("secl.server")
+class Candidate(TypedDict):
+    """A possible answer, and the probability that it is correct."""
+
+    text: str
+    probability: float
+
+
+class CallSecl(TypedDict):
+    """The probability that a call with all its arguments is correct.
+
+    tool: the choice of this tool; null if the request chose the tool. fields: the arguments.
+    """
+
+    name: str
+    confidence: float | None
+    tool: AnswerReply | None
+    fields: dict[str, AnswerReply]
+
+
+class Secl(TypedDict):
+    """The probability that an answer is correct.
+
+    confidence: this probability, in [0, 1]. low, high: 90 % interval of the calibrated confidence; null if the server
+    does not calibrate by labels. candidates: possible answers, the most probable first; null without a posterior.
+    accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: for reading
+    the record and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the
+    stated one; absent otherwise. fields: of an object, by name or JSON pointer; absent for other answers. calls: of
+    tools; absent without tools. ended: the choice to call no (further) tool; absent without this choice. detail: the
+    record, as of `/v1/records/{record_id}`; absent unless the request asks for it.
+    """
+
+    confidence: float | None
+    low: float | None
+    high: float | None
+    candidates: list[Candidate] | None
+    accepted: bool | None
+    record_id: str | None
+    reason: NotRequired[str]
+    fields: NotRequired[dict[str, AnswerReply]]
+    calls: NotRequired[list[CallSecl]]
+    ended: NotRequired[AnswerReply]
+    detail: NotRequired[dict[str, object]]
+
+
+class Named(TypedDict):
+    """An answer's text, and its letter for a choice; both null if the reply has no readable answer."""
+
+    text: str | None
+    letter: str | None
+
+
+class AnswerReply(Named, Secl):
+    """An answer with its confidence: the model's answer, an answer from elsewhere, or a field's value as text."""
 
 
 class Usage(TypedDict):
@@ -130,6 +167,68 @@ class ModelList(TypedDict):
     data: list[ModelCard]
 
 
+def call_secl(call: Call, parts: Iterator[AnswerReply]) -> CallSecl:
+    """Return the confidences of a call; the first entries of `parts` belong to its records."""
+    return {
+        "name": call.name,
+        "confidence": defined(call.confidence),
+        "tool": None if call.tool is None else next(parts),
+        "fields": {name: next(parts) for name in call.fields},
+    }
+
+
+def unrated(reason: str, record_id: str | None = None) -> Secl:
+    """Return the object without a confidence, with the reason."""
+    return {
+        "confidence": None,
+        "low": None,
+        "high": None,
+        "candidates": None,
+        "accepted": None,
+        "record_id": record_id,
+        "reason": reason,
+    }
+
+
+UNWANTED = unrated("the request turned confidences off, so the server records nothing.")
+
+LATER = "the confidence takes longer than the text; GET /v1/records/{} will have it."
+"""Reason in a stream that ends before its confidence is known."""
+
+
+def secl_of(answer: Answer, *, full: bool) -> Secl:
+    record, confidence = answer.record, defined(answer.record.confidence)
+    secl: Secl = {
+        "confidence": confidence,
+        "low": defined(record.low),
+        "high": defined(record.high),
+        "candidates": candidates_of(record.candidates) if record.posterior else None,
+        "accepted": record.accepted,
+        "record_id": answer.record_id if answer.stored else None,
+    }
+    reason = answer.remark
+    if confidence is None:
+        unread = "the reply holds no readable answer."
+        reason = reason or (unread if record.answer is None else "the model stated no confidence.")
+    elif not answer.stored:
+        reason = "the server cannot write to its disk, so the answer has no record."
+    if reason is not None:
+        secl["reason"] = reason
+    if full:
+        secl["detail"] = to_export(record)
+    return secl
+
+
+def candidates_of(pairs: Sequence[tuple[str, float]]) -> list[Candidate]:
+    return [{"text": text, "probability": probability} for text, probability in pairs]
+
+
+def answer_reply(answer: Answer, *, full: bool) -> AnswerReply:
+    """Return the reply to a question or to a rating, or the object for one part of an answer."""
+    record = answer.record
+    return {"text": record.text, "letter": record.letter, **secl_of(answer, full=full)}
+
+
 def usage_of(prompt: int, written: int) -> Usage:
     return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
 
@@ -174,124 +273,3 @@ def choice_of(
         ]
     reason: Finish | Literal["tool_calls"] = "tool_calls" if calls else finish
     return {"index": index, "message": message, "finish_reason": reason, "logprobs": log_probs(tokens), "secl": secl}
-
-
-class ChatReply:
-    """Builds the reply to one chat, whole or in chunks.
-
-    Attributes:
-        model: the model's name for clients.
-        full: whether `secl` has every detail.
-        with_usage: whether a stream ends with the numbers of tokens.
-        warnings: names of fields without effect, in sentences.
-    """
-
-    def __init__(self, model: str, *, full: bool, with_usage: bool) -> None:
-        self.model, self.full, self.with_usage = model, full, with_usage
-        self.warnings: list[str] = []
-        self.id, self.created = f"chatcmpl-{secrets.token_hex(16)}", int(time.time())
-
-    def whole(self, choices: list[Choice], usage: Usage) -> Completion:
-        return {
-            "id": self.id,
-            "object": "chat.completion",
-            "created": self.created,
-            "model": self.model,
-            "choices": choices,
-            "usage": usage,
-            "secl": choices[0]["secl"],
-            "warnings": self.warnings,
-        }
-
-    def texts(self, ended: Ended, missing: Sequence[Secl] = ()) -> Completion:
-        """Return the whole reply with texts; `missing`: what the choices have in place of confidences."""
-        rated = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
-        pairs = zip(ended.texts, rated or missing or [UNWANTED] * len(ended.texts), strict=True)
-        choices = [
-            choice_of(text.text, text.finish or "length", secl, tokens=text.tokens, index=index, thought=text.thought)
-            for index, (text, secl) in enumerate(pairs)
-        ]
-        usage = usage_of(ended.texts[0].prompt_tokens, sum(text.completion_tokens for text in ended.texts))
-        return self.whole(choices, usage)
-
-    async def chunks_of(self, texts: TextEvents, first: Piece | Ended) -> AsyncIterator[Values]:
-        """Yield the chunks of the reply while its texts are written.
-
-        If the server computes a confidence too late, only the record has this confidence.
-        """
-        for index in range(texts.writing.n):
-            yield self._chunk(index, {"role": "assistant", "content": ""})
-        event = first
-        while isinstance(event, Piece):
-            if event.thought:
-                yield self._chunk(event.choice, {"reasoning_content": event.thought})
-            if event.text or event.tokens:
-                yield self._chunk(event.choice, {"content": event.text}, logprobs=log_probs(event.tokens))
-            event = await texts.next()
-        rated = await texts.next_within(GRACE)
-        late = [unrated(LATER.format(name), name) for name in texts.record_ids]
-        for chunk in self._last_chunks(self.texts(rated if isinstance(rated, Ended) else event, late)):
-            yield chunk
-
-    async def chunks_at_once(self, reply: Completion) -> AsyncIterator[Values]:
-        """Yield the chunks of a reply that is already complete."""
-        (choice,) = reply["choices"]
-        delta: Values = {**choice["message"]}
-        if "tool_calls" in delta:
-            delta["tool_calls"] = [{**call, "index": number} for number, call in enumerate(delta["tool_calls"])]
-        yield self._chunk(0, delta)
-        for chunk in self._last_chunks(reply):
-            yield chunk
-
-    async def passed(self, upstream: Upstream, body: Values, secl: Secl) -> AsyncGenerator[Values]:
-        """Yield the chunks of another server's answer, with `secl` at the end of each choice.
-
-        Raises the errors of `wait_for`.
-        """
-        chunks, loop = upstream.chat(body), asyncio.get_running_loop()
-        thread = ThreadPoolExecutor(1, thread_name_prefix="secl-passing")
-        try:
-            while (chunk := await loop.run_in_executor(thread, next, chunks, None)) is not None:
-                choices = [dict(choice) for choice in chunk.get("choices") or ()]
-                ended = [choice for choice in choices if choice.get("finish_reason") is not None]
-                for choice in ended:
-                    choice["secl"] = secl
-                marks = {"secl": secl, "warnings": self.warnings} if ended else {}
-                yield {**chunk, "model": self.model, "choices": choices, **marks}
-        except Exception as problem:
-            raise of_service(problem) from None
-        finally:
-            thread.submit(chunks.close)  # after a chunk that is still awaited
-            thread.shutdown(wait=False)
-
-    def _headed(self, chunk: Values) -> Values:
-        head = {"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model}
-        return {**head, **({"usage": None} if self.with_usage else {}), **chunk}
-
-    def _chunk(self, index: int, delta: Values, **more: object) -> Values:
-        """Return a chunk of one choice."""
-        choice = {"index": index, "delta": delta, "finish_reason": None, "logprobs": None, **more}
-        return self._headed({"choices": [choice]})
-
-    def _last_chunks(self, reply: Completion) -> Iterator[Values]:
-        for choice in reply["choices"]:
-            secl = choice["secl"]
-            chunk = self._chunk(choice["index"], {}, finish_reason=choice["finish_reason"], secl=secl)
-            yield chunk | {"secl": secl, "warnings": self.warnings}
-        if self.with_usage:
-            yield self._headed({"choices": [], "usage": reply["usage"]})
-
-
-async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:
-    """Chunks as server-sent events, then the end of the stream; a failure becomes the last event before the end."""
-    try:
-        async for chunk in chunks:
-            yield f"data: {ascii_json(chunk)}\n\n"
-    except Exception as problem:
-        if not isinstance(problem, SeclError):
-            log.error("a stream failed: %s", describe_failure(problem))
-            problem = SeclError()
-        yield f"data: {ascii_json(error_json(to_request_error(problem)))}\n\n"
-    finally:
-        cancel()  # the client may have gone
-    yield "data: [DONE]\n\n"

@@ -13,13 +13,11 @@ from secl.errors import RequestError
 from secl.prompts.parsing import MAX_WORDS
 from secl.question import Form, GivenAnswer, Question
 from secl.server.entries import Text, Values
-from secl.server.http.chat_request import ChatRequest
-from secl.server.http.confidence import UNWANTED, AnswerReply, answer_reply, unrated
+from secl.server.http.chat_request import Amount, ChatRequest, Domain, Message, check_length, question_in, turns_of
 from secl.server.http.errors import ERROR_RESPONSES, json_response
-from secl.server.http.messages import Amount, Domain, Message, check_length, question_in, turns_of
-from secl.server.http.replies import ChatReply, Completion, ModelCard, ModelList, sent
+from secl.server.http.replies import UNWANTED, AnswerReply, Completion, ModelCard, ModelList, answer_reply, unrated
+from secl.server.http.streams import ChatReply, TextEvents, sent, unless_gone, wait_for
 from secl.server.http.structured import structured_reply, structured_request, without_effect
-from secl.server.http.waiting import TextEvents, unless_gone, wait_for
 from secl.server.online.service import Service
 from secl.server.settings import public_name
 
@@ -105,7 +103,8 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
         """
         check_model(body.model, name)
         upstream, rate = service.upstream, body.secl.confidence
-        reply = ChatReply(name, full=body.secl.detail == "full", with_usage=body.with_usage)
+        with_usage = bool(body.stream_options and body.stream_options.include_usage)
+        reply = ChatReply(name, full=body.secl.detail == "full", with_usage=with_usage)
         try:
             reply.warnings += body.check(limits, takes_all=upstream is not None and upstream.takes_all)
             wanted = structured_request(body, service) if body.tools or body.response_format else None

@@ -14,12 +14,28 @@ from secl.fields.calls import Calls, WritesCalls
 from secl.fields.extraction import Extraction, ObjectRequest, WritesObjects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
-from secl.server.http.chat_request import WITHOUT_EFFECT, ChatRequest, ResponseFormat
-from secl.server.http.confidence import UNWANTED, Secl, answer_reply, call_secl, candidates_of, secl_of, unrated
+from secl.server.http.chat_request import (
+    WITHOUT_EFFECT,
+    ChatRequest,
+    ResponseFormat,
+    check_length,
+    question_in,
+    turns_of,
+)
 from secl.server.http.errors import unsupported
-from secl.server.http.messages import check_length, question_in, turns_of
-from secl.server.http.replies import ChatReply, Completion, choice_of, usage_of
-from secl.server.http.waiting import wait_for
+from secl.server.http.replies import (
+    UNWANTED,
+    Completion,
+    Secl,
+    answer_reply,
+    call_secl,
+    candidates_of,
+    choice_of,
+    secl_of,
+    unrated,
+    usage_of,
+)
+from secl.server.http.streams import ChatReply, wait_for
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 
@@ -36,11 +52,14 @@ def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | C
 
     Raises RequestError (400): the model cannot write objects or calls, or schema, tools or messages are unusable.
     """
-    wanted, calls = body.object_wanted, bool(body.tools) and (body.choice != "none" or service.upstream is not None)
+    upstream, form, choice = service.upstream, body.response_format, chosen_tool(body)
+    wanted = None if form is None or form.type == "text" else form
+    calls = bool(body.tools) and (choice != "none" or upstream is not None)
     if wanted is None and not calls:
         return None
     field = "tools" if calls else "response_format"
-    if not service.writes(WritesCalls if calls else WritesObjects):
+    able = isinstance(service.model, WritesCalls if calls else WritesObjects)
+    if not able or (upstream is not None and not upstream.takes_all):  # models in front of vLLM write neither
         raise unsupported(field, f"this model supports no {field}; for a fixed set of answers ask /v1/ask.")
     beyond = [name for name in body.extra if name not in WITHOUT_EFFECT]
     if beyond:  # in front of another server, which knows these fields
@@ -53,14 +72,21 @@ def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | C
     most = body.most_tokens(service.limits)
     try:
         if wanted is not None:
-            question = question_in(body.messages, body.secl.domain, tools=service.upstream is None)
+            question = question_in(body.messages, body.secl.domain, tools=upstream is None)
             return ObjectRequest.of_chat(question, schema_of(wanted), most)
         tools, parallel = [tool.model_dump() for tool in body.tools or ()], body.parallel_tool_calls is not False
-        asked = CallRequest.of(turns_of(body.messages), tools, choice=body.choice, parallel=parallel, max_tokens=most)
+        asked = CallRequest.of(turns_of(body.messages), tools, choice=choice, parallel=parallel, max_tokens=most)
     except (ParameterError, QuestionError) as problem:
         raise RequestError(400, str(problem), f"bad_{field}", field) from None
     check_length(asked.question, json.dumps(tools), *(turn.text for turn in asked.since))
     return asked
+
+
+def chosen_tool(body: ChatRequest) -> str:
+    """Return "auto", "required", "none", or the name of the tool to call."""
+    chosen = body.tool_choice or ("auto" if body.tools else "none")
+    named = chosen.get("function") if isinstance(chosen, dict) else None
+    return str(named.get("name")) if isinstance(named, dict) else str(chosen)
 
 
 def schema_of(wanted: ResponseFormat) -> Schema:

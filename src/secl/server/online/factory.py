@@ -17,8 +17,8 @@ from secl.runs.loading import Load, build_calibrator, calibration, load_local, l
 from secl.runs.manifest import Manifest, environment
 from secl.runs.recipes import with_absolute_paths
 from secl.runs.settings import Recipe
+from secl.server.entries import Keep
 from secl.server.online.service import Service
-from secl.server.redaction import Keep
 from secl.server.retention import Retention
 from secl.server.settings import Limits
 from secl.server.store import ServerStore

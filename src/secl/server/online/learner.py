@@ -14,7 +14,7 @@ from secl.calibrator import Calibrator
 from secl.errors import GivenUpError, RunError, StorageError, UnavailableError
 from secl.records import LearningOutcome, Record
 from secl.server.entries import EventKind
-from secl.server.online.scheduler import Scheduler
+from secl.server.online.queue import Scheduler
 from secl.server.settings import BACKLOG, MAX_DRIFT
 from secl.server.store import ServerStore
 

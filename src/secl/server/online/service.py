@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
@@ -22,15 +22,16 @@ from typing import TYPE_CHECKING, Any
 from secl.calibrator import Calibrator
 from secl.errors import REQUEST_ERRORS, ClosingError, SeclError, StorageError, UnavailableError, public_reason
 from secl.evaluation.json_values import defined
+from secl.evaluation.symptoms import seen
+from secl.evaluation.trust import Level, Verdict, conclude, from_grades
 from secl.machine import release_memory
 from secl.question import GivenAnswer, Question
 from secl.records import Record
+from secl.reports.verdict import trust_line
 from secl.runs.store import Version
 from secl.server.entries import new_record_id, remark_on
 from secl.server.online.learner import Learner
-from secl.server.online.monitors import LABELS, WINDOW, Monitor
-from secl.server.online.queue import Answer, Asked, Request, RequestQueue, answer_together, records_of
-from secl.server.online.scheduler import Scheduler
+from secl.server.online.queue import Answer, Asked, Request, RequestQueue, Scheduler, answer_together, records_of
 from secl.server.online.texts import TextWriters, WritingJob
 from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
@@ -46,6 +47,12 @@ log = logging.getLogger("secl.server")
 ANSWERS, VERSION = "the latest questions failed", "a new version cannot be loaded"
 STORAGE = "the server does not store answers: writing to disk fails"
 NEW_LABELS = "new labels move no confidence"
+
+WINDOW = 200
+"""Latest answers that a verdict is about."""
+
+LABELS = 100
+"""Latest labelled answers that a verdict is about; people rate few answers, and late."""
 
 
 class Service:
@@ -70,13 +77,16 @@ class Service:
         retention: Retention | None = None,
     ) -> None:
         self.calibrator, self.model, self.state = calibrator, calibrator.model, state
-        self.limits, self.monitor, self.scheduler = limits or Limits(), Monitor(), Scheduler(SHARE)
+        self.limits, self.scheduler = limits or Limits(), Scheduler(SHARE)
         self.started = time.time()
         self.upstream: Upstream | None = getattr(self.model, "upstream", None)
         self.problems: dict[str, str] = {}
         self.failures = self.unreadable = 0
         self.unstored: deque[str] = deque(maxlen=1000)
         self.on_answer: Callable[[Answer], None] = lambda _: None
+        self._latest: deque[Record] = deque(maxlen=WINDOW)
+        self._labelled: Sequence[tuple[float, bool, float, float | None]] = ()
+        self._level: Level = "unproven"
         self._loaded: bytes | None = None
         self._closing = False
         self.learner = Learner(trainer, state, self.scheduler)
@@ -90,7 +100,7 @@ class Service:
         resumed = self.state.stream(self.calibrator.gate, self.calibrator.plan.posterior)
         self.calibrator.state = replace(resumed, labels=self.calibrator.state.labels)
         self.refresh_labels()
-        self.monitor.add([served.record for served in self.state.latest(WINDOW)])
+        self._latest.extend(each.record for each in self.state.latest(WINDOW) if not each.record.given)
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()
@@ -131,10 +141,6 @@ class Service:
         self.learner.stop()
         self.pruner.stop()
 
-    def writes(self, form: Any) -> bool:
-        """Return whether the model implements `WritesObjects` or `WritesCalls`; models in front of vLLM never do."""
-        return isinstance(self.model, form) and (self.upstream is None or self.upstream.takes_all)
-
     @property
     def alive(self) -> bool:
         return self._thread.is_alive()
@@ -153,6 +159,13 @@ class Service:
     def position(self) -> int:
         """Position of the next record."""
         return self.calibrator.state.position
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the latest confidences; answers from elsewhere do not count."""
+        records, labelled = tuple(self._latest), self._labelled
+        grades = from_grades([label[:2] for label in labelled], ranks=[label[2] for label in labelled], chosen=True)
+        return conclude(seen(records), grades, len(records))
 
     def _answer_all(self) -> None:
         tidied = time.monotonic()
@@ -174,7 +187,10 @@ class Service:
     def _tidy(self) -> None:
         try:
             release_memory()
-            self.monitor.log_change()
+            verdict = self.verdict
+            if verdict.level != self._level:
+                self._level = verdict.level
+                log.log(logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", trust_line(verdict))
         except Exception as problem:  # of any kind
             self.problems[ANSWERS] = public_reason(problem, "judging the latest answers")
 
@@ -223,11 +239,12 @@ class Service:
             self.problems[NEW_LABELS] = public_reason(problem, "taking labels into account")
 
     def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[Answer]:
-        """Return the answers; an error of monitor or learner fails no answer, because all answers are stored."""
+        """Return the answers; an error of verdict or learner fails no answer, because all answers are stored."""
         try:
             if stored:
-                self.monitor.add(records)
-                self.unreadable += sum(record.reply.answer is None and not record.given for record in records)
+                own = [record for record in records if not record.given]
+                self._latest.extend(own)
+                self.unreadable += sum(record.reply.answer is None for record in own)
                 self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
             self.problems[ANSWERS] = public_reason(problem, "taking note of an answer")
@@ -278,8 +295,8 @@ class Service:
         return True
 
     def refresh_labels(self) -> None:
-        """Show the monitor the latest labels."""
-        self.monitor.refresh([label[:3] for label in labelled_answers(self.state, LABELS)])
+        """Let the verdict count the latest labels."""
+        self._labelled = labelled_answers(self.state, LABELS)
 
     def _load_newest(self) -> None:
         """Load the learner's newest version; runs between two batches."""

@@ -15,8 +15,7 @@ from secl.errors import BusyError, ClosingError
 from secl.model import Model
 from secl.question import Question
 from secl.server.entries import new_record_id
-from secl.server.online.queue import Answer, Request, RequestQueue
-from secl.server.online.scheduler import Scheduler
+from secl.server.online.queue import Answer, Request, RequestQueue, Scheduler
 from secl.writing import Piece, Writing, joined
 
 T = TypeVar("T")

@@ -12,11 +12,10 @@ from secl.evaluation.symptoms import Code, Severity
 from secl.evaluation.trust import Level
 from secl.metrics.measures import brier, ece
 from secl.reports.verdict import sentence_of
-from secl.server.entries import Event
+from secl.server.entries import Event, Keep
 from secl.server.http.health import problems
 from secl.server.online.service import Service
 from secl.server.records import Point, labelled_answers, latest_points
-from secl.server.redaction import Keep
 from secl.server.settings import MAX_DRIFT, public_name
 from secl.server.store import ServerStore, at_one_moment
 
@@ -114,7 +113,7 @@ class State(BaseModel):
 
 def view(service: Service) -> State:
     """Return the present state of a service, in a time that does not depend on the number of records."""
-    verdict = service.monitor.verdict
+    verdict = service.verdict
     with at_one_moment(service.state.folder) as reader:
         labelled = labelled_answers(reader, LABELLED)
         timeline, events = latest_points(reader, POINTS), reader.events(EVENTS)

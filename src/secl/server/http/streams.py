@@ -1,0 +1,254 @@
+"""Answers as they come: waiting for the service, and replies to chats, whole or as streams of server-sent events.
+
+A stream: role of each choice -> pieces, as they are written -> for each choice why it ended, and its `secl` -> usage ->
+[DONE]. An object comes in one piece.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from fastapi import Request
+
+from secl.errors import REQUEST_ERRORS, RequestError, SeclError, UnavailableError
+from secl.question import Question
+from secl.server.entries import Values
+from secl.server.http.errors import RETRY_SOON, ascii_json, describe_failure, error_json, to_request_error
+from secl.server.http.replies import (
+    LATER,
+    UNWANTED,
+    Choice,
+    Completion,
+    Secl,
+    Usage,
+    choice_of,
+    log_probs,
+    secl_of,
+    unrated,
+    usage_of,
+)
+from secl.server.online.texts import Ended, Event, WritingJob
+from secl.writing import Piece, Writing
+
+if TYPE_CHECKING:
+    from secl.backends.endpoint.client import Upstream
+
+GRACE = 0.5
+"""Seconds that the end of a stream waits for the confidence; clients take a longer silence for a fault."""
+
+log = logging.getLogger("secl.server")
+
+T = TypeVar("T")
+
+
+async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
+    """Wait for an answer, until the timeout or until the client disconnects.
+
+    Raises RequestError (499, 503 or 500), or one of `REQUEST_ERRORS` for an unusable request.
+    """
+    try:
+        return await unless_gone(request, asyncio.wait_for(asyncio.wrap_future(pending), timeout))
+    except TimeoutError:
+        raise _too_late(timeout, "answer") from None
+    except Exception as problem:
+        raise of_service(problem) from None
+
+
+class TextEvents(WritingJob):
+    """Texts of a chat with their events; each event may take `timeout` seconds."""
+
+    def __init__(self, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
+        self._loop, self._timeout = asyncio.get_running_loop(), timeout
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        super().__init__(question, writing, self._put, rate=rate)
+
+    def _put(self, event: Event) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+
+    async def next(self) -> Piece | Ended:
+        """Wait for the next event. Raises the errors of `wait_for`."""
+        event = await self.next_within(self._timeout)
+        if event is None:
+            raise _too_late(self._timeout, "further token, or confidence,")
+        return event
+
+    async def next_within(self, seconds: float) -> Piece | Ended | None:
+        """Return the next event, or None after so many seconds. Raises the errors of `next`."""
+        try:
+            async with asyncio.timeout(seconds):
+                event = await self._events.get()
+        except TimeoutError:
+            return None
+        if isinstance(event, Exception):
+            raise of_service(event) from None
+        return event
+
+    async def whole(self) -> Ended:
+        """Return the texts with their answers. Raises the errors of `next`."""
+        while not isinstance(event := await self.next(), Ended) or event.answers is None:
+            pass
+        return event
+
+
+async def unless_gone(request: Request, work: Awaitable[T]) -> T:
+    """Return the result of a task; cancel the task when the client disconnects (`RequestError` 499)."""
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
+    waiting: set[asyncio.Future[T] | asyncio.Future[None]] = {task, gone}
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+    raise RequestError(499, "the client has gone.", "gone")
+
+
+async def _disconnected(request: Request) -> None:
+    """Wait until the client closes the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _too_late(timeout: float, what: str) -> RequestError:
+    sentence = f"no {what} within {timeout:g} seconds; ask again later."
+    return RequestError(503, sentence, "timeout", headers=RETRY_SOON)
+
+
+def of_service(problem: Exception) -> SeclError:
+    """Return the error for the client after a failure of the service."""
+    if isinstance(problem, (*REQUEST_ERRORS, RequestError)):
+        return problem
+    if isinstance(problem, UnavailableError):
+        return RequestError(503, str(problem), "no_endpoint", headers=RETRY_SOON)
+    log.error("the model failed on a question: %s", describe_failure(problem))
+    return to_request_error(SeclError())
+
+
+class ChatReply:
+    """Builds the reply to one chat, whole or in chunks.
+
+    Attributes:
+        model: the model's name for clients.
+        full: whether `secl` has every detail.
+        with_usage: whether a stream ends with the numbers of tokens.
+        warnings: names of fields without effect, in sentences.
+    """
+
+    def __init__(self, model: str, *, full: bool, with_usage: bool) -> None:
+        self.model, self.full, self.with_usage = model, full, with_usage
+        self.warnings: list[str] = []
+        self.id, self.created = f"chatcmpl-{secrets.token_hex(16)}", int(time.time())
+
+    def whole(self, choices: list[Choice], usage: Usage) -> Completion:
+        return {
+            "id": self.id,
+            "object": "chat.completion",
+            "created": self.created,
+            "model": self.model,
+            "choices": choices,
+            "usage": usage,
+            "secl": choices[0]["secl"],
+            "warnings": self.warnings,
+        }
+
+    def texts(self, ended: Ended, missing: Sequence[Secl] = ()) -> Completion:
+        """Return the whole reply with texts; `missing`: what the choices have in place of confidences."""
+        rated = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
+        pairs = zip(ended.texts, rated or missing or [UNWANTED] * len(ended.texts), strict=True)
+        choices = [
+            choice_of(text.text, text.finish or "length", secl, tokens=text.tokens, index=index, thought=text.thought)
+            for index, (text, secl) in enumerate(pairs)
+        ]
+        usage = usage_of(ended.texts[0].prompt_tokens, sum(text.completion_tokens for text in ended.texts))
+        return self.whole(choices, usage)
+
+    async def chunks_of(self, texts: TextEvents, first: Piece | Ended) -> AsyncIterator[Values]:
+        """Yield the chunks of the reply while its texts are written.
+
+        If the server computes a confidence too late, only the record has this confidence.
+        """
+        for index in range(texts.writing.n):
+            yield self._chunk(index, {"role": "assistant", "content": ""})
+        event = first
+        while isinstance(event, Piece):
+            if event.thought:
+                yield self._chunk(event.choice, {"reasoning_content": event.thought})
+            if event.text or event.tokens:
+                yield self._chunk(event.choice, {"content": event.text}, logprobs=log_probs(event.tokens))
+            event = await texts.next()
+        rated = await texts.next_within(GRACE)
+        late = [unrated(LATER.format(name), name) for name in texts.record_ids]
+        for chunk in self._last_chunks(self.texts(rated if isinstance(rated, Ended) else event, late)):
+            yield chunk
+
+    async def chunks_at_once(self, reply: Completion) -> AsyncIterator[Values]:
+        """Yield the chunks of a reply that is already complete."""
+        (choice,) = reply["choices"]
+        delta: Values = {**choice["message"]}
+        if "tool_calls" in delta:
+            delta["tool_calls"] = [{**call, "index": number} for number, call in enumerate(delta["tool_calls"])]
+        yield self._chunk(0, delta)
+        for chunk in self._last_chunks(reply):
+            yield chunk
+
+    async def passed(self, upstream: Upstream, body: Values, secl: Secl) -> AsyncGenerator[Values]:
+        """Yield the chunks of another server's answer, with `secl` at the end of each choice.
+
+        Raises the errors of `wait_for`.
+        """
+        chunks, loop = upstream.chat(body), asyncio.get_running_loop()
+        thread = ThreadPoolExecutor(1, thread_name_prefix="secl-passing")
+        try:
+            while (chunk := await loop.run_in_executor(thread, next, chunks, None)) is not None:
+                choices = [dict(choice) for choice in chunk.get("choices") or ()]
+                ended = [choice for choice in choices if choice.get("finish_reason") is not None]
+                for choice in ended:
+                    choice["secl"] = secl
+                marks = {"secl": secl, "warnings": self.warnings} if ended else {}
+                yield {**chunk, "model": self.model, "choices": choices, **marks}
+        except Exception as problem:
+            raise of_service(problem) from None
+        finally:
+            thread.submit(chunks.close)  # after a chunk that is still awaited
+            thread.shutdown(wait=False)
+
+    def _headed(self, chunk: Values) -> Values:
+        head = {"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model}
+        return {**head, **({"usage": None} if self.with_usage else {}), **chunk}
+
+    def _chunk(self, index: int, delta: Values, **more: object) -> Values:
+        """Return a chunk of one choice."""
+        choice = {"index": index, "delta": delta, "finish_reason": None, "logprobs": None, **more}
+        return self._headed({"choices": [choice]})
+
+    def _last_chunks(self, reply: Completion) -> Iterator[Values]:
+        for choice in reply["choices"]:
+            secl = choice["secl"]
+            chunk = self._chunk(choice["index"], {}, finish_reason=choice["finish_reason"], secl=secl)
+            yield chunk | {"secl": secl, "warnings": self.warnings}
+        if self.with_usage:
+            yield self._headed({"choices": [], "usage": reply["usage"]})
+
+
+async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:
+    """Chunks as server-sent events, then the end of the stream; a failure becomes the last event before the end."""
+    try:
+        async for chunk in chunks:
+            yield f"data: {ascii_json(chunk)}\n\n"
+    except Exception as problem:
+        if not isinstance(problem, SeclError):
+            log.error("a stream failed: %s", describe_failure(problem))
+            problem = SeclError()
+        yield f"data: {ascii_json(error_json(to_request_error(problem)))}\n\n"
+    finally:
+        cancel()  # the client may have gone
+    yield "data: [DONE]\n\n"

@@ -65,9 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def described(setting: Setting) -> dict[str, Any]:
-    """The machine, with the precision and the threads of this setting."""
-    dtype = str(choose_dtype(setting.dtype, torch.device(setting.device))).removeprefix("torch.")
-    return machine(dtype=dtype, threads=torch.get_num_threads())
+    """The machine and its GPU, if used, with the precision and the threads of this setting."""
+    device = torch.device(setting.device)
+    dtype = str(choose_dtype(setting.dtype, device)).removeprefix("torch.")
+    gpu = {"device": torch.cuda.get_device_name(device)} if device.type == "cuda" else {}
+    return machine(dtype=dtype, threads=torch.get_num_threads(), **gpu)
 
 
 def sized(setting: Setting) -> dict[str, Any]:

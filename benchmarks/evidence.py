@@ -123,7 +123,7 @@ def by_hand(hand: ByHand, prompting: Prompting, questions: Sequence[Question]) -
             for batch in (spans[:count], spans[count:]):  # behind the question, and behind none
                 parts = read_rows(hand, [list(span.tokens[:-1]) for span in batch], [span.start - 1 for span in batch])
                 for span, log_p in zip(batch, parts, strict=True):
-                    own = torch.tensor(span.tokens[span.start :])
+                    own = torch.tensor(span.tokens[span.start :], device=log_p.device)
                     evidence.append(log_p.gather(-1, own[:, None]).sum().item())
             found.append(evidence)
     return found
@@ -133,9 +133,10 @@ def read_rows(hand: ByHand, rows: Sequence[list[int]], starts: Sequence[int]) ->
     """Return log-probabilities (n, vocabulary) of the next token after each token of a row from `starts` on; one
     padded batch."""
     longest = max(map(len, rows))
+    device = hand.head.device
     hidden = hand.model.get_base_model().model(
-        input_ids=torch.tensor([row + [0] * (longest - len(row)) for row in rows]),
-        attention_mask=torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows]),
+        input_ids=torch.tensor([row + [0] * (longest - len(row)) for row in rows], device=device),
+        attention_mask=torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows], device=device),
         use_cache=False,
     )[0]
     kept = [states[start : len(row)].float() for states, row, start in zip(hidden, rows, starts, strict=True)]

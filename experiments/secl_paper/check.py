@@ -27,17 +27,17 @@ _ORDERS: tuple[Callable[[Place], object], ...] = (
 
 
 def disagreements(source: Path, keys: Collection[str]) -> tuple[int, list[str]]:
-    """Compare the stored numbers of tables with the numbers in the source, in the order of the source's cells.
+    """Compare the stored numbers of tables with the numbers in the cells of the source, in order.
 
-    Figures have no cells, so their numbers are left out. If a number is wrong, the report may also name a correct
-    number next to it.
+    Figures have no cells, so their numbers are left out. Next to a wrong number, the report may also name a correct
+    number.
 
     Args:
         source: the paper's LaTeX file.
         keys: of tables in `paper.json`; others are ignored.
 
     Returns:
-        the count of compared numbers, and a sentence for each number that the source does not have in this place.
+        the count of compared numbers, and a sentence for each number that the source lacks in this place.
 
     Raises:
         DataError: the file cannot be read, or lacks a table.
@@ -89,8 +89,8 @@ def _missing(stored: Sequence[tuple[Place, float]], printed: Sequence[float]) ->
 
 
 def _as_in_dinco(place: Place, value: float) -> bool:
-    """Whether a number is a cost of `main`, which prints one for all models and a range for SECL, and is that in
-    `dinco`; the costs of P(True) Norm, which `dinco` lacks, are those of the first model."""
+    """Return whether a cost in `main` is the model's cost in `dinco`. In the paper, `main` has one cost for all models,
+    and a range for SECL. `dinco` lacks P(True) Norm, whose cost is the first model's."""
     model, row, column = place
     tables = read_paper().tables
     first = next(iter(tables["main"].numbers.values()))

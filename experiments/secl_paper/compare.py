@@ -16,7 +16,7 @@ from secl.evaluation.json_values import defined
 from secl.evaluation.series import Estimator, Series
 from secl.evaluation.summary import Summary, summarise
 from secl.metrics.measures import MEASURES
-from secl.settings.groups import Formula
+from secl.runs.manifest import Manifest
 from secl_paper.layout import COLUMNS, ISOLATED, Column, Row, Run, Table
 
 ROW = "row"
@@ -28,26 +28,20 @@ Numbers = Mapping[str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """The part of a finished run that tables need.
-
-    Attributes:
-        tau, formula: of normalised P(True) in this run.
-        layers: numbers of the adapted layers.
-        learns: whether its method changes the weights.
-        environment: device and precision of its model (`secl.model.Model.environment`).
-    """
+    """A finished run that tables read."""
 
     records: Sequence[Record]
-    tau: float
-    formula: Formula = "log"
-    layers: tuple[int, ...] = ()
-    learns: bool = False
-    environment: Mapping[str, str | int] = field(default_factory=dict)
+    manifest: Manifest
+
+    @property
+    def learns(self) -> bool:
+        """Whether the method of the run changes the weights."""
+        return self.manifest.settings.named_method.learns
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row with the paper's numbers, ours, and 95% bootstrap intervals of ours where they were computed."""
+    """A row with the paper's numbers, ours, and the 95% bootstrap intervals of ours if they were computed."""
 
     name: str
     paper: Numbers = field(default_factory=dict)
@@ -60,8 +54,8 @@ class FilledTable:
     """A table that is ready to be written.
 
     Attributes:
-        printed: whether the paper's column is shown; otherwise the table has our numbers alone, with intervals.
-        notes: facts that a reader must know, each in a sentence or more.
+        printed: whether the table shows the paper's column; otherwise it has only our numbers, with intervals.
+        notes: sentences on facts that a reader must know.
     """
 
     key: str
@@ -73,7 +67,7 @@ class FilledTable:
 
 
 def columns_of(table: Table, domains: Sequence[str]) -> dict[str, Column]:
-    """Return the columns of a table by name, repeated for each domain or run if `Table.by` asks for it."""
+    """Return the columns of a table by name; with `Table.by`, each column is repeated for every domain or run."""
     if table.by is None:
         return {name: COLUMNS[name] for name in table.columns}
     repeats = domains if table.by == "domain" else [*(run.name for run in table.runs), "mean", "std"]
@@ -106,14 +100,15 @@ def compare(
 
 
 def _reduced(numbers: Numbers, first: Numbers) -> Numbers:
-    """Return the numbers of a line with `reduction`, the relative decrease of its ECE from that of the first line."""
+    """Return the numbers of a line with `reduction`: the relative decrease of its ECE from the first line's."""
     error, before = numbers.get("ece"), first.get("ece")
     return numbers if error is None or not before or numbers is first else {**numbers, "reduction": 1 - error / before}
 
 
 def estimator_of(row: Row, run: FinishedRun) -> Estimator:
     """Return the estimator of a row, at the temperature of the row or else of the run."""
-    estimators = make_estimators(row.tau or run.tau, row.formula or run.formula)
+    manifest = run.manifest
+    estimators = make_estimators(row.tau or manifest.tau, row.formula or manifest.settings.evidence.formula)
     if row.estimator != ISOLATED:
         return estimators[str(row.estimator)]
     learned = estimators["secl"]
@@ -166,16 +161,16 @@ def _average(row: Row, summaries: Sequence[Summary]) -> Numbers:
 
 def _extremes(row: Row, run: FinishedRun, summary: Summary) -> Numbers:
     """Return the fitted temperature, the range of the confidence, and the adapted layers."""
-    series = summary.series[ROW]
+    series, layers = summary.series[ROW], run.manifest.adapter["layers_to_transform"]
     confidences = series.confidence.tolist()
     fit = re.match(r"T=([\d.e+-]+)", series.fitted or "")
     return {
         "low": min(confidences, default=None),
         "high": max(confidences, default=None),
         "temperature": float(fit[1]) if fit else None,
-        "tau": (row.tau or run.tau) if row.estimator == "norm_p_true" else None,
-        "first_layer": min(run.layers, default=None),
-        "last_layer": max(run.layers, default=None),
+        "tau": (row.tau or run.manifest.tau) if row.estimator == "norm_p_true" else None,
+        "first_layer": min(layers, default=None),
+        "last_layer": max(layers, default=None),
     }
 
 

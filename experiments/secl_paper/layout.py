@@ -52,18 +52,18 @@ COLUMNS = {
     "adapter_parameters": Column("LoRA parameters", ",.0f"),
     "adapter_share": Column("LoRA %", ".3%"),
 }
-"""The last four are sizes: they need a model's configuration and no run."""
+"""The last four are sizes, which need the configuration of a model and no run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A run that tables read, as its difference from SECL with the paper's settings.
+    """A run that tables read, defined by its differences from SECL with the paper's settings.
 
     Attributes:
         name: for error messages and the columns of a table by run.
         changes: settings by name, as in `secl.RunSettings`.
         scale: factor of the length of the stream.
-        open_ended: whether benchmarks are asked in their open-ended form, where they have one.
+        open_ended: whether to ask benchmarks in their open-ended form, if they have one.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Row:
         estimator: a built-in one or `ISOLATED`; None for a row of sizes, which needs no run.
         tau: temperature of normalised P(True), above 0; None for the run's own.
         formula: of normalised P(True); None for the run's own.
-        each_domain: whether there is a row NAME/DOMAIN for each domain of the stream instead.
+        each_domain: whether to make a row NAME/DOMAIN for each domain of the stream instead.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Row:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Its runs; empty for a row of sizes."""
+        """The runs of the row; empty for a row of sizes."""
         runs = self.run if isinstance(self.run, tuple) else (self.run,)
         return runs if self.estimator else ()
 
@@ -108,7 +108,7 @@ class Table:
     """A table or figure of the paper, or one of ours.
 
     Attributes:
-        key: its name, for files and the command line.
+        key: name of the table, for files and the command line.
         columns: names in `COLUMNS`.
         by: "domain" repeats every column (a measure) for each domain; "run" for each run, with mean and deviation.
         paper: key of the table with the paper's numbers; None for its own key.
@@ -126,5 +126,5 @@ class Table:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs that must be done, each once."""
+        """The runs that the table needs, each once."""
         return list(dict.fromkeys(run for row in self.rows for run in row.runs))

@@ -17,16 +17,6 @@ from secl.backends.local.loading.model_parts import choose_device, text_config
 from secl.backends.local.loading.presets import Preset, parse_layers, preset_of, rule_for
 from secl.settings.groups import AdapterSettings
 
-LAYERS = {
-    "smollm2": 30,
-    "llama-3.2-3b": 28,
-    "llama-3.1-8b": 32,
-    "gemma-2-2b": 26,
-    "phi-3.5-mini": 32,
-    "qwen2.5-3b": 36,
-}
-"""Number of layers of the models with presets, so that comparing settings loads no model."""
-
 
 def lora_sizes(name: str, settings: AdapterSettings) -> dict[str, float]:
     """Return the sizes of a model and its adapter by column name, without loading weights (Table lora_params).
@@ -35,7 +25,7 @@ def lora_sizes(name: str, settings: AdapterSettings) -> dict[str, float]:
         ModelError: the model's configuration cannot be read.
         ParameterError: the model lacks some of the layers.
     """
-    model, known = _without_weights(name), _preset(name)
+    model, known = _without_weights(name), adapter_of(name)
     chosen = parse_layers(settings.layers or known.layers, text_config(model.config).num_hidden_layers)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     with torch.device("meta"):
@@ -48,19 +38,9 @@ def lora_sizes(name: str, settings: AdapterSettings) -> dict[str, float]:
     }
 
 
-def layers_beyond_preset(name: str, layers: str) -> str | None:
-    """Return the layers as `parse_layers` reads them; None for the model's own layers, so that equal runs have equal
-    settings.
-
-    >>> layers_beyond_preset("llama-3.2-3b", "middle:4"), layers_beyond_preset("llama-3.2-3b", "last:4")
-    ('middle:4', None)
-    """
-    count = LAYERS.get(name) or text_config(_config(name)).num_hidden_layers
-    return None if parse_layers(layers, count) == parse_layers(_preset(name).layers, count) else layers
-
-
 @lru_cache(maxsize=8)
-def _preset(name: str) -> Preset:
+def adapter_of(name: str) -> Preset:
+    """Return the adapted layers and modules of a model: its preset, or a preset by inspection."""
     return preset_of(name) or rule_for(_without_weights(name))
 
 
@@ -74,7 +54,7 @@ def _config(name: str) -> Any:
 
 
 def _without_weights(name: str) -> Any:
-    """The network on the meta device, which has shapes and no memory."""
+    """Return the network on the meta device, with shapes and without memory."""
     config = _config(name)
     with torch.device("meta"), quiet():
         return text_class(name, config).from_config(config)

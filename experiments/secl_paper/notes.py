@@ -63,7 +63,7 @@ def _settings(table: Table, setup: Setup, compared: Counterpart, runs: Mapping[R
     learning = [run.changes for run in table.runs if method(run.changes.get("method", "secl")).learns]
     if setup.gate != PAPER_GATE and any("gate.name" not in changes for changes in learning):
         unlike.append(f"gate {setup.gate} ({PAPER_GATE})")
-    taus, papers_tau = {run.tau for run in runs.values()}, read_paper().tau.get(compared.name or "")
+    taus, papers_tau = {run.manifest.tau for run in runs.values()}, read_paper().tau.get(compared.name or "")
     if taus - {papers_tau}:
         own = " and ".join(f"{tau:g}" for tau in sorted(taus))
         unlike.append(f"tau {own} ({'none given' if papers_tau is None else f'{papers_tau:g}'})")
@@ -82,8 +82,8 @@ def _judge(table: Table, setup: Setup) -> list[str]:
 
 def _precision(runs: Mapping[Run, FinishedRun]) -> list[str]:
     """Name precision and device of the network, which the paper does not give."""
-    environments = [run.environment for run in runs.values() if "dtype" in run.environment]
-    bodies = dict.fromkeys(f"{each['dtype']} on {each['device']}" for each in environments)
+    environments = [run.manifest.environment for run in runs.values()]
+    bodies = dict.fromkeys(f"{each['dtype']} on {each['device']}" for each in environments if "dtype" in each)
     return [f"The network computed in {' and in '.join(bodies)}; the paper names no precision."] if bodies else []
 
 
@@ -134,6 +134,6 @@ def _same(table: Table, lines: Sequence[Line], columns: Mapping[str, Column]) ->
 
 
 def _shown(line: Line, name: str, column: Column) -> tuple[str, ...]:
-    """Return a number of ours with its interval, as in a table; empty if undefined."""
+    """Return one of our numbers with its interval, as in a table; empty if undefined."""
     value = line.ours.get(name)
     return () if value is None else tuple(format(each, column.form) for each in (value, *line.intervals.get(name, ())))

@@ -1,4 +1,4 @@
-"""The paper's numbers beside ours as text: for the terminal, in Markdown, as CSV and in LaTeX."""
+"""The paper's numbers and ours as text: for the terminal, in Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 def as_table(table: FilledTable) -> Table:
     """Return the table for display.
 
-    Each number has three columns (paper, ours, difference). In a table of our numbers alone, each number has one column
-    with its 95% interval.
+    Each number has three columns (paper, ours, difference). In a table with only our numbers, each number has one
+    column with its 95% interval.
     """
     names = list(table.columns)
     under = THREE if table.printed else ("",)
@@ -49,7 +49,7 @@ def latex(table: FilledTable) -> str:
 
 
 def _written(table: FilledTable, form: str, show: Callable[[str], str]) -> str:
-    """The columns and rows in a format of tabulate, intervals in brackets."""
+    """Return the columns and rows in a format of tabulate, with intervals in brackets."""
     plain = as_table(table)
     return tabulate(
         [
@@ -78,10 +78,10 @@ def markdown_text(text: str) -> str:
 
 
 def csv_text(table: FilledTable) -> str:
-    """Return the table as CSV with all digits; undefined numbers, and numbers that the paper lacks, are empty fields.
+    """Return the table as CSV with all digits. Undefined numbers, and numbers that the paper lacks, are empty fields.
 
     The first column is "row". Each number has the columns "NAME paper", "NAME ours" and "NAME difference". In a table
-    of our numbers alone, the columns are "NAME", "NAME low" and "NAME high" (the 95% interval).
+    with only our numbers, the columns are "NAME", "NAME low" and "NAME high" (the 95% interval).
     """
     suffixes = tuple(f" {kind}" for kind in THREE) if table.printed else ("", " low", " high")
     headings = ["row", *(f"{name}{suffix}" for name in table.columns for suffix in suffixes)]
@@ -117,7 +117,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _values(table: FilledTable, line: Line, name: str) -> tuple[float | None, float | None, float | None]:
-    """The paper's number, ours, and ours minus the paper's; ours and its interval where the paper has no table."""
+    """Return the paper's number, ours, and the difference; if the paper has no table, ours and its interval."""
     ours = line.ours.get(name)
     if not table.printed:
         return ours, *line.intervals.get(name, (None, None))
@@ -126,7 +126,7 @@ def _values(table: FilledTable, line: Line, name: str) -> tuple[float | None, fl
 
 
 def _cells(table: FilledTable, line: Line, name: str) -> list[Cell]:
-    """The cells of one number: paper, ours and difference, or ours with its interval."""
+    """Return the cells of a number: paper, ours and difference, or ours with its interval."""
     column, (first, second, third) = table.columns[name], _values(table, line, name)
     if table.printed:
         return [Cell(_number(first, column)), Cell(_number(second, column)), Cell(_number(third, column, "+"))]

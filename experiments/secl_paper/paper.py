@@ -13,7 +13,7 @@ from secl_paper.layout import Table
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A table in the paper: its label in the source, questions of each domain, and numbers by model, row and column."""
+    """A table of the paper: its label in the source, questions of each domain, and numbers by model, row and column."""
 
     label: str
     per_domain: int | None
@@ -29,20 +29,20 @@ class Paper:
     tables: Mapping[str, PaperTable]
 
     def table(self, table: Table) -> PaperTable | None:
-        """The paper's numbers for a table; None if it has none."""
+        """Return the paper's numbers for a table; None if the paper lacks the table."""
         return self.tables.get(table.paper or table.key)
 
 
 @cache
 def read_paper() -> Paper:
-    """The numbers in `paper.json`."""
+    """Return the numbers in `paper.json`."""
     values = json.loads((files("secl_paper") / "paper.json").read_text(encoding="utf-8"))
     return Paper(values["models"], values["tau"], {key: PaperTable(**table) for key, table in values["tables"].items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """The paper's model to compare with (its key in `paper.json`), and the reason, as a clause."""
+    """The paper's model to compare with, by its key in `paper.json`, and the reason as a clause."""
 
     name: str | None
     why: str

@@ -1,4 +1,4 @@
-"""From the list of tables to finished runs and written tables; runs are shared, and finished ones never repeated."""
+"""From the list of tables to finished runs and written tables. Tables share runs, and no finished run is repeated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from secl_paper.tables import SECL, TABLES
 
 
 def find(names: Sequence[str]) -> list[Table]:
-    """Return the tables of these names; all of them for none.
+    """Return the tables with these names; without names, all tables.
 
     Raises:
         ParameterError: an unknown name.
@@ -41,8 +41,8 @@ class Reproduction:
 
     Attributes:
         out: folder of the runs, the tables and their index.
-        compared: the paper's model whose numbers stand beside ours.
-        jobs: for every run of a table its job; equal runs have equal jobs.
+        compared: the model of the paper to compare with.
+        jobs: job of every run; equal runs have equal jobs.
     """
 
     tables: Sequence[Table]
@@ -53,10 +53,10 @@ class Reproduction:
 
     @classmethod
     def plan(cls, tables: Sequence[Table], setup: Setup, out: Path) -> Reproduction:
-        """Check all runs and name their folders; ask and write nothing.
+        """Check all runs and name their folders, without asking or writing.
 
         Raises:
-            ParameterError: a setting that makes no sense.
+            ParameterError: an invalid setting.
             DataError: a benchmark whose size must be known cannot be read.
         """
         settings: dict[Run, RunSettings] = {}
@@ -85,7 +85,7 @@ class Reproduction:
         return [job for job in self.runs if not is_finished(job)]
 
     def fill(self, perform: Callable[[Sequence[Job]], None]) -> Iterator[FilledTable]:
-        """Do the missing runs together, because runs of one stream proceed in lockstep, and write every table."""
+        """Do the missing runs together, so that runs of one stream proceed in lockstep; then write every table."""
         if missing := self.missing:
             perform(missing)
         read = lru_cache(maxsize=8)(_read_run)
@@ -93,14 +93,14 @@ class Reproduction:
             yield self._write(table, {run: read(self.jobs[run]) for run in table.runs})
 
     def _sizes(self) -> dict[str, float]:
-        """The sizes of the model and of its adapter in SECL."""
+        """Return the sizes of the model and of its adapter in SECL."""
         from secl_paper.lora_sizes import lora_sizes  # imports torch
 
         settings = RunSettings.of(settings_of(SECL, self.setup))
         return lora_sizes(settings.model.name, settings.adapter)
 
     def _write(self, table: Table, runs: Mapping[Run, FinishedRun]) -> FilledTable:
-        """Write a table of finished runs with its figure, name it in the index, and return it."""
+        """Write a table of finished runs with its figure, add it to the index, and return it."""
         paper = read_paper().table(table)
         numbers = paper.numbers.get(self.compared.name or "") if paper else None
         columns, lines = compare(table, runs, numbers, None if table.runs else self._sizes())
@@ -122,12 +122,4 @@ class Reproduction:
 
 def _read_run(job: Job) -> FinishedRun:
     with Store(job.folder) as store:
-        manifest = Manifest.of(store)
-        return FinishedRun(
-            records=list(current_records(store)),
-            tau=manifest.tau,
-            formula=manifest.settings.evidence.formula,
-            layers=tuple(manifest.adapter["layers_to_transform"]),
-            learns=manifest.settings.named_method.learns,
-            environment=manifest.environment,
-        )
+        return FinishedRun(list(current_records(store)), Manifest.of(store))

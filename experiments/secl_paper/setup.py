@@ -40,11 +40,11 @@ class Setup(Settings):
     model: Annotated[str, OF_MODEL] = Field(
         "smollm2", description="Preset, hub id, folder or GGUF file; by default smollm2."
     )
-    dtype: Annotated[Dtype, OF_MODEL] = Field("auto", description="Precision of the weights: auto, bf16, fp16, fp32.")
-    device: Annotated[Device, OF_MODEL] = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
+    dtype: Annotated[Dtype, OF_MODEL] = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
+    device: Annotated[Device, OF_MODEL] = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
     quantize: Annotated[Quantize | None, OF_MODEL] = Field(None, description="Quantize layers to 8bit or 4bit.")
     benchmarks: Annotated[Names, OF_QUESTIONS] = Field(
-        STREAM, description="Names in order, for example arc,capitals:50."
+        STREAM, description="Benchmarks in order, for example arc,capitals:50."
     )
     per_domain: Annotated[int, OF_QUESTIONS] = Field(
         500, ge=1, description="Questions of each benchmark; 500 by default."
@@ -57,11 +57,13 @@ class Setup(Settings):
         None, gt=0, description="Temperature of P(True) Norm; the model's own by default."
     )
     nli: Annotated[str | None, OF_METHOD] = Field(None, description="NLI model of DINCO; the model itself by default.")
-    against: PaperModel | None = Field(None, description="The paper's model to compare with, by name or hub id.")
+    against: PaperModel | None = Field(
+        None, description="The paper's model to compare with; by default the same model."
+    )
 
     @property
     def model_name(self) -> str:
-        """Return the name of the model without its folder or owner."""
+        """The name of the model without its folder or owner."""
         return Path(self.model).name
 
     @property
@@ -71,10 +73,10 @@ class Setup(Settings):
 
 
 def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
-    """Return the settings of a run, as `secl.RunSettings.of` takes them. The setup's settings override the paper's;
-    the run's own changes override both.
+    """Return the settings of a run for `secl.RunSettings.of`. The setup overrides the paper, and the run's changes
+    override both.
 
-    Equal runs of different tables have equal settings, so a value that a gate or preset has by itself is left out.
+    Equal runs of different tables have equal settings, so settings equal to a default of gate or preset are left out.
 
     >>> settings = settings_of(Run("burst 20", {"gate.burst": 20}), Setup(benchmarks=["capitals"], per_domain=6))
     >>> settings["stream.benchmarks"], settings["gate.name"], settings["gate.burst"], settings["paper"]
@@ -99,9 +101,10 @@ def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
     if gate is not None and settings.get("gate.burst") == getattr(gate_class(gate)(), "burst", None):
         settings["gate.burst"] = None
     if "adapter.layers" in run.changes:
-        from secl_paper.lora_sizes import layers_beyond_preset  # imports torch
+        from secl_paper.lora_sizes import adapter_of  # imports torch
 
-        settings["adapter.layers"] = layers_beyond_preset(setup.model, run.changes["adapter.layers"])
+        if settings["adapter.layers"] == adapter_of(setup.model).layers:
+            settings["adapter.layers"] = None
     return settings
 
 
@@ -117,7 +120,9 @@ def benchmarks_of(run: Run, setup: Setup) -> tuple[str, ...]:
     benchmarks = []
     for name, entry in zip(setup.names, setup.benchmarks, strict=True):
         opened = OPEN_FORM.get(name, name) if run.open_ended else name
-        benchmark = name if opened in setup.names else opened  # in its open-ended form, unless that is there already
+        benchmark = (
+            name if opened in setup.names else opened
+        )  # in its open-ended form, unless the stream already has this form
         count = entry.partition(":")[2] or str(setup.per_domain)
         if run.scale > 1 and count.isdecimal():
             available = load(benchmark, data=Path(setup.data) if setup.data else None)

@@ -111,11 +111,7 @@ TABLES = (
         "kl",
         "Weight of a KL term towards the base model",
         MEASURED,
-        (
-            secl("beta 0", {"adapter.beta": 0.0}),
-            secl("beta 0.01", {"adapter.beta": 0.01}),
-            secl("beta 0.1", {"adapter.beta": 0.1}),
-        ),
+        tuple(secl(f"beta {beta:g}", {"adapter.beta": beta}) for beta in (0.0, 0.01, 0.1)),
     ),
     Table(
         "layers",

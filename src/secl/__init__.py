@@ -1,7 +1,7 @@
 """secl gives every answer of a chat model the probability that it is correct, without labels.
 
-Begin with `load`. Most programs need only the names here; docs/extending.md names further modules. Names that need a
-network load PyTorch on first use.
+Begin with `load`. Most programs need only the names here; docs/extending.md names further modules. PyTorch is imported
+when it is first needed.
 
 >>> import secl
 >>> model = secl.load(secl.ScriptedModel())        # a stand-in for secl.load("smollm2")
@@ -74,14 +74,14 @@ _HOMES = {
     }.items()
     for name in names.split()
 }
-"""The module of each public name. Other names are imported from their modules."""
+"""Module of each public name."""
 
 __version__ = "0.1.0"
 __all__ = sorted(_HOMES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from its home on first use (PEP 562)."""
+    """Import a public name from its module on first use (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module 'secl' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -74,7 +74,7 @@ class CalibratedModel(Shown):
         system: str = "",
         history: Sequence[object] = (),
     ) -> Record:
-        """Ask one question and return the answer with its confidence. A method that learns does so afterwards.
+        """Ask one question and return the answer with its confidence. A method that learns does so after the answer.
 
         Args:
             question: a text; or a `Question`, which holds the other arguments itself.
@@ -119,7 +119,7 @@ class CalibratedModel(Shown):
     def extract(self, document: str, schema: object, *, context: str = "", instruction: str = "") -> Extraction:
         """Extract the fields of a document as a JSON object, each with the probability that it is correct.
 
-        The object satisfies the schema. secl weighs each field like an open answer, with every method. Each field has a
+        The object satisfies the schema. With every method, secl weighs each field like an open answer. Each field has a
         record, which can be labelled. A local model needs the extra "fields".
 
         Args:
@@ -150,8 +150,8 @@ class CalibratedModel(Shown):
         """Extract the fields of many documents and yield each object as soon as it is ready; 8 documents share passes.
 
         Args:
-            rows: texts, mappings such as {"text": ...}, a DataFrame, or a path: of a table with a column of texts, of a
-                text file, or of a folder of text files. secl reads an iterator to its end first.
+            rows: texts, mappings such as {"text": ...}, or a DataFrame; or the path of a table with a column of texts,
+                of a text file, or of a folder of text files. secl reads an iterator to its end first.
             schema, context, instruction: as for `extract`.
             text: name of the column with the documents.
             progress: whether to show a progress bar.
@@ -189,23 +189,23 @@ class CalibratedModel(Shown):
         choice: str = "auto",
         parallel: bool = True,
     ) -> Calls:
-        """Let the model call tools, and return its calls with the probability that each is correct.
+        """Let the model call tools, and return its calls, each with the probability that it is correct.
 
         The model may also reply with a text. The choice of a tool, or of no tool, is a record of the domain "tool".
-        Each argument is a record of a domain such as "book_room.date". Needs a local model and the extra "fields".
+        Each argument is a record of a domain such as "book_room.date". Tools need a local model and the extra "fields".
 
         Args:
             request: the user's message; or the whole conversation as turns, which ends with a user's message or with
                 the results of calls.
             tools: Python functions with type hints and Google docstrings, pydantic classes, or tools in OpenAI's form.
             system, history, context: as for `ask`.
-            choice: "auto" (the model may call tools), "required" (it must), "none" (it must not), or the name of the
-                tool to call.
+            choice: "auto" (the model may call tools), "required" (the model must), "none" (the model must not), or the
+                name of the tool to call.
             parallel: whether a reply may have several calls.
 
         Raises:
-            ParameterError: a tool is not usable, the choice names no tool, llguidance is not installed, or the model
-                runs on a server.
+            ParameterError: a tool is not usable, no tool has the name in `choice`, llguidance is not installed, or the
+                model runs on a server.
             QuestionError: the parts do not form a conversation, the conversation is too long, or a pydantic class
                 rejects the arguments.
             ModelError: the model did not close a call.
@@ -240,13 +240,13 @@ class CalibratedModel(Shown):
         system: str = "",
         history: Sequence[object] = (),
     ) -> Record:
-        """Return the confidence of an answer from any source, as a record of the outcome "given".
+        """Return the confidence of an answer from any source, as a record with the outcome "given".
 
         The model writes no answer. The record's `reply` has the confidence that the model states for this answer.
 
         Args:
             question, options, context, system, history: as for `ask`.
-            answer: a text; with options a letter, the text of an option, or both.
+            answer: a text; with options, a letter, the text of an option, or both.
             rivals: other answers to an open question. secl compares the answer with them and with the model's samples.
 
         Raises:
@@ -276,12 +276,12 @@ class CalibratedModel(Shown):
         yield from tracked("rating", map(self._noted, self.calibrator.rate_stream(given)), len(given), progress)
 
     def label(self, answer: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
-        """Label an answer. Labels calibrate the confidences of later answers; the record stays as it is.
+        """Label an answer. Labels calibrate the confidences of later answers; they do not change the record.
 
         Args:
             answer: a record that this object returned.
             correct: whether `answer.text` is correct; None takes back earlier labels of this answer.
-            chance: probability that this answer was chosen for a label, in [1e-4, 1]; 1 for answers drawn at random.
+            chance: probability, in [1e-4, 1], that this answer was chosen for a label; 1 for answers drawn at random.
                 None if unknown: volunteers label wrong answers more often.
 
         Raises:
@@ -303,7 +303,8 @@ class CalibratedModel(Shown):
         """Return the threshold of the largest coverage at which at most `risk` of the accepted answers are wrong.
 
         The advice covers the answers that this object returned. Labels of answers drawn at random guarantee the risk
-        with this certainty; without labels the risk is an estimate. To act on the advice, set `accept` to its `value`.
+        with this certainty; without labels the risk is an estimate. To use the threshold, set `accept` to
+        `Advice.value`.
 
         Args:
             risk: largest share of wrong answers among the accepted ones, in (0, 1).
@@ -315,6 +316,6 @@ class CalibratedModel(Shown):
         return advise(answers_from(self._judgements, self._labels), risk, certainty)
 
     def _noted(self, record: Record) -> Record:
-        """Keep the few numbers that `threshold` needs of a record, and return the record."""
+        """Keep the numbers of a record that `threshold` needs, and return the record."""
         self._judgements.append(judgement_of(record))
         return record

@@ -19,9 +19,9 @@ class ToolCall:
     """A call of a tool, as it stands in a conversation.
 
     Attributes:
-        name: of the tool, which may no longer exist.
+        name: name of the tool, which may no longer exist.
         arguments: a JSON object as text.
-        id: by which a result refers to the call; "" if results come in the order of the calls.
+        id: identifies the call in the turn with its result; "" if results come in the order of the calls.
     """
 
     name: str
@@ -53,9 +53,9 @@ class Turn:
 
     Attributes:
         role: the speaker.
-        text: of the message; may be empty.
-        calls: tools that an assistant called.
-        answers: in a tool's turn, the id of the call with this result; "" for the next call without a result.
+        text: the message; may be empty.
+        calls: the assistant's calls of tools.
+        answers: in a tool's turn, the id of the call that has this result; "" for the next call without a result.
     """
 
     role: Role

@@ -13,7 +13,7 @@ EXCERPT = 200
 
 
 class Shown:
-    """Shows a few facts instead of all fields."""
+    """Base of classes whose display has a few facts instead of all fields."""
 
     __slots__ = ()
 
@@ -37,7 +37,7 @@ def excerpt(text: str, longest: int = EXCERPT) -> str:
 
 
 def tracked(what: str, items: Iterator[T], total: int, progress: bool) -> Iterable[T]:
-    """Return items; with `progress` their iteration moves a bar."""
+    """Return the items; with `progress`, each item moves a progress bar."""
     if not progress:
         return items
     from rich.progress import track

@@ -44,19 +44,19 @@ def load(
         source: a preset such as "smollm2", a hub id, a folder, or a GGUF file; the URL of a server with OpenAI's API,
             such as "http://localhost:8000/v1"; a loaded transformers model, which secl never changes; or any
             `secl.model.Model`.
-        tokenizer: of a loaded transformers model.
+        tokenizer: the tokenizer of a loaded transformers model.
         method: "posterior" compares all candidates and never changes a weight. "secl", the paper's method, trains an
             adapter in bursts. `secl methods` lists the others.
         thinking: how long the model thinks before it answers: "off", "auto" (no limit), or a number of tokens.
         accept: lowest confidence of an accepted answer, in [0, 1]; None for no threshold.
         calibration: folder of a labelled run of the same model and method, whose labels calibrate the confidences.
         model: name of the model on a server; not needed if the server has one model.
-        api_key: of a server; by default the environment variable SECL_ENDPOINT_KEY.
+        api_key: key of the server; by default the environment variable SECL_ENDPOINT_KEY.
         dtype: precision of the network's body: auto, bf16, fp16 or fp32.
         device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
         device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
         quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
-        seed: of sampled answers and of the adapter's initial weights.
+        seed: seed of sampled answers and of the adapter's initial weights.
         settings: any other setting by its name, as in {"loop.alpha": 0.3, "gate.name": "always"}
             (docs/reference/settings.md).
 
@@ -74,7 +74,7 @@ def load(
     if isinstance(source, str | Path):
         values |= {"model.dtype": dtype, "model.device": device, "model.device_map": device_map}
         values |= {"model.quantize": quantize, **_named(str(source), model)}
-    recipe = Recipe.of(values | dict(settings or {}))  # checked before a large model is loaded for nothing
+    recipe = Recipe.of(values | dict(settings or {}))  # checked before a large model is loaded
     backend = _backend(source, tokenizer, recipe, api_key)
     return CalibratedModel(build_calibrator(recipe, backend, calibration_of(recipe, backend)))
 
@@ -98,7 +98,7 @@ def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -
         return load_model(recipe, key=api_key)
     if all(hasattr(source, name) for name in MODEL_ATTRIBUTES):
         if recipe.prompts.thinking != "off":
-            raise ParameterError("a model of your own decides by itself whether it thinks; leave thinking out.")
+            raise ParameterError("thinking has no effect on a model of your own; leave thinking out.")
         model: Model = source
         return model
     from secl.backends.local.loading.adopted import adopt  # torch takes seconds to import

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class SeclError(Exception):
-    """Base of all errors. The message is one sentence; the shell prints it and ends with exit code 2."""
+    """Base of all errors. The message is one sentence. The command line prints it and ends with exit code 2."""
 
 
 class QuestionError(SeclError):
@@ -72,7 +72,7 @@ class RequestError(SeclError):
 
 
 class BusyError(SeclError):
-    """A server's queue is full; ask again later."""
+    """The queue of a server is full; ask again later."""
 
 
 class ClosingError(SeclError):
@@ -84,11 +84,11 @@ REQUEST_ERRORS = (QuestionError, ParameterError, UnfinishedError, NoObjectError)
 
 
 class GivenUpError(Exception):
-    """A lesson was interrupted, and will be repeated. No mistake of the user, and so no `SeclError`."""
+    """A lesson was interrupted and will be repeated. Not a `SeclError`, because the user made no mistake."""
 
 
 class NotFiniteError(SeclError):
-    """A number in a lesson is not finite, after some `tokens`; the weights are unchanged."""
+    """A number in a lesson is not finite; the weights are unchanged. `tokens` is the cost of the lesson."""
 
     def __init__(self, message: str, tokens: float = 0.0) -> None:
         super().__init__(message)

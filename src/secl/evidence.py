@@ -1,4 +1,4 @@
-"""Evidence of the frozen model beyond its answer, and confidences computed from it: frozen, plain Python values.
+"""Evidence of the frozen model beyond its answer, and confidences from this evidence, as immutable Python values.
 
 Evidence about "What is the capital of Kenya?", answered B by SmolLM2 (its record is in `secl.records`):
 
@@ -42,9 +42,9 @@ class Thought:
     """The reasoning that a model wrote before an answer; no grader reads it.
 
     Attributes:
-        text: without the marks around it; None if texts are not kept, or if a server hides it; "" if the model answered
-            again without the thought, because the answer after it was empty.
-        tokens: its length.
+        text: without the marks around the thought; None if texts are not kept or a server hides the thought; "" if the
+            answer after the thought was empty, so that the model answered again without a thought.
+        tokens: length of the thought.
         cut: whether the token budget ended the thought.
     """
 
@@ -55,7 +55,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterOrder:
-    """The letters of the candidates as options of the question, in one order.
+    """Probabilities of the letters when the candidates are the options of the question, in one order.
 
     Attributes:
         order: number of the candidate behind each letter.
@@ -117,11 +117,11 @@ class CandidateEvidence:
         candidates: the options in their order; for an open question the answer, different answers, and `NONE_OF_THESE`
             for all others.
         letters: letters under other orders than that of the question.
-        likelihoods: of each option; None for open questions, or if a server reports none. For a field, that of the
-            model's own value in the reply to a request for this field alone.
+        likelihoods: likelihood of each option; None for open questions, and if a server reports none. For a field, the
+            likelihood of the model's own value in the reply to a request for this field alone.
         samples: further answers to an open question.
-        source: of the candidates: "options", or like "given:2+sampled:1"; of a field "values:2", or "values of a fixed
-            form:2" if it is a number, a boolean or an enumeration.
+        source: source of the candidates, such as "options" or "given:2+sampled:1". For a field "values:2", or "values
+            of a fixed form:2" if the field is a number, a boolean or an enumeration.
         words: number of words of each candidate, if texts are not kept.
     """
 
@@ -141,8 +141,7 @@ COUNTED = 5
 class DincoEvidence:
     """Evidence of DINCO (Wang et al. 2025; formulas in `secl.signals`).
 
-    Candidates are the answers of a beam search, the most probable first. The greedy answer comes
-    last if no beam has it.
+    Candidates are the answers of a beam search, the most probable first. A greedy answer that no beam has comes last.
 
     Attributes:
         candidates: their texts (the option's text for multiple choice).
@@ -150,8 +149,8 @@ class DincoEvidence:
         beams: number of the candidates that are beams.
         p_yes: P("Yes") relative to "No", asked whether a candidate is right, for each candidate alone.
         entails, contradicts: probability that candidate i (row) entails or contradicts candidate j (column).
-        agreement: for the best beam and the greedy answer, agreement of each sample: 1 for equal answers, else the mean
-            of both directions of entailment; empty for the other candidates.
+        agreement: agreement of each sample with the best beam and with the greedy answer: 1 for equal answers, else the
+            mean entailment of both directions. Empty for the other candidates.
         nli_name: name of the NLI model that judges entailment; "self" for the answering model.
     """
 
@@ -187,9 +186,9 @@ class Posterior:
     Attributes:
         candidates: their texts, as in `CandidateEvidence`.
         probabilities: of each candidate; equal candidates share one, and those of different candidates sum to 1.
-        own: number of the model's own answer among the candidates; None if it is not among them.
-        none_last: whether the last candidate is "None of these", which is no answer.
-        weights: the weight of each view, 0 or more, per nat.
+        own: number of the model's own answer among the candidates; None if the answer is not a candidate.
+        none_last: whether the last candidate is "None of these", which stands for all unlisted answers.
+        weights: weight of each view, 0 or more, per nat.
         reliability: how far the letters follow the options rather than their order, from 0 to 1; None without letters.
         questions: number of earlier questions behind the reliability.
     """
@@ -204,7 +203,7 @@ class Posterior:
 
     @property
     def confidence(self) -> float | None:
-        """Probability that the model's own answer is right; None if it is not among the candidates."""
+        """Probability that the model's own answer is right; None if the answer is not a candidate."""
         return None if self.own is None else self.probabilities[self.own]
 
     @property

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Tokens through the network for a question, by purpose, also if its passes are shared with other questions.
+    """Tokens of a question that go through the network, by purpose, also in passes shared with other questions.
 
     A token that goes through n of L layers counts n/L. A backward pass counts twice its forward pass.
 
@@ -37,13 +37,13 @@ class Ledger:
     @property
     def total(self) -> float:
         """Sum over all purposes."""
-        # Not the built-in sum, which rounds otherwise from Python 3.12 on.
+        # Not the built-in sum, whose rounding changed in Python 3.12.
         total: float = functools.reduce(operator.add, astuple(self))
         return total
 
     @property
     def replies(self) -> float:
-        """Tokens of both replies, the frozen and the adapted one."""
+        """Tokens of the frozen and of the adapted reply."""
         return self.answering + self.adapting
 
     def __add__(self, other: Ledger) -> Ledger:
@@ -76,6 +76,6 @@ class Meter:
         tokens, self._tokens = self._tokens, dict.fromkeys(get_args(Purpose), 0.0)
         # Rounded, so that the last digit does not depend on the order in which shares of a pass were added.
         parts = {purpose: round(count, 6) for purpose, count in tokens.items()}
-        if tokens["answering"]:  # takes the rounding error, so that the parts add up to the total
+        if tokens["answering"]:  # this part takes the rounding error, so that the parts add up to the total
             parts["answering"] = round(sum(tokens.values()) - sum(parts.values()) + parts["answering"], 6)
         return Ledger(**parts)

@@ -1,13 +1,74 @@
-"""Services of this machine: a cache folder, files written completely, freed memory, and faster imports."""
+"""Services of this machine: variables for torch, a cache folder, complete files, freed memory, fast imports."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+WAIT_POLICY = "OMP_WAIT_POLICY"
+
+WAITING = {
+    # Threads that wait for others sleep instead of spinning. On a busy machine, spinning threads take the cores of
+    # those they wait for, which is three to ten times slower.
+    WAIT_POLICY: "PASSIVE",
+    # Most waits last microseconds, and sleeping at once costs a fifth of the time on a quiet machine. GNU's OpenMP,
+    # torch's own on Linux, spins this many times before a thread sleeps.
+    "GOMP_SPINCOUNT": "1000",
+}
+
+DEFAULTS = {
+    **WAITING,
+    # Number of cached kernels: one kernel of a third of a MiB for each length of a question. The default is 1024 for
+    # each thread. A lesson needs 16 to 32 kernels, and 64 have the hit rate of 128.
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+    "LRU_CACHE_CAPACITY": "64",
+    # secl compiles nothing. An installed bitsandbytes, which PEFT imports, would import PyTorch's compiler: a sixth of
+    # the time of all imports.
+    "TORCHDYNAMO_DISABLE": "1",
+    # Reproducible rounding on a GPU, also with several streams.
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    # Passes differ in length, which fragments memory unless segments can grow.
+    "PYTORCH_ALLOC_CONF": "expandable_segments:True",
+    # On recent GPUs PyTorch prefers cuDNN's attention, which makes a new plan for every length of a text.
+    "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
+}
+"""Environment variables that torch reads on import. The command line sets them, unless the user did."""
+
+
+def set_defaults() -> None:
+    """Set the unset variables of `DEFAULTS`, before torch is imported. Child processes inherit them."""
+    # A spin count would override the user's wait policy.
+    chosen = WAITING if WAIT_POLICY in os.environ else {}
+    for name, value in DEFAULTS.items():
+        if name not in chosen:
+            os.environ.setdefault(name, value)
+    quota = cpu_quota()
+    # torch counts the cores of the whole machine, and more threads than usable cores wait for each other.
+    if quota is not None and quota < (os.cpu_count() or 1):
+        os.environ.setdefault("OMP_NUM_THREADS", str(math.ceil(quota)))
+
+
+def cpu_quota(root: Path = Path("/")) -> float | None:
+    """Return the cores that a container or systemd unit may use (Linux, cgroup v2); None without a limit."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    group = Path(next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), ""))
+    limits: list[float] = []
+    for folder in [group, *group.parents]:  # limits of the groups around it also apply
+        try:
+            allowed, period = (root / "sys/fs/cgroup" / folder / "cpu.max").read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            continue
+        if allowed != "max":
+            limits.append(int(allowed) / int(period))
+    return min(limits, default=None)
 
 
 def cache_folder() -> Path:

@@ -1,7 +1,7 @@
 """The methods by name, and the plan of a loop.
 
-A method chooses a gate, evidence and whether to learn; settings determine the rest. Only this module turns both into
-evidence, a signal, weights and answers.
+A method chooses a gate, evidence and whether to learn; settings determine the rest. Only this module turns a method and
+settings into a plan.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Method:
         gate: name of its gate in `secl.gates.GATES`.
         reports: names of the estimators that its report shows, the most important last; empty for all.
         evidence: kinds of evidence gathered beyond the one that the training signal needs.
-        paper: whether the setting `paper` is on unless given.
+        paper: default of the setting `paper`.
     """
 
     gate: str
@@ -101,7 +101,7 @@ def method(name: str) -> Method:
 
 
 def method_to_follow(name: str) -> Method:
-    """Return a method for a calibrator; a ParameterError if the method also determines how runs ask the model."""
+    """Return a method for a calibrator; raise a ParameterError if the method also sets prompts and training."""
     chosen = method(name)
     if chosen.paper:
         raise ParameterError(
@@ -178,6 +178,6 @@ class Plan:
         return frozenset({"candidates", "p_true"} if asked else {"candidates"})
 
     def returns_best(self, question: Question) -> bool:
-        """Return whether the answer is the best candidate; otherwise, and for every text, it is the model's own."""
+        """Return whether the loop returns the best candidate, not the model's own answer; False for free texts."""
         best = self.loop.answer == "best" or (self.loop.answer is None and bool(question.options))
         return best and "candidates" in self.kinds and not question.free

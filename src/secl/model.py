@@ -1,9 +1,9 @@
 """The interface of a model: a class that implements this Protocol can run, serve and resume.
 
-A subclass of `Model` inherits its defaults: no window is prefetched, every question fits, and nothing has to be closed.
+A subclass of `Model` inherits its defaults: nothing is prefetched, every question fits, and `close` does nothing.
 
-`secl.LocalModel` is a transformers model, `secl.testing.ScriptedModel` a rule for tests and examples, and
-`examples/third_party_model.py` a small model from outside the library.
+`secl.LocalModel` is a transformers model, `secl.testing.ScriptedModel` answers by a rule, for tests and examples, and
+`examples/third_party_model.py` is a small model from outside the library.
 """
 
 from __future__ import annotations
@@ -57,10 +57,9 @@ class Model(Protocol):
 
     Attributes:
         tau: temperature of normalised P(True) that suits this model.
-        letters: correlation of its option letters between two orders of the options, place effects removed, -1 to 1;
-            None if not measured.
-        writes_apart: whether `write` may run in several threads at once, also during other calls, because texts are
-            written elsewhere.
+        letters: correlation, from -1 to 1, of the letters' probabilities between two orders of the options, after
+            removal of the effects of places; None if not measured.
+        writes_apart: whether `write` may run in several threads at once and during other calls, as on a server.
     """
 
     name: str
@@ -92,7 +91,7 @@ class Model(Protocol):
         """Norm of the change of the adapted weights over their norm; 0 is the frozen model."""
 
     def check(self, question: Question) -> None:
-        """Raise a QuestionError if the model cannot answer a question, for example because it is too long."""
+        """Raise a QuestionError if the model cannot answer a question, for example a question that is too long."""
         return
 
     def prefetch(
@@ -103,8 +102,7 @@ class Model(Protocol):
         weights_fixed: bool,
         written: Sequence[str | Piece | None] = (),
     ) -> None:
-        """Compute upcoming answers and evidence in shared passes. Every other call must work without a call of
-        `prefetch`.
+        """Compute upcoming answers and evidence in shared passes. All other calls must work without this call.
 
         A question that the model cannot answer raises its error in `answer`, not here.
 
@@ -190,8 +188,7 @@ class Model(Protocol):
         """Go back to a version by its weights, with an empty optimizer; the next update takes a new number."""
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Set a function to call repeatedly during long computations; the function may block, or raise an error to end
-        the computation."""
+        """Set a function to call repeatedly during long computations. It may block, or end them with an error."""
 
     def close(self) -> None:
         """Release connections and files; the model cannot be used afterwards."""

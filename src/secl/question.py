@@ -52,18 +52,18 @@ class Question:
     """A question, with or without options, with or without a known right answer.
 
     Attributes:
-        text: the question itself, without options and instructions.
+        text: the question, without options and instructions.
         options: 2 to 26 answers to choose from; empty for an open question.
         reference: the right answer: an option letter, a number, a short text, or `References`; None if unknown.
             secl measures with references and never learns from them.
         domain: group of the question in per-domain results.
         id: a name that is unique in its stream.
-        form: of the answer; "choice" exactly when there are options, "short" by default.
+        form: form of the answer; "choice" exactly when there are options, "short" by default.
         context: a passage to answer from, which the model reads before the question; "" for none.
-        system: the system text of the conversation; "" for the model's own.
+        system: system text of the conversation; "" for the model's own.
         history: turns between the system text and the question.
         row: names and values of all columns of the question's row in its table, for exports; no model reads them.
-        grader: rule that grades an open answer, one of `GRADERS`; empty for the default of the form.
+        grader: rule that grades an open answer, one of `GRADERS`; "" for the default of the form.
 
     Raises:
         QuestionError: empty text, one option, more than 26 options, or a reference that is no option.
@@ -134,9 +134,7 @@ class Question:
         cells = (cell for cell in chain.from_iterable(self.row) if isinstance(cell, str))
         texts = (self.text, self.context, self.system, *self.options, *spoken, *cells)
         if any(map(has_half_character, texts)):
-            raise QuestionError(
-                f"{name} holds an unpaired surrogate, which no tokenizer reads; save it as UTF-8 again."
-            )
+            raise QuestionError(f"{name} has an unpaired surrogate, which no tokenizer reads; save it as UTF-8 again.")
         if self.form not in FORMS:
             raise QuestionError(f"{name} asks for the unknown form {self.form!r}; the forms are {', '.join(FORMS)}.")
         if self.grader and self.grader not in GRADERS:
@@ -169,7 +167,7 @@ class Question:
 
     @property
     def mention(self) -> str:
-        """Name of the question in a message: its id, or else its beginning.
+        """Name of the question in a message: its id, or the beginning of its text.
 
         >>> Question("Capital of Peru?").mention, Question("Capital of Peru?", id="peru").mention
         ("question 'Capital of Peru?'", "question 'peru'")
@@ -195,7 +193,7 @@ class Question:
         return self.option(answer) if self.options else answer
 
     def named(self, answer: str | None) -> str:
-        """Return an answer for display: an option's letter with its text, or else the text alone; empty for None.
+        """Return an answer for display: an option with its letter, or a text; "" for None.
 
         >>> Question("Capital of France?", options=("Rome", "Paris")).named("B"), Question("1 + 1?").named("2")
         ('B. Paris', '2')
@@ -206,7 +204,7 @@ class Question:
 
 
 def has_half_character(text: str) -> bool:
-    """Return whether a text has a lone surrogate, the remains of bytes that were not UTF-8."""
+    """Return whether a text has an unpaired surrogate, which stands for bytes that were not UTF-8."""
     return not text.isascii() and _HALF.search(text) is not None
 
 
@@ -261,7 +259,7 @@ def letter_of(question: Question, answer: str) -> str:
     """
     wanted = answer.strip()
     named = [question.named(letter) for letter in question.letters]
-    for plain in (_as_it_is, lambda text: _as_it_is(text).casefold()):  # "A" is rather the letter than the option "a"
+    for plain in (_as_it_is, lambda text: _as_it_is(text).casefold()):  # in its own case, "A" is a letter
         texts = [plain(option) for option in question.options]
         by_text = texts.index(plain(wanted)) if plain(wanted) in texts else None
         by_letter = _number_of_letter([plain(letter) for letter in question.letters], texts, plain(wanted))

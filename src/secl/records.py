@@ -78,7 +78,7 @@ class Reply:
         """Stated confidence, soft read-out (Eq. soft_conf): the expected bin centre, in [0.05, 0.95]."""
         if not self.bins:
             return math.nan
-        # Rounded once: the built-in sum rounds otherwise from Python 3.12 on, and this is stored with the bins.
+        # fsum rounds once. The rounding of the built-in sum changed in Python 3.12, and exports have this number.
         return math.fsum(p * (k + 0.5) / 10 for k, p in enumerate(self.bins))
 
     @property
@@ -105,8 +105,7 @@ class Decision:
 
 
 UNTESTED = Decision()
-"""The decision without a test: during a gate's warm-up, of a gate that never fires, and about an answer from
-elsewhere."""
+"""The decision without a test: during warm-up, of a gate that never fires, and about a given answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,18 +152,18 @@ class Record(Shown):
         reply: of the adapted model; its confidence never depends on this question's own update.
         frozen: reply of the frozen model to the same question.
         decision: of the gate on `reply.entropy`.
-        evidence: further answers of the frozen model about the question.
+        evidence: evidence of the frozen model about the answers to the question.
         posterior: of the candidates; None if not computed.
         answers_best: whether the returned answer is the most probable candidate. If not, it is the model's own.
         labelled: the confidence calibrated by labels; None if not computed.
         accept: lowest `label_free` of an accepted answer at the time of this answer; None without a threshold.
-        signal: the training signal: normalised P(True) of the answer (Eq. normp) unless another one was chosen; None
-            without usable evidence.
+        signal: the training signal, by default normalised P(True) of the answer (Eq. normp); None without usable
+            evidence.
         outcome: what learning did.
         update: present exactly when `outcome` is "trained".
         correct, frozen_correct: whether `reply` and `frozen` are right; None without a reference.
         label: whether `answer` is correct by its label (`with_label`), which overrides a reference; None without a
-            label. Stored records have None, because labels have a log of their own.
+            label. Stored records have None, because labels are stored in a log of their own.
         ledger: tokens through the network for this question.
         plain_tokens: tokens of one plain answering pass, the unit of cost.
     """
@@ -217,7 +216,7 @@ class Record(Shown):
 
     @property
     def expected_grade(self) -> float:
-        """Probability in [0, 1] that the returned answer is graded as right: 0 for an unreadable one."""
+        """Probability in [0, 1] that the returned answer is graded as right: 0 for an unreadable answer."""
         return 0.0 if self.answer is None else self.confidence
 
     @property
@@ -258,7 +257,7 @@ class Record(Shown):
 
     @property
     def gated(self) -> bool:
-        """Whether the gate read the entropy of the reply. It reads the model's own answers, except for fields."""
+        """Whether the gate read the entropy of the reply. Gates do not read given answers and fields."""
         return self.outcome not in ("given", "field")
 
     def as_given(self) -> GivenAnswer:
@@ -276,7 +275,7 @@ class Record(Shown):
 
     @property
     def best_answer(self) -> str | None:
-        """The most probable candidate, an option's letter or a text; the model's own answer without a posterior."""
+        """The most probable candidate, as a letter or a text; without a posterior, the model's own answer."""
         posterior = self.posterior
         if posterior is None or posterior.best == posterior.own:
             return self.reply.answer
@@ -289,11 +288,7 @@ class Record(Shown):
 
     @property
     def label_free(self) -> float:
-        """Probability that `answer` is right, without labels: the posterior's probability, or the stated confidence if
-        there is no posterior.
-
-        Of an unreadable reply: the confidence that it states.
-        """
+        """Probability that `answer` is right, without labels: by the posterior, or else as stated in the reply."""
         if self.posterior is None:
             return self.reply.stated
         if self.answers_best:

@@ -88,7 +88,7 @@ class RawPTrue(_ReplySignal):
 
 @dataclass(frozen=True, slots=True)
 class SelfConsistency:
-    """Share of the samples with the same answer (Wang et al. 2023), normalised as in grading.
+    """Share of the samples that give the same answer (Wang et al. 2023), up to differences that grading ignores.
 
     `policy`: "greedy" rates the reply's answer, "mode" the most frequent sample (the earliest in a tie).
     """
@@ -114,7 +114,7 @@ class SelfConsistency:
 
 
 def key_of(question: Question, answer: str | None) -> object:
-    """Return a key that is equal for equal options, and for texts that count as the same answer; None for None."""
+    """Return a key that equal options share, and texts that count as the same answer; None for None."""
     if answer is None:
         return None
     return question.option(answer) if answer in question.letters else answer_key(answer, question.form)

@@ -1,7 +1,7 @@
 """A model without a network, for tests, examples and the documentation.
 
-`ScriptedModel` satisfies `secl.model.Model`: it answers by rule, and is overconfident by a fixed amount. Learning
-changes a single number, which is added to the stated confidence. So a reader can follow every step of the loop by hand.
+`ScriptedModel` satisfies `secl.model.Model`. It answers by rule, and is overconfident by a fixed amount. Learning
+changes a single number, which is added to the stated confidence, so that readers can follow the loop by hand.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ScriptedModel(Shown, Model):
         return {"device": "none"}
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        """Yield a few words that depend on the question and, above temperature 0, on the seed; each is a token."""
+        """Yield some words, each a token, that depend on the question and, above temperature 0, on the seed."""
         for choice in range(writing.n):
             self._pause()
             drawn = f"/{writing.seed + choice}" if writing.temperature else ""

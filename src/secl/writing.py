@@ -10,7 +10,7 @@ from secl.errors import ParameterError
 from secl.evidence import Thought
 
 Finish = Literal["stop", "length"]
-"""Why a text ended: by the model or a stop text, or at the token limit."""
+"""Why a text ended: "stop" by the model or a stop text, "length" at the token limit."""
 
 MAX_TOP = 20
 """Maximum number of reported alternatives to a token."""

@@ -138,9 +138,8 @@ def test_a_model_that_is_none_or_damaged_is_refused_by_name(
 
 @pytest.mark.heavy
 def test_an_unknown_hub_id_is_refused_without_a_network(tmp_path: Path) -> None:
-    code = "import sys; from secl.cli import main; sys.argv[0] = 'secl'; main()"
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", code, "ask", "Why?", "--model", "nobody/nothing"]
+    command = [sys.executable, "-m", "secl", "ask", "Why?", "--model", "nobody/nothing"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=environment)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
     assert "secl: the model 'nobody/nothing' cannot be loaded" in ended.stderr

@@ -169,7 +169,7 @@ def test_ask_is_part_of_a_pipe(shell: Shell, refused: Any, tiny_llama: Path, mon
 
 
 def test_a_mistyped_flag_and_nothing_are_no_questions(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shell("ask", "--jsn").err == "secl: ask has no option --jsn; secl ask --help lists those that it has.\n"
+    assert shell("ask", "--jsn").err == "secl: ask has no option --jsn; secl ask --help lists its options.\n"
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert "has no text" in shell("ask", "-").err
     assert "--install-completion" in shell("--help").out

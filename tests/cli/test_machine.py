@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from secl.cli import progress
-from secl.cli.machine import DEFAULTS, WAITING, cpu_quota
+from secl.machine import DEFAULTS, WAITING, cpu_quota
 
 PRINT = "import os, sys; print('torch' in sys.modules, {name: os.environ.get(name) for name in %r}, file=sys.stderr)"
 HELP = "from secl.cli import main; sys.argv = ['secl', '--help']\ntry: main()\nfinally: "

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from secl import Calibrator, LoopSettings
+from secl import Calibrator, LoopSettings, RunSettings
 from secl.evaluation.estimators import ESTIMATORS, LABELLED
 from secl.gates import Always, Gate, Never
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED
+from secl.runs.manifest import Manifest
 from secl.testing import ScriptedModel, toy_stream
 from secl_paper.compare import FilledTable, FinishedRun, Line, compare
 from secl_paper.figures import write_figure
@@ -41,7 +42,10 @@ def make_run(gate: Gate, *, stated: float = 0.85, **rule: Any) -> FinishedRun:
         loop=LoopSettings(evidence_on="always", bin_gate=None, **rule),
         evidence=("p_true", "samples", "dinco", "candidates"),
     )
-    return FinishedRun(list(calibrator.run(toy_stream(40))), tau=0.7, layers=(24, 25, 26, 27), learns=True)
+    method = "baselines" if gate == Never() else "secl"
+    settings = RunSettings.of({"stream.benchmarks": ["capitals"], "method": method, "evidence.tau": 0.7})
+    manifest = Manifest(settings=settings, adapter={"layers_to_transform": [24, 25, 26, 27]})
+    return FinishedRun(list(calibrator.run(toy_stream(40))), manifest)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +57,7 @@ def learned() -> FinishedRun:
 @pytest.fixture(scope="module")
 def baseline() -> FinishedRun:
     """A run that does not learn."""
-    return replace(make_run(Never()), learns=False)
+    return make_run(Never())
 
 
 def table(*rows: Row, **settings: Any) -> Table:

@@ -16,11 +16,11 @@ from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 from pydantic import Field
 from rich.console import Console
 
-from secl.cli.machine import set_defaults
 from secl.errors import SeclError
+from secl.machine import set_defaults
 from secl.settings.base import Settings
-from secl.settings.groups import FLAT, ModelSettings, Seed, StreamSettings
-from secl.settings.names import METHOD, OF_MODEL, OF_QUESTIONS, flag_of, nearest
+from secl.settings.groups import FLAT, ModelSettings, Seed
+from secl.settings.names import METHOD, OF_MODEL, flag_of, nearest
 
 app = App(
     name="secl",
@@ -38,28 +38,28 @@ ASK, STUDY, SERVE, BACK, LISTS = (
 """Groups of commands in `secl --help`."""
 
 RunFolder = Annotated[Path, Parameter(help="A run folder, or the state folder of a server.")]
-AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object only.")]
-Full = Annotated[bool, Parameter(negative=(), help="Print all tables, not only the result.")]
+Flag = Parameter(negative=(), show_default=False)
+"""A switch without a negative flag."""
+
+AsJson = Annotated[bool, Flag, Parameter(name="--json", help="Print one JSON object only.")]
+Full = Annotated[bool, Flag, Parameter(help="Print all tables, not only the result.")]
 Set = Annotated[
     list[str] | None,
     Parameter(
         name="--set", group=METHOD, help="Another setting, for example evidence.tau=0.7 (docs/reference/settings.md)."
     ),
 ]
-Flag = Parameter(negative=())
-"""A switch without a negative flag."""
 
 
 class AskedSettings(Settings):
-    """The settings of commands that choose the method themselves."""
+    """The settings of commands that determine the method."""
 
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
-    stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
-    seed: Seed = Field(42, description="Seed of everything random.")
+    seed: Seed = Field(42, description="Seed of all random choices.")
 
 
 def main() -> None:
-    """Run the command line. A mistake of the user prints one sentence and ends with exit code 2."""
+    """Run the command line. After a mistake of the user, print one sentence and end with exit code 2."""
     set_defaults()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -75,10 +75,10 @@ def main() -> None:
         fail(" ".join(str(problem).split()))
     except KeyboardInterrupt:
         fail("stopped.")
-    except BrokenPipeError:  # the reader has closed the pipe (head, a pager); there is nothing to flush
+    except BrokenPipeError:  # the reader, such as head or a pager, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 128 + signal.SIGPIPE
-    except OSError as problem:  # a path that the system rejects: too long a name, a folder without permission
+    except OSError as problem:  # the system rejects a path: its name is too long, or permissions are missing
         if problem.filename is None:
             raise
         name = str(problem.filename)
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _hint(complaint: str) -> str:
-    """Return a hint at --set for an unknown flag with the name of a setting; empty for other flags."""
+    """Return a hint at --set if an unknown flag has the name of a setting; otherwise an empty text."""
     option = re.search(r"--(?:no-)?([a-z-]+)", complaint)
     key = option[1].replace("-", "_") if option else ""
     name = nearest(key)

@@ -34,8 +34,8 @@ def ask(
     /,
     *,
     option: list[str] | None = None,
-    context: str = "",
-    system: str = "",
+    context: Annotated[str, Parameter(show_default=False)] = "",
+    system: Annotated[str, Parameter(show_default=False)] = "",
     version: Path | None = None,
     flags: Annotated[Recipe | None, FLAT] = None,
     set_: Set = None,
@@ -45,14 +45,14 @@ def ask(
     """Ask one question: print the answer, the probability that it is correct, and the other candidates.
 
     Args:
-        question: The question; - reads it from standard input.
-        option: An answer to choose from; give the flag once for each, at least twice.
-        context: A passage to answer from.
-        system: System text; the model's own by default.
-        version: Use the weights that this run has learned.
+        question: The question, or - for standard input.
+        option: Answer to choose from; repeat the flag for each answer, at least two.
+        context: Passage to answer from.
+        system: System text; by default the model's own.
+        version: Run whose learned weights answer.
     """
     if question.startswith("--") and len(question.split()) == 1:
-        raise ParameterError(f"ask has no option {question}; secl ask --help lists those that it has.")
+        raise ParameterError(f"ask has no option {question}; secl ask --help lists its options.")
     text = sys.stdin.read() if question == "-" else question
     to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
     values = with_set(flags, set_)
@@ -60,7 +60,7 @@ def ask(
         kinds = values.get("evidence.extra_evidence", ())
         values["evidence.extra_evidence"] = tuple(dict.fromkeys((*kinds, "p_true")))  # type: ignore[misc]
     calibrator, recipe = load_for_asking(values, version)
-    gc.freeze()  # loaded objects stay until the end; collecting garbage among them takes as long as ten tokens
+    gc.freeze()  # collecting garbage among the loaded objects would take as long as ten tokens
     record = calibrator.ask(to_ask)
     if as_json:
         reasons = [sentence_of(reason) for reason in seen_in_one(record)]
@@ -90,7 +90,7 @@ def models() -> None:
     ]
     console().print(listing(("name", "source, layers with an adapter, tau", ""), rows, names=2))
     console().print(
-        "Any other chat model, by hub id, folder or GGUF file, is adapted by inspection (docs/engines.md).",
+        "secl also takes any other chat model by hub id, folder or GGUF file, and inspects it (docs/engines.md).",
         soft_wrap=True,
     )
 

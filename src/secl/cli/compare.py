@@ -1,4 +1,4 @@
-"""Commands that compare confidences: `compare` for runs, `check` for methods on one model and its questions."""
+"""Commands that compare confidences: check (of methods, on one model and its questions) and compare (of runs)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from secl.runs.manifest import Manifest
 from secl.runs.runner import Run, estimators_of, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.settings.groups import FLAT, PromptSettings
-from secl.settings.names import OF_MODEL, with_set
+from secl.settings.groups import FLAT, PromptSettings, StreamSettings
+from secl.settings.names import OF_MODEL, OF_QUESTIONS, with_set
 
 
 class CheckedSettings(AskedSettings):
     """The settings of a check."""
 
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
+    stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
 
 
 @app.command(name="check")
@@ -51,12 +52,12 @@ def check_command(
     With right answers or labels secl compares the methods; without them it recommends the posterior.
 
     Args:
-        run: A run of the method posterior or baselines, finished or not, to read instead of asking questions.
+        run: Check this run, finished or not, of the method posterior or baselines, and ask no questions.
         out: Keep the answers as a run in this folder; by default they are not kept.
     """
     settings = with_set(flags, set_)
     if run is None:
-        # The evidence of all methods that can be recommended, and of learning.
+        # Evidence for all methods that can be recommended, and for learning.
         new = RunSettings.of({**settings, "method": "posterior", "evidence.extra_evidence": ("p_true",)})
 
         def finish(made: Run) -> None:
@@ -98,8 +99,8 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
 
     Args:
         run_a: A run folder.
-        run_b: Another run folder, or the same.
-        estimator: Confidence to compare, or one for each run, as in stated:secl; by default each run's method.
+        run_b: Another run folder, or the same one.
+        estimator: Confidence to compare, or one for each run, as in stated:secl; by default that of each run's method.
     """
     names = (estimator or "").split(":") if estimator is not None else [None]
     if len(names) > 2:
@@ -139,7 +140,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
 
 
 def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | None) -> Side:
-    """Return one side of a comparison: the records of a run with an estimator, by default that of its method."""
+    """Return one side of a comparison: the records of a run with an estimator, by default the method's."""
     if not records:
         raise RunError(f"{run} has no questions answered yet; continue it with secl run --resume.")
     own, estimators = estimators_of(manifest), make_estimators(manifest.tau, manifest.settings.evidence.formula)

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from pydantic import Field
 
-from secl.cli.app import AsJson, Set, app, console, print_json
+from secl.cli.app import AsJson, AskedSettings, Flag, Set, app, console, print_json
 from secl.cli.run import name_skipped, print_result, proceed
 from secl.errors import ParameterError, RunError, needs
 from secl.reports.formatting import number
@@ -20,18 +19,15 @@ from secl.runs.manifest import Manifest
 from secl.runs.object_table import by_document, object_results
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings
-from secl.settings.base import Settings
-from secl.settings.groups import FLAT, ExtractSettings, ModelSettings, PromptSettings, Seed
+from secl.settings.groups import FLAT, ExtractSettings, PromptSettings
 from secl.settings.names import OF_MODEL, OF_QUESTIONS, with_set
 
 
-class ExtractFlags(Settings):
+class ExtractedSettings(AskedSettings):
     """The settings of an extraction that have flags."""
 
     extract: Annotated[ExtractSettings, FLAT, OF_QUESTIONS] = ExtractSettings()
-    model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
-    seed: Seed = Field(42, description="Seed of everything random.")
 
 
 @app.command
@@ -41,9 +37,9 @@ def extract(
     *,
     out: Path | None = None,
     accept: float | None = None,
-    skip_bad: Annotated[bool, Parameter(negative=())] = False,
+    skip_bad: Annotated[bool, Flag] = False,
     as_json: AsJson = False,
-    flags: Annotated[ExtractFlags | None, FLAT] = None,
+    flags: Annotated[ExtractedSettings | None, FLAT] = None,
     set_: Set = None,
 ) -> None:
     """Extract fields from documents, each value with the probability that it is correct.
@@ -52,7 +48,7 @@ def extract(
 
     Args:
         documents: A table with a column of texts, a text file, or a folder of text files.
-        out: Keep a run in this folder, to report, label and export; the same command continues it.
+        out: Keep a run in this folder, to report, label and export; the same command continues a stopped run.
         accept: Lowest confidence of an accepted value, and of an accepted object.
         skip_bad: Skip documents that cannot be used, and list them.
     """

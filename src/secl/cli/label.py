@@ -22,7 +22,7 @@ from secl.runs.store import Store
 
 KEYS = "y right, n wrong, s skip, u undo the last one, q quit"
 WORDS = ("yes", "no", "skip", "undo", "quit")
-"""Words for the keys. Any other text repeats the question, so "unsure" is not u(ndo), and "no idea" is not n(o)."""
+"""Words for the keys. After any other text, such as "unsure" or "no idea", secl asks again."""
 
 
 @app.command
@@ -31,12 +31,12 @@ def label(
     /,
     *,
     undo: Annotated[
-        int | None, Parameter(help="Take back the label of the answer at this position, and ask nothing.")
+        int | None, Parameter(help="Take back the label of the answer at this position, without a review.")
     ] = None,
 ) -> None:
     """Label answers, drawn at random, as right or wrong; secl then updates the confidences of all answers.
 
-    Each label is stored at once: Ctrl-C loses nothing, and the next review continues.
+    Each label is stored at once. Ctrl-C loses nothing; the next review continues.
     """
     with Store(run, writable=True) as store:
         if undo is not None:
@@ -83,7 +83,7 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
 
 
 def _asked() -> str:
-    """Return a key, asked for until it is valid; the end of the input means "q"."""
+    """Return a key, and ask until the key is valid; the end of the input means "q"."""
     while True:
         echo(f"Is it right? ({KEYS}) ", end="")
         reply = (sys.stdin.readline() or "q").strip().lower()
@@ -92,11 +92,11 @@ def _asked() -> str:
 
 
 def _shown(record: Record) -> list[str]:
-    """Return question and answer, without the confidence, which would bias the label."""
+    """Return the question and its answer, without the confidence, which would bias the label."""
     question, answer = record.question, record.answer
     earlier = [f"{turn.role}: {turn.text}" for turn in question.history]
     before = [f"system: {question.system}"] if question.system else []
-    # After other turns, the question also shows its speaker.
+    # After other turns, the speaker of the question is also shown.
     last = f"user: {question.text}" if before or earlier else question.text
     lines = [*before, *earlier, *([question.context] if question.context else []), last]
     lines += [f"  {question.named(letter)}" for letter in question.letters]

@@ -1,4 +1,4 @@
-"""Progress of a long command on standard error: a bar in a terminal, or else a line every half minute."""
+"""Progress of a long command on standard error: a bar in a terminal, otherwise a line every half minute."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def follow(
 ) -> Iterator[Show]:
     """Show progress while the block runs; before the first finished question the bar only pulses.
 
-    `noun` is the singular of what counts, if not questions.
+    `noun` is the singular of the counted things.
     """
     screen = console(stderr=True)
     if not screen.is_terminal:
@@ -63,7 +63,7 @@ def lines(before: int, noun: str = "question", clock: Callable[[], float] = time
 
 
 def line(done: int, total: int | None, here: int, seconds: float, noun: str = "question") -> str:
-    """Return progress and remaining time in words, if `here` questions (or another `noun`) took these seconds.
+    """Return progress and remaining time in words, if `here` things called `noun` took these seconds.
 
     >>> line(40, 2100, 30, 90.0)
     '40 of 2,100 questions, 0:01:30, about 1:43:00 to go'

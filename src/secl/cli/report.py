@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import Full, RunFolder, app, console, echo
+from secl.cli.app import Flag, Full, RunFolder, app, console, echo
 from secl.errors import ParameterError
 from secl.grading.rules import regrade
 from secl.question import Grader
@@ -30,13 +30,13 @@ from secl.runs.store import Store
 
 @app.command
 def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None = None, full: Full = False) -> None:
-    """Write a page about a run, also about an unfinished one, and print the result.
+    """Write a page about a run, finished or not, and print the result.
 
-    All numbers are in summary.json beside the page; with --out the folder also gets all pictures.
+    All numbers are in summary.json beside the page. With --out, the pictures are files, too.
 
     Args:
-        grader: Grade open answers again, for this report only, by auto, exact, contains, number, regex or overlap.
-        out: Folder of the report; by default the run's own (RUN/graded-GRADER with --grader).
+        grader: Grade open answers again by this rule, for this report only.
+        out: Folder of the report; by default the run's own, or RUN/graded-GRADER with --grader.
     """
     if out is not None and out.resolve() == run.resolve():
         out = None
@@ -62,8 +62,8 @@ def export(
     /,
     *,
     format: str | None = None,
-    full: Annotated[bool, Parameter(negative=())] = False,
-    review: Annotated[bool, Parameter(negative=())] = False,
+    full: Annotated[bool, Flag] = False,
+    review: Annotated[bool, Flag] = False,
     version: int | None = None,
     out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> None:
@@ -72,7 +72,7 @@ def export(
     Args:
         format: csv, xlsx or parquet for the table; jsonl for complete records; by default the suffix of --out.
         full: Add every field of a record to the table, for example reply.entropy.
-        review: Sort the rows by expected errors, most errors first.
+        review: Begin with the rows that have the most expected errors.
         version: Write this version of the learned weights instead of the table, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """

@@ -34,8 +34,8 @@ def reproduce(
 ) -> int:
     """Repeat the paper's tables: do the missing runs, and print the paper's numbers, ours, and the differences.
 
-    Each table is written when its runs are finished. Settings default to the paper's, with 500 questions of each
-    benchmark. Where a table varies a setting, the table's values override the flag.
+    Settings default to the paper's, with 500 questions of each benchmark.
+    The values of a setting that a table varies override the flag.
 
     Args:
         table: Tables by name; all if none is named.
@@ -43,8 +43,7 @@ def reproduce(
         on: Where to run: here, ray (workers on this machine), or ray://HOST:PORT (a cluster).
         workers: Parallel processes with --on ray; 2 by default.
         dry_run: List the runs without doing them.
-        check: Compare the stored numbers of the paper with this LaTeX source and run nothing; exit code 1 if any
-            differs.
+        check: Only compare the stored numbers of the paper with this LaTeX source; exit code 1 for a difference.
     """
     if check is not None:
         return _check(check, {each.paper or each.key for each in find(table)})

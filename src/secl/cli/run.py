@@ -25,7 +25,7 @@ from secl.settings.groups import FLAT
 from secl.settings.names import OF_OUTPUT, dotted, with_set
 
 Finish = Callable[["Run"], None]
-"""Called with a run after its last question."""
+"""Reports a run after its last question."""
 
 DEMO: dict[str, object] = {
     "method": "secl",
@@ -37,7 +37,7 @@ DEMO: dict[str, object] = {
 """Settings of `secl demo`: the built-in quiz, with evidence for SECL and for the posterior."""
 
 TASKS = {"ask": ("asking", "question"), "score": ("rating", "answer"), "extract": ("extracting", "field")}
-"""What a run does by its mode, and the noun for what it counts."""
+"""Activity of a run by its mode, and the singular of the counted things."""
 
 DEMO_NEXT = (
     'next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi\n'
@@ -109,7 +109,7 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
 
     Args:
         open_run: opens the run in a folder.
-        folder: of the run; None keeps nothing.
+        folder: folder of the run; None keeps nothing.
         finish: reports the run after the last question.
         quiet: print nothing about the model.
     """
@@ -143,7 +143,7 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
 
 
 def model_line(calibrator: Calibrator) -> str:
-    """Return the settings and path of a local model, and its adapter if it learns; empty for other models."""
+    """Return the settings of a local model, and its adapter if it learns; an empty text for other models."""
     model: Any = calibrator.model
     if not hasattr(model, "described"):
         return ""
@@ -151,7 +151,7 @@ def model_line(calibrator: Calibrator) -> str:
 
 
 def cost_line(run: Run) -> str:
-    """Return estimated requests and tokens for the rest of a run on a server; empty for a local model."""
+    """Return the estimated requests and tokens of the rest of a run on a server; an empty text for a local model."""
     model: Any = run.calibrator.model
     asked = (run.asked.given or run.asked.questions)[len(run.records) :]
     if not hasattr(model, "cost") or isinstance(run.asked, DocumentFile) or not asked:

@@ -20,8 +20,22 @@ from secl.reports.verdict import trust_line
 from secl.runs.encoding import to_export
 from secl.runs.recipes import score_settings
 from secl.runs.runner import Run, start_run
-from secl.settings.groups import FLAT
-from secl.settings.names import with_set
+from secl.settings.groups import FLAT, UNFLAGGED, Names, StreamSettings
+from secl.settings.names import OF_QUESTIONS, with_set
+
+
+class RatedStream(StreamSettings):
+    """The answers to rate, without the settings that name questions."""
+
+    benchmarks: Annotated[Names, UNFLAGGED] = ()
+    questions: Annotated[str | None, UNFLAGGED] = None
+    data: Annotated[str | None, UNFLAGGED] = None
+
+
+class RatedSettings(AskedSettings):
+    """The settings of a rating that have flags."""
+
+    stream: Annotated[RatedStream, FLAT, OF_QUESTIONS] = RatedStream()
 
 
 @app.command
@@ -32,14 +46,14 @@ def score(
     out: Path | None = None,
     as_json: AsJson = False,
     accept: float | None = None,
-    flags: Annotated[AskedSettings | None, FLAT] = None,
+    flags: Annotated[RatedSettings | None, FLAT] = None,
     set_: Set = None,
 ) -> None:
     """Rate the given answers in a file: print for each the probability that it is correct.
 
     Args:
         file: Questions with a column "answer"; "rivals" and "correct" are optional.
-        out: Keep a run in this folder, to report, label and export; by default the answers are only printed.
+        out: Keep a run in this folder, to report, label and export; by default secl only prints the answers.
         accept: Lowest confidence of an accepted answer.
     """
     if out is not None and as_json:

@@ -29,7 +29,7 @@ LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
 SHOWN = Parameter(name="*")  # their defaults are shown
 
-StateFolder = Annotated[Path, Parameter(help="Folder of the server; made if it does not exist.")]
+StateFolder = Annotated[Path, Parameter(help="State folder of the server, new or from an earlier start.")]
 
 
 @app.command
@@ -60,7 +60,7 @@ def serve(
         log_level: debug, info (every request), warning or error.
     """
     try:
-        # Missing packages are reported before a model is loaded.
+        # Imported here, because a missing package must be reported before a model is loaded.
         from secl.server.http.api_keys import Keys
         from secl.server.http.process import answer_until_stopped, is_local, listening, url
         from secl.server.online.factory import open_service
@@ -71,7 +71,7 @@ def serve(
         raise ParameterError(f"--log-level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
     settings, vllm = read_settings(recipe, with_set(flags, set_)), None
-    if settings.model.answered_by == "vllm":  # vLLM does not change answers, so the state does not record it
+    if settings.model.answered_by == "vllm":  # vLLM does not change answers, so the state records no engine
         vllm = settings.model.endpoint
         model = settings.model.model_copy(update={"engine": None, "endpoint": None})
         settings = settings.model_copy(update={"model": model})
@@ -108,11 +108,10 @@ def serve(
 def ending_in_order() -> Iterator[list[int]]:
     """Turn SIGTERM into an exception; yield a list of the signals received so far.
 
-    So an interrupted conversion of a model file removes its temporary files.
-
-    By default, the first process of a container ignores SIGTERM. Python drops exceptions raised inside a `__del__`, so
-    the caller reads the list after loading. An exception during the import of PyTorch aborts the process with pages of
-    C++ messages, so in that case the process exits directly.
+    The exception lets an interrupted conversion of a model file remove its temporary files. By default, the first
+    process of a container ignores SIGTERM. Python drops exceptions inside a `__del__`, so the caller reads the list
+    after loading. An exception during the import of PyTorch would abort the process with pages of C++ messages, so the
+    process then exits directly.
     """
     noted: list[int] = []
 
@@ -133,7 +132,7 @@ def ending_in_order() -> Iterator[list[int]]:
 
 
 def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
-    """Return the settings of a recipe; settings of flags and --set override them."""
+    """Return the settings of a recipe; flags and --set override them."""
     from secl.server.online.factory import serving_settings
 
     settings = {**dotted(read_toml(recipe) if recipe else {}), **flags}

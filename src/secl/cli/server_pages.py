@@ -17,14 +17,14 @@ from secl.server.explain import Explained, outcome_in_words, weights_in_words
 from secl.server.verify import Verification
 
 SHOWN = 20
-"""Maximum number of rows of a table, which are the latest ones. The JSON output has all rows."""
+"""Maximum number of rows of a table, which shows the latest. The JSON output has all rows."""
 
 MAX_FINDINGS = 50
 """Maximum number of findings to print."""
 
 
 def history_page(past: Values) -> list[RenderableType]:
-    """Return a summary and tables of versions and events, from `secl.server.records.history`."""
+    """Return a summary of `secl.server.records.history`, with tables of versions and events."""
     learning = "on" if past["learns"] else "off, because this method does not learn"
     if past["paused"] is not None:
         learning = f"paused: {terminal_lines(past['paused'])}"

@@ -23,7 +23,7 @@ from secl.server.store import ServerStore
 
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, which may be running.")]
 CONTRADICTS, UNKNOWN = 1, 3
-"""Exit codes of `secl verify`: 1 for a mismatch; 3 if nothing mismatches, but some answers cannot be recomputed."""
+"""Exit codes of `secl verify`: a mismatch; or no mismatch, but answers that cannot be computed again."""
 
 
 @app.command
@@ -51,16 +51,16 @@ def show(state: StateFolder, record: str, /, *, as_json: AsJson = False) -> None
 def verify(
     state: StateFolder, /, *, last: int | None = None, record: str | None = None, as_json: AsJson = False
 ) -> int:
-    """Compute the stored decisions, posteriors and answers of a server again, and compare them with its records.
+    """Compute the decisions, posteriors and answers of a server again, and compare them with its records.
 
-    Another processor may round differently; the largest difference is printed.
+    Another processor may round differently; secl prints the largest difference.
 
-    Exit codes: 0 all agree; 1 a mismatch; 2 unusable input; 3 no mismatch, but some answers cannot be recomputed, for
-    example because their texts were not kept.
+    Exit codes: 0 all agree; 1 a mismatch; 2 unusable input;
+    3 some answers cannot be computed again, for example without their texts.
 
     Args:
-        last: Number of latest answers to compute again; 20 by default, 0 for none.
-        record: Compute only this answer again.
+        last: Number of the latest answers to compute again; 20 by default, 0 for none.
+        record: Id or position of the only answer to compute again.
     """
     if last is not None and record is not None:
         raise ParameterError("--last and --record are both given; name one of them.")
@@ -91,7 +91,7 @@ def add_key(state: StateFolder, name: str, /, *, role: str = "ask") -> None:
 
     Args:
         name: Name of the person or program that gets the key.
-        role: ask, read (and see all records), review (and give drawn labels) or admin (and roll back, pause).
+        role: ask, read (also all records), review (also labels of drawn answers) or admin (also roll back and pause).
     """
     echo(Keys(state).add(name, role))
 

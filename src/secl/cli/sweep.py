@@ -1,4 +1,4 @@
-"""The command that does many runs: sweep."""
+"""The command for many runs: sweep."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sweep(
     """Do the unfinished runs of a grid, here or on a Ray cluster, and compare all runs.
 
     Args:
-        recipe: A TOML recipe with [grid], [[runs]], or both.
+        recipe: A TOML recipe with [grid], [[runs]] or both.
         out: Folder that holds the run folders.
         on: Where to run: here, ray (workers on this machine), or ray://HOST:PORT (a cluster).
         workers: Parallel processes with --on ray; 2 by default.
@@ -84,8 +84,8 @@ def overview(jobs: Sequence[Job]) -> RichTable:
 def comparison(jobs: Sequence[Job]) -> RichTable:
     """Return a row for each finished run, with the main confidence of its method.
 
-    The line under the Brier score has its 95% bootstrap interval. The line under the ECE has the 95% quantile of the
-    ECE that perfectly calibrated confidences would have by chance.
+    Below the Brier score is its 95% bootstrap interval. Below the ECE is the 95% quantile of the ECE that perfectly
+    calibrated confidences would have by chance.
     """
     headings = ("Folder", "Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n")
     rows = []
@@ -112,7 +112,7 @@ def print_whole(table: RichTable, screen: Console) -> None:
 
 def perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
     """Do the jobs with a progress bar over all their questions."""
-    # Questions may exist on the machines of a cluster alone; a run reports their number when it begins.
+    # A file of questions may exist only on a cluster, where each run reports their number when it begins.
     totals = question_counts(jobs) if on in (HERE, RAY) else {}
     done = {job.name: (progress_of(job) or (0, 0))[0] for job in jobs} if on == HERE else {}
     with follow("loading", sum(totals.values()) or None, sum(done.values())) as shown:

@@ -1,7 +1,7 @@
 """The benchmarks, and `load`.
 
-To add an official benchmark, write a reader of its files and a builder of questions (`secl.data.official`), and add an
-entry to `_TABLE`. `tests/data/test_benchmarks.py` tests all entries.
+A new official benchmark needs a reader of its files and a builder of questions (`secl.data.official`), and an entry in
+`_TABLE`. `tests/data/test_benchmarks.py` tests all entries.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ DATA_VARIABLE = "SECL_DATA"
 """Environment variable that names the folder with the official benchmark files."""
 
 Build = Callable[[Row, int, int], Question]
-"""Makes a question from a row, its index and the seed."""
+"""Makes a question from a row, the index of the row and the seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """A published benchmark, or a domain of the built-in quiz (`secl.data.quiz`).
 
-    Official files and the Hugging Face hub give equal questions.
+    The official files and the Hugging Face hub give equal questions.
 
     Attributes:
         hub: repository and configuration on the hub.
@@ -150,7 +150,7 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
 def _official(
     benchmark: Benchmark, read: Callable[[Path], Iterator[LocatedRow]], build: Build, data: Path | None, seed: int
 ) -> list[Question]:
-    """Return all questions of a published benchmark, with alternating subjects."""
+    """Return all questions of a published benchmark; subjects alternate."""
     folder = data or os.environ.get(DATA_VARIABLE)
     if folder and not Path(folder).is_dir():
         raise DataError(f"the data folder {folder} does not exist; check --data or SECL_DATA.")
@@ -171,7 +171,6 @@ def _official(
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """Return a benchmark by its name."""
     if name not in BENCHMARKS:
         raise ParameterError(f"the benchmark {name!r} is unknown; the benchmarks are {', '.join(BENCHMARKS)}.")
     return BENCHMARKS[name]

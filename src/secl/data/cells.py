@@ -1,4 +1,4 @@
-"""Cells of tables: conversion to JSON values, and texts that a spreadsheet does not take for formulas."""
+"""Cells of tables: conversion to JSON values, and texts that spreadsheets do not take for formulas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*|\.\d+)([eE][+-]?\d+)?%?")
 
 
 def harmless(value: T) -> T | str:
-    """Return a value with an apostrophe before texts that a spreadsheet would take for a formula (= + - @, tab, CR).
+    """Return a value; texts that a spreadsheet would take for formulas (= + - @, tab, CR) begin with an apostrophe.
 
     >>> harmless("=1+1"), harmless("-5"), harmless(-5), harmless("- 5 apples"), harmless("a=b")
     ("'=1+1", '-5', -5, "'- 5 apples", 'a=b')
@@ -44,7 +44,7 @@ def joined(texts: Sequence[str]) -> str:
 
 
 def as_json(value: object) -> object:
-    """Convert a value to JSON's: NaN to None, NumPy's values to Python's, dates and decimals to texts.
+    """Convert a value for JSON: NaN to None, NumPy's values to Python's, dates and decimals to texts.
 
     Whole floats become integers, because pandas stores the integers of a column with empty cells as floats.
     """
@@ -57,7 +57,7 @@ def as_json(value: object) -> object:
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, date | time):
-        return None if value != value else value.isoformat()  # pandas' "not a time" is not equal to itself
+        return None if value != value else value.isoformat()  # pandas' NaT is not equal to itself
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, Mapping):

@@ -14,7 +14,7 @@ KEYS = (
     "question", "options", "reference", "references", "reference_index", "domain", "id", "form", "grader", "context",
     "system", "history", "answer", "correct", "rivals",
 )  # fmt: skip
-"""Meanings of columns (`secl.data.question_files`). Columns A, B, ... are options; other columns have no meaning."""
+"""Meanings of columns (`secl.data.question_files`). Columns A, B, ... are options; all others have no meaning."""
 
 SYNONYMS = {
     "prompt": "question",
@@ -30,11 +30,11 @@ SYNONYMS = {
     "passage": "context",
     "system_prompt": "system",
 }
-"""Synonyms of columns, which count only if no other column has the meaning."""
+"""Synonyms of columns. A synonym counts only if no other column has its meaning."""
 
 
 def check_mapping(columns: Mapping[str, str]) -> None:
-    """Check a mapping from the meanings of columns to their names in a file."""
+    """Check a mapping from meanings of columns to their names in a file."""
     for key, name in columns.items():
         if key not in KEYS:
             raise ParameterError(
@@ -50,12 +50,12 @@ def meanings(
 ) -> dict[str, str | None]:
     """Return the meaning of each column: one of `KEYS`, an option's letter, or None.
 
-    Case does not count, and a space or hyphen equals "_". `columns` has the user's names of columns by meaning. With a
-    template, no column with the question is needed.
+    Case does not count, and a space or hyphen equals "_". `columns` has the user's names of columns by meaning.
+    `question_needed` is False if a template makes the questions.
 
     Raises:
-        DataError: no column with the question, two columns with one meaning, or missing letters; the message omits the
-            location.
+        DataError: no column has the question, two columns have one meaning, or letters are missing. The message omits
+            the location.
 
     >>> meanings(["Prompt", "choices", "Year"], {})
     {'Prompt': 'question', 'choices': 'options', 'Year': None}
@@ -88,7 +88,7 @@ def plain(name: str) -> str:
 
 
 def _letter(name: str) -> str | None:
-    """Return the letter of an option's column: "A", "option_a", "Choice 1".
+    """Return the letter of an option from the name of its column, such as "A", "option_a" or "Choice 1".
 
     >>> [_letter(name) for name in ("A", "a", "Option B", "choice-3", "option_30", "7")]
     ['A', None, 'B', 'C', None, None]
@@ -128,7 +128,7 @@ _CLASSES = ("label", "class", "category")
 def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False) -> list[str]:
     """Return a sentence for each column without a meaning whose name resembles one.
 
-    `classes`: whether all rows have the same options. `asked`: whether a template makes the questions.
+    `classes`: whether all rows have the same options; `asked`: whether a template makes the questions.
 
     >>> unread(["domains", "year"])
     ["secl copies the column 'domains' but does not read it; if it is the domain, add --columns 'domain=domains'"]
@@ -189,7 +189,7 @@ class Template:
         return [part[1:-1] for part in self._parts if part[:1] == "{" and part[-1:] == "}"]
 
     def columns(self, columns: Sequence[str]) -> dict[str, str]:
-        """Return the column of each name, without regard to case."""
+        """Return the column of each name; case does not count."""
         by_plain = {plain(column): column for column in reversed(columns)}
         for name in self.names:
             if name not in columns and plain(name) not in by_plain:
@@ -198,7 +198,7 @@ class Template:
         return {name: name if name in columns else by_plain[plain(name)] for name in self.names}
 
     def fill(self, values: Mapping[str, object], column_of: Mapping[str, str]) -> str:
-        """Return the question of a row, in which empty cells become empty texts."""
+        """Return the question of a row. Empty cells become empty texts."""
         cells = {name: values.get(column) for name, column in column_of.items()}
         if all(cell in (None, "") for cell in cells.values()):
             raise DataError(f"leaves every column of the template empty ({', '.join(map(repr, cells))}); fill one in.")

@@ -14,7 +14,7 @@ ENDINGS = (".txt", ".md")
 
 
 def read_documents(source: object, column: str = "text") -> list[Row]:
-    """Return the documents of a file, a folder or a table in memory as rows, in order; `read_document` checks each.
+    """Return the documents of a file, a folder or a table in memory as rows, in order, not yet checked.
 
     Args:
         source: path of a table (`secl.data.tables`), of a text file, or of a folder of text files (`ENDINGS`); or a
@@ -44,7 +44,7 @@ def read_documents(source: object, column: str = "text") -> list[Row]:
 
 
 def read_document(row: Row, column: str) -> tuple[str, dict[str, object]]:
-    """Return the text of a document and all cells of its row; the message of a DataError omits the row's location."""
+    """Return the text of a document and all cells of its row; messages of a DataError omit the location."""
     if not isinstance(row.values, dict):
         raise DataError(row.values if isinstance(row.values, str) else "is a question; give the text of a document.")
     text = row.values.get(column)

@@ -6,10 +6,10 @@
     <data>/truthfulqa/mc_task.json           [{"question", "mc1_targets": {text: 0 or 1}}]
     <data>/truthfulqa/TruthfulQA.csv         Question, Best Answer, Correct Answers, Incorrect Answers, ...
 
-A reader takes the data folder and yields the rows in file order; every failure is a `DataError` that names the file and
-the line. `read_file` reads all benchmarks but MMLU. A builder makes the question of one row. Line breaks become `\\n`,
-and spaces around texts are dropped. An invalid row raises KeyError, IndexError, TypeError, ValueError or QuestionError,
-to which the caller adds its location. `hub_rows` reads the same rows from the hub.
+A reader takes the data folder and yields the rows in file order. Its errors are `DataError`s that name file and line.
+`read_file` reads all benchmarks except MMLU. `hub_rows` reads the same rows from the hub. A builder makes the question
+of one row: line breaks become `\\n`, and spaces around texts are dropped. For an invalid row it raises KeyError,
+IndexError, TypeError, ValueError or QuestionError, to which the caller adds the location of the row.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
-    """Return the numbered rows of each subject, subjects sorted; rows without subjects are one group."""
+    """Return the numbered rows of each subject, in the order of the subjects' names; rows may lack a subject."""
     subjects: defaultdict[str, list[NumberedRow]] = defaultdict(list)
     for location, row in rows:
         members = subjects[str(row.get("subject"))]
@@ -48,7 +48,7 @@ def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
 
 
 def round_robin(groups: Iterable[Sequence[T]]) -> list[T]:
-    """Return the first row of each group, then the second of each, and so on.
+    """Return the first row of each group, then the second row of each group, and so on.
 
     >>> round_robin(["abc", "x"])
     ['a', 'x', 'b', 'c']
@@ -115,7 +115,7 @@ def read_file(data: Path, name: str, flat: Callable[[Row], Row] = lambda row: ro
 
 
 def gsm8k_question(row: Row, index: int, _seed: int) -> Question:
-    """GSM8K: {question, answer}, the answer a solution that ends in "#### number"."""
+    """GSM8K: {question, answer}; the answer is a solution that ends in "#### number"."""
     reference = clean(row["answer"]).rpartition("####")
     if not reference[1]:
         raise ValueError("its answer has no '####'")
@@ -124,7 +124,7 @@ def gsm8k_question(row: Row, index: int, _seed: int) -> Question:
 
 
 def mmlu_question(row: Row, index: int, _seed: int) -> Question:
-    """MMLU: {question, subject, choices, answer}, the answer a position from 0; `index` counts inside the subject."""
+    """MMLU: {question, subject, choices, answer}; the answer counts from 0, and so does `index`, in the subject."""
     options, name = _options(row["choices"]), f"mmlu-{row['subject']}-{index:04d}"
     return Question(clean(row["question"]), options, LETTERS[int(row["answer"])], "mmlu", name)
 
@@ -138,7 +138,7 @@ def arc_question(row: Row, _index: int, _seed: int) -> Question:
 
 
 def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = True) -> Question:
-    """TruthfulQA MC1: {question, mc1_targets: {choices, labels}}, the first option is right in the data.
+    """TruthfulQA MC1: {question, mc1_targets: {choices, labels}}; in the data, the first option is right.
 
     The options are `shuffled` by (seed, index), so their order does not depend on the number of loaded questions.
     """
@@ -154,7 +154,7 @@ def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = Tru
 
 
 def truthfulqa_gen_question(row: Row, index: int, _seed: int) -> Question:
-    """TruthfulQA generation: {question, best_answer, correct_answers, incorrect_answers}; the best comes first."""
+    """TruthfulQA generation: {question, best_answer, correct_answers, incorrect_answers}; the best is put first."""
     best = clean(row["best_answer"])
     # A trailing ';' leaves an empty answer behind.
     correct, incorrect = (tuple(filter(None, _options(row[f"{kind}_answers"]))) for kind in ("correct", "incorrect"))
@@ -204,7 +204,7 @@ def hub_rows(benchmark: str, repository: str, configuration: str, split: str) ->
 
 @contextmanager
 def silent_retries() -> Iterator[None]:
-    """Silence the hub's client, which logs each failed attempt; the last attempt raises the error."""
+    """Silence the hub's client, which logs each failed attempt; after the last attempt it raises an error."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.ERROR)

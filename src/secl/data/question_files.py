@@ -1,6 +1,6 @@
 """People's own questions from files and tables: one row for each question, in every format.
 
-    question         the text; the one column that is needed, unless a template makes the question from others
+    question         the text; the only necessary column, unless a template makes the question from other columns
     options          a list, "a | b", an object of label and text, or the columns A, B, C, ... (`option_a`)
     reference        the right answer: a letter or the text of an option, or a free text or number
     references       several right answers: a list, "a | b", or {"correct": [...], "incorrect": [...]}
@@ -8,7 +8,7 @@
     context, system  a passage before the question, and the system text
     history          earlier turns: [{"role": "user", "content": "..."}, ...]
     domain, id, form, grader  as in `secl.Question`
-    answer, correct  an answer to rate, and whether it is right; `secl score` rates it
+    answer, correct  an answer for `secl score` to rate, and whether it is right
     rivals           other answers to an open question, to compare with `answer`: a list, or "a | b"
 
 A question keeps its whole row (`Question.row`). An empty cell is an absent value.
@@ -39,7 +39,7 @@ ANSWERS_ALONE = (
     "the column of answers holds answers to rate, not references, so nothing is graded; secl score rates these "
     "answers, and --columns reference=answer makes them references"
 )
-"""Note on a file with answers and no references, if the model is asked: the answers may be meant as references."""
+"""Note on questions with answers and without references, because the answers may be meant as references."""
 
 
 R = TypeVar("R")
@@ -50,7 +50,7 @@ class QuestionFile:
     """The questions of a file, a table or benchmarks.
 
     Attributes:
-        questions: the usable ones, in order.
+        questions: the usable questions, in order.
         given: an answer to rate for each question; None if the model answers itself.
         skipped: location and problem of each skipped row.
         notes: sentences about equal options, and about unread columns with suspicious names.
@@ -91,17 +91,17 @@ def read_rows(
     Args:
         source: path of a file of a format of `secl.data.tables`; or a DataFrame (pandas or polars), an Arrow table, a
             `datasets.Dataset`, or a list of texts, dictionaries or questions.
-        name: of a table in memory; a file's is its stem.
+        name: name of a table in memory; the name of a file is its stem.
         skip_bad: skip unusable rows, and record why in `QuestionFile.skipped`.
         columns: names of columns by their meaning, such as {"question": "prompt"}.
-        grader: of open questions whose row, form and wrong answers determine no grader.
-        options: the same for every row, for classification; their order gives the letters.
+        grader: grader of open questions whose row, form and wrong answers determine none.
+        options: options of every row, for classification; their order gives the letters.
         template: makes the question of each row from its columns, such as "Which team? {subject}: {body}". A template
             overrides a column with the question.
         rate: also read the answers to rate into `QuestionFile.given`; each row needs one.
 
     Raises:
-        DataError: the file cannot be read, is empty or of another kind, or a row is not usable; the message names the
+        DataError: the file cannot be read, is empty or of another kind, or a row is not usable. The message names the
             row.
         ParameterError: `columns` has an unknown meaning, the options or the template cannot be used, or the source is
             no table.

@@ -65,8 +65,8 @@ def build_question(
 
     Args:
         row: all cells, for `Question.row`.
-        name: default domain and, with the `number` of the row, default id.
-        grader: of an open question without one.
+        name: default domain; with the `number` of the row, also the default id.
+        grader: grader of an open question that names none.
         given: common options of all rows; may be empty.
     """
     question = text(values, "question")
@@ -203,7 +203,7 @@ def _labelled(value: dict[str, object]) -> tuple[object, tuple[str, ...]]:
 
 
 def _lettered(values: Values) -> tuple[str, ...]:
-    """Return the options in the columns A, B, C, ...; the last ones may be empty."""
+    """Return the options in the columns A, B, C, ...; the last columns may be empty."""
     filled = [letter for letter in LETTERS if values.get(letter) is not None]
     if filled != list(LETTERS[: len(filled)]):
         gap = next(letter for letter in LETTERS if letter not in filled)
@@ -248,7 +248,7 @@ def _by_index(value: object, letters: tuple[str, ...]) -> str:
 
 
 def _references(value: object, what: str) -> tuple[str | References, Form]:
-    """Return several right answers, from a list or from an object with right and wrong ones (TruthfulQA)."""
+    """Return several right answers from a list, or right and wrong answers from an object (as for TruthfulQA)."""
     if not isinstance(value, dict):
         correct = _texts(value, what)
         return (correct[0] if len(correct) == 1 else References(correct, ())), "short"

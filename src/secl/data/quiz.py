@@ -19,7 +19,7 @@ from secl.question import LETTERS, Form, Question
 
 
 def quiz(domain: str, n: int | None = None, seed: int = 42) -> list[Question]:
-    """Return the first `n` questions of a domain, with alternating kinds; the seed shuffles questions and options."""
+    """Return the first `n` questions of a domain. Their kinds alternate; the seed shuffles questions and options."""
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for line in files("secl.data").joinpath("facts", f"{domain}.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)

@@ -26,11 +26,11 @@ def load_stream(
         names: keys of `secl.data.benchmarks.BENCHMARKS`, each once, in forward order; "arc:50" takes 50 questions.
         per_domain: questions of each benchmark without its own number, at least 1; None for all.
         order: as in `arrange`.
-        seed: of the shuffle and of benchmarks.
+        seed: seed of the shuffle and of benchmarks.
         data: folder with the official files, see `secl.data.benchmarks.load`.
 
     Raises:
-        ParameterError: no name, an unknown or repeated one, an unknown order, or per_domain below 1.
+        ParameterError: no name, an unknown or repeated name, an unknown order, or per_domain below 1.
         DataError: a benchmark cannot be read or has fewer questions.
 
     >>> [question.domain for question in load_stream(["capitals", "science"], 1, order="reversed")]
@@ -70,7 +70,7 @@ def fingerprint(
     given: Sequence[GivenAnswer] | None = None,
     grammar: Mapping[str, object] | None = None,
 ) -> str:
-    """Return the hash of all fields of questions and given answers in order, except for graders.
+    """Return the hash of all fields, except for graders, of questions and given answers in order.
 
     A run stores the hash to detect a changed stream. `grammar` is the JSON Schema of objects whose fields are asked.
     """

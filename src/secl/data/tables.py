@@ -59,7 +59,7 @@ def columns_of(rows: Iterable[Row]) -> tuple[str, ...]:
 
 
 def open_table(path: Path, check: Check | None = None) -> list[Row]:
-    """Return the rows of the table in a file, without empty ones, by its suffix.
+    """Return the rows of the table in a file, without empty rows. The suffix determines the format.
 
     `check` checks the columns of a format of `HEADED`.
 
@@ -117,7 +117,7 @@ def rows_of(source: object, name: str) -> list[Row]:
 
 
 def parse_json(text: str) -> object:
-    """Return the value of a JSON text; messages omit the location, as in "is broken JSON (...)"."""
+    """Return the value of a JSON text. Messages omit the location, as in "is broken JSON (...)"."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -142,7 +142,7 @@ def _content(path: Path) -> bytes:
 
 
 def _decoded(path: Path, content: bytes) -> str:
-    """Return the text of a UTF-8 file, without a byte-order mark, with its own line breaks."""
+    """Return the text of a UTF-8 file without a byte-order mark; line breaks stay as they are."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -219,9 +219,9 @@ def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Itera
 def _below_header(
     rows: Iterator[tuple[int, Sequence[object]]], source: str, check: Check | None, delimiters: str = ""
 ) -> Iterator[Row]:
-    """Yield the rows below the first one, which is the header; a column without a name gets its number.
+    """Yield the rows below the header, which is the first row. A column without a name gets its number.
 
-    `delimiters` is the name of the cell delimiter, for the message about a row with a wrong number of cells.
+    `delimiters` names the cell delimiter for the message about a row with a wrong number of cells.
     """
     number, names = next(rows)
     header = tuple(str(_filled(name) or f"column {column}") for column, name in enumerate(names, start=1))
@@ -254,7 +254,7 @@ def _filled(cell: object) -> object:
 
 
 def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
-    """Return numbers and cells of the filled rows in the first sheet of a workbook."""
+    """Return number and cells of each filled row in the first sheet of a workbook."""
     frame = _read(path, content, "openpyxl", "read_excel", "workbook", header=None, dtype=object, na_filter=False)
     if not frame.size:
         raise DataError(f"{path} is empty; fill it.")

@@ -19,11 +19,11 @@ ASSUMPTION = (
 """Conditions of every guarantee."""
 
 MOSTLY_WRONG = 0.5
-"""Share of wrong answers from which a guarantee is useless, so the report leaves it out."""
+"""Share of wrong answers from which on a guarantee is useless, and the report has none."""
 
 
 def advice_table(answers: Answers, advice: Advice) -> Table:
-    """Return a table: the threshold for a risk and its basis, or why none exists and how many labels it takes."""
+    """Return a table: the threshold for a risk and its basis, or why none exists and how many labels are needed."""
     threshold = advice.threshold
     facts = {"accept from": "no confidence"}
     if threshold is not None:
@@ -75,7 +75,7 @@ def _wanted(advice: Advice) -> str:
 
 
 def advice_step(advice: Advice) -> str | None:
-    """Return the next command; None if every answer may be accepted."""
+    """Return the recommended next step; None if every answer may be accepted."""
     threshold, left = advice.threshold, advice.answers - advice.labels
     if threshold is not None and not threshold.value:
         return None
@@ -128,7 +128,7 @@ CERTAINTY = 0.9
 
 
 def accepted_sentence(records: Sequence[Record]) -> str | None:
-    """Return a sentence with the number of accepted answers and their accuracy; None without a threshold."""
+    """Return a sentence on the number of accepted answers and their accuracy; None without a threshold."""
     judged = [record for record in records if record.accepted is not None]
     if not judged:
         return None
@@ -144,7 +144,7 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
 
 
 def risk_table(answers: Answers) -> Table:
-    """Return thresholds for some risks: guaranteed by labels, or estimated from the confidences."""
+    """Return a table of thresholds for some risks: guaranteed by labels, or estimated from the confidences."""
     curve = answers.curve
     by_confidence = {risk: _accepted(estimated(curve, risk)) for risk in RISKS}
     if answers.basis != "labels":

@@ -16,7 +16,7 @@ from secl.reports.table import Cell, Column, Table
 from secl.runs.object_table import document_of
 
 LOW = 0.5
-"""Confidence below which an answer is more probably wrong than right."""
+"""Confidence below which an answer is probably wrong."""
 
 Sign = Literal["unreadable", "low", "another", "digits"]
 """Sign that a person should look at an answer."""
@@ -63,7 +63,7 @@ def answered(record: Record) -> str:
 
 
 def not_returned(record: Record) -> str:
-    """Return the own answer or the most probable candidate, whichever was not returned; empty if they are equal."""
+    """Return the own answer or the most probable candidate, whichever was not returned; "" if both are equal."""
     own, best = record.reply.answer, record.best_answer
     return record.question.named(own if record.answers_best else best) if own != best else ""
 
@@ -80,7 +80,7 @@ def options_of(record: Record) -> list[str]:
 
 
 def neediest(records: Sequence[Record], count: int) -> list[Record]:
-    """Return the answers that most need a person: those with most signs, in a tie the least confident."""
+    """Return the answers that most need a person: the answers with most signs, in a tie the least confident."""
     return sorted(records, key=lambda record: (-len(signs_of(record)), record.expected_grade, record.position))[:count]
 
 
@@ -133,7 +133,7 @@ COLUMNS: dict[str, tuple[Column, Callable[[Record], Cell]]] = {
 
 
 def questions_table(records: Sequence[Record], *names: str) -> Table:
-    """Return a row for each answer, with these columns of `COLUMNS`; columns without text are left out."""
+    """Return a row for each answer, with the columns of `COLUMNS` of these names that hold a text."""
     cells_of = {name: [COLUMNS[name][1](record) for record in records] for name in names}
     cells_of = {name: cells for name, cells in cells_of.items() if any(cell.text for cell in cells)}
     return Table([COLUMNS[name][0] for name in cells_of], {"": list(zip(*cells_of.values(), strict=True))})

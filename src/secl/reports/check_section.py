@@ -1,4 +1,4 @@
-"""Sentences of a report and of `secl check`: which method fits, and whether learning would help."""
+"""Sentences of reports and of `secl check`: which method fits, and whether learning would help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALL_GAIN = 0.05
 
 
 def check_sentences(result: Check) -> list[str]:
-    """Return the recommended command, its reason, whether to learn, and notes."""
+    """Return sentences: the recommended command, its reason, whether to learn, and notes."""
     best = " --answer best" if result.answer == "best" else ""
     return [
         f"Use: secl run --method {result.method}{best}",

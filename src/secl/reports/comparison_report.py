@@ -19,11 +19,11 @@ NOTE = (
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Return a table of all measures, and of the Brier score by domain if there are several; it fits 80 columns."""
+    """Return a table, for 80 columns, of all measures, and of the Brier score of each domain if there are several."""
     sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains
-    # The intervals wrap as well, so that the names keep some width.
+    # Intervals may wrap as well, so that names keep some width.
     columns = (
         Column("", text=True, wraps=True),
         *map(Column, ("A", "B")),

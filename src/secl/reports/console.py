@@ -23,7 +23,7 @@ LONGEST = 300
 """Maximum number of characters of a candidate in the table of an answer."""
 
 MOST = 5
-"""Maximum number of candidates in the table of an answer; the model's own answer may follow."""
+"""Maximum number of candidates in the table of an answer, besides the model's own answer."""
 
 
 def answer_table(record: Record) -> Table:
@@ -59,7 +59,7 @@ def _confidence(record: Record) -> str:
 
 
 def answer_reasons(record: Record) -> list[str]:
-    """Return sentences on symptoms of an unreliable confidence, or else on its source."""
+    """Return sentences on symptoms of an unreliable confidence, or else on the source of the confidence."""
     reasons = [sentence_of(reason) for reason in seen_in_one(record)]
     own = record.posterior is None or record.posterior.own == record.posterior.best
     return reasons or ([_why(record)] if own else [])
@@ -96,7 +96,7 @@ def _compared(program: Sample, number: int) -> str:
 
 
 def answer_details(record: Record, tau: float) -> list[RichTable]:
-    """Return the evidence: numbers by name, the ten bins of the stated confidence, and P(True)."""
+    """Return tables of the evidence: numbers by name, the ten bins of the stated confidence, and P(True)."""
     reply, posterior, p_true = record.reply, record.posterior, record.evidence.p_true
     facts = {"stated confidence": f"{reply.stated:.3f}"}
     if reply.version:
@@ -128,7 +128,7 @@ def bins_table(reply: Reply, frozen: Reply) -> RichTable:
 
 
 def p_true_table(p_true: PTrue) -> RichTable:
-    """Return P(True) of an answer, in the first row, and of its distractors."""
+    """Return P(True) of an answer, which is the first row, and of its distractors."""
     pairs = zip(p_true.probabilities, p_true.candidates, strict=True)
     rows = [(f"{p:.4f}", candidate) for p, candidate in pairs]
     return listing(("P(True)", f"candidate ({p_true.distractor_source}; the answer first)"), rows)

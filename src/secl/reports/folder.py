@@ -23,8 +23,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "report.html"
 
 MOST = 2000
-"""Maximum number of answers on the page (some megabytes). Of a longer run, the page has the answers that most need a
-person."""
+"""Maximum number of answers on the page (some megabytes); from a longer run, the answers that most need a person."""
 
 
 def check_folder(folder: Path) -> None:
@@ -38,8 +37,8 @@ def check_folder(folder: Path) -> None:
 def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
     """Write the report of a run into a new or existing folder, and return the path of the page.
 
-    Files: `report.html`, which is self-contained, and every picture as `.png` and `.svg`. A run's own folder gets the
-    page alone.
+    The files are `report.html`, which is self-contained, and every picture as `.png` and `.svg`. The run's own folder
+    (`of_run`) gets only the page.
     """
     sections = list(sections_of(run))
     with storage_errors(folder):
@@ -78,13 +77,13 @@ def natural_width(svg: str) -> str:
 
 
 def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, str]) -> str:
-    """Return the page of a run with these sections and with their pictures, SVGs by name."""
+    """Return the page of a run with these sections and their pictures, which are SVGs by name."""
     from markupsafe import Markup
 
     environment = html_templates(TEMPLATES)
     shown = (data_uri, natural_width, listed, asked, answered, not_returned, options_of, reported_correct, remarks)
     environment.globals |= {function.__name__: function for function in (*shown, number, right_answer)}
-    # CDATA, so that an XML parser reads the whole script.
+    # An XML parser reads the whole script if it is CDATA.
     text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")
     script = f"//<![CDATA[\n{text}//]]>"
     digest = b64encode(sha256(script.encode()).digest()).decode()

@@ -22,7 +22,7 @@ _DIRECTIONS = frozenset({"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI",
 
 
 def number(value: float | None, digits: int, sign: str = "") -> str:
-    """Return a number with a number of decimals; a dash for None and nan.
+    """Return a number with some decimals; a dash for None and nan.
 
     >>> number(0.25, 3), number(0.25, 1, "+"), number(math.nan, 3)
     ('0.250', '+0.2', '–')
@@ -79,7 +79,7 @@ def span(interval: Interval | None) -> str:
 
 
 def terminal_text(text: str) -> str:
-    r"""Return a text of unknown origin with escaped control characters, for a terminal.
+    r"""Return a text of unknown origin for a terminal, with escaped control characters.
 
     >>> print(terminal_text("bio\x1b[2Jlogy\n"))
     bio\x1b[2Jlogy\n
@@ -88,7 +88,7 @@ def terminal_text(text: str) -> str:
 
 
 def terminal_lines(text: str) -> str:
-    r"""Return a text of unknown origin with escaped control characters except for line ends, for a terminal.
+    r"""Return a text of unknown origin for a terminal, with escaped control characters except for line ends.
 
     >>> print(terminal_lines("red:\n\x1b[31m, done"))
     red:
@@ -107,7 +107,7 @@ def xml_text(text: str) -> str:
 
 
 def _is_control(character: str) -> bool:
-    """Return whether a character is a control, a lone surrogate, a line end, or changes the direction of writing."""
+    """Return whether a character is a control, an unpaired surrogate, a line end, or sets the direction of writing."""
     if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
         return True
     return unicodedata.bidirectional(character) in _DIRECTIONS

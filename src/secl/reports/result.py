@@ -36,7 +36,7 @@ ANSWERS: dict[Level, str] = {
 
 
 def result_sentences(run: RunReport) -> list[str]:
-    """Return sentences: counts, accuracy against mean confidence, ranking, and accepted answers."""
+    """Return sentences on counts, accuracy and mean confidence, ranking, and accepted answers."""
     accepted = accepted_sentence(run.records)
     return [_counts(run), *_right(run), *([accepted] if accepted else [])]
 
@@ -67,7 +67,7 @@ def _right(run: RunReport) -> list[str]:
 
 
 def _level(run: RunReport, gap: float) -> str:
-    """Return the calibration error that the verdict's tests found."""
+    """Return the calibration error that the tests of the verdict found, in words."""
     codes = run.trust.codes
     if "overconfident" in codes or "underconfident" in codes:
         return f"{'over' if gap > 0 else 'under'}confident by {100 * abs(gap):.0f} points"
@@ -100,7 +100,7 @@ def bands_table(records: Sequence[Record]) -> Table:
 
 
 def look_first(records: Sequence[Record]) -> str | None:
-    """Return the most confident wrong answer, or without grades the answer that most needs a person; or None."""
+    """Return a sentence on the surest wrong answer or, without grades, the answer that most needs a person; or None."""
     wrong = [record for record in records if reported_correct(record) is False]
     unknown = len(ungraded(records)) == len(records)
     first = max(wrong, key=lambda record: record.expected_grade, default=None)
@@ -113,7 +113,7 @@ def look_first(records: Sequence[Record]) -> str | None:
 
 
 def next_step(run: RunReport, folder: Path) -> str:
-    """Return the recommended next command."""
+    """Return the recommended next step."""
     shell_name = shlex.quote(str(folder))
     if not run.complete:
         return f"secl run --resume {shell_name}"
@@ -128,7 +128,7 @@ NEEDY = 10
 """Number of shown answers that most need a person."""
 
 UNTESTED = "Twenty labels (secl label) usually reveal an error of 30 points; smaller errors take more labels."
-"""Advice on the number of labels; docs/lab/log.md has the power of the tests."""
+"""Advice on the number of labels. docs/lab/log.md has the power of the tests."""
 
 RANGES = (
     "Estimated right: the mean confidence. If the confidences are calibrated, the share of right answers lies in the "
@@ -138,7 +138,7 @@ RANGES = (
 
 
 def estimate_share(confidences: Sequence[float]) -> tuple[float, float, float]:
-    """Estimate the share of right answers by the mean confidence, with its 95% limits; nan without answers.
+    """Estimate the share of right answers by the mean confidence; return it with 95% limits, nan without answers.
 
     The limits assume calibrated confidences and independent answers (normal approximation).
 

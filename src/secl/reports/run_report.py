@@ -30,8 +30,8 @@ class RunReport:
     """The data of one run's report.
 
     Attributes:
-        records: of the questions answered so far, in order.
-        seconds: spent on the questions so far.
+        records: records of the questions answered so far, in order.
+        seconds: time spent on these questions.
         answers: label-free confidences with labels, for thresholds.
     """
 
@@ -44,7 +44,7 @@ class RunReport:
 
     @classmethod
     def of(cls, store: Store, records: Sequence[Record]) -> Self:
-        """Evaluate the records of an open run; a RunError without any."""
+        """Evaluate the records of an open run; raise a RunError if there are none."""
         if not records:
             folder = store.folder
             raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
@@ -54,7 +54,7 @@ class RunReport:
 
     @cached_property
     def trust(self) -> Verdict:
-        """Whether the reported confidences may be acted on."""
+        """The verdict on the reported confidences."""
         return assess(self.records)
 
     @cached_property
@@ -75,7 +75,7 @@ class RunReport:
 
     @cached_property
     def main(self) -> str:
-        """Name of the method's main confidence in the returned answers."""
+        """Name of the main confidence of the method in the returned answers."""
         graded = [name for name, row in self.summary.estimators.items() if not math.isnan(row.brier)]
         name = foremost(self.manifest.settings.named_method, graded)
         if name == "posterior" and self.summary.answered_best:
@@ -84,7 +84,7 @@ class RunReport:
 
     @property
     def foremost(self) -> tuple[str, ...]:
-        """The estimators to show first: stated confidence, the method's, and the posterior of own and best answers."""
+        """The estimators to show first: stated, the method's main one, and the posterior of own and best answers."""
         return tuple(dict.fromkeys(("stated", self.main, "posterior", "posterior_best")))
 
     @property
@@ -98,7 +98,7 @@ class RunReport:
 
 
 def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
-    """Return the graded confidences of a run: the foremost, and the others."""
+    """Return the graded confidences of a run: `RunReport.foremost`, and the others."""
     drawn: dict[str, Panel] = {}
     for name, row in run.summary.estimators.items():
         confidences, grades = run.summary.series[name].graded()

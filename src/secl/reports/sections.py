@@ -54,11 +54,11 @@ class Section:
     """A part of a report.
 
     Attributes:
-        sentences: plain text, a paragraph each.
-        pictures: for the page alone.
-        command: for the shell; may be empty.
+        sentences: paragraphs of plain text.
+        pictures: pictures on the page; the terminal shows none.
+        command: a command of the shell; may be empty.
         warning: whether the first sentence is a warning.
-        folded: whether the page shows the title alone until the reader opens the section.
+        folded: whether the page shows only the title until the reader opens the section.
         answers: rows of the page's searchable table, which replaces `tables`; may be empty.
     """
 
@@ -177,7 +177,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     posteriors = [record.posterior for record in records if record.posterior is not None]
     if not posteriors:
         return []
-    # Open questions have other weights; the note has the weights of the more frequent kind.
+    # Open questions and choices have different weights; the note is on the more frequent kind.
     forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
     last = max(forms, key=len)[-1]
     weights = ", ".join(f"{view_title(view)} {number(weight, 2)}" for view, weight in last.weights)
@@ -206,7 +206,7 @@ def _changed_by_best(records: Sequence[Record]) -> str:
 
 
 COMPARED = ("exact", "contains", "auto")
-"""Graders to compare on every answer that one of them graded."""
+"""Graders to compare on the answers that one of these graders graded."""
 
 FEW = 0.03
 """Share of disputed answers below which the report has no note."""
@@ -231,7 +231,7 @@ def graders_line(records: Sequence[Record]) -> str | None:
 
 
 def _comparable(record: Record) -> bool:
-    """Return whether the answer is graded by one of the `COMPARED` graders, and not by a label."""
+    """Return whether one of the `COMPARED` graders graded the answer, and no label did."""
     question = record.question
     is_open = not question.options and record.outcome != "field"
     graded = is_open and question.reference is not None and record.label is None

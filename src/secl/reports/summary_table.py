@@ -11,7 +11,7 @@ from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table
 
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
-"""Headings; costs are in forward passes per question, as the paper counts and as measured."""
+"""Headings. Costs are in forward passes per question, as the paper counts and as measured."""
 
 FOOTNOTE = "* fitted to right answers, with five-fold cross-validation."
 
@@ -80,7 +80,7 @@ def caption(summary: Summary) -> str:
 
 
 def footnotes(summary: Summary) -> list[str]:
-    """Return notes on the stars and dashes of the table."""
+    """Return notes on the stars, pluses and dashes of the table."""
     rows = summary.estimators.values()
     notes = []
     if any(row.title.endswith("*") for row in rows):

@@ -14,7 +14,7 @@ from secl.reports.formatting import terminal_lines, terminal_text
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; texts are aligned to the left, and `wraps` allows line breaks in a narrow terminal."""
+    """A column of a table. A `text` column is aligned to the left; `wraps` allows line breaks in a narrow terminal."""
 
     heading: str
     text: bool = False
@@ -23,7 +23,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table; the detail follows the text in smaller type."""
+    """A cell of a table. The detail follows the text in smaller type."""
 
     text: str
     detail: str = ""
@@ -37,7 +37,7 @@ Row = Sequence[Cell]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings, in sections; the section "" has no heading, and notes are sentences."""
+    """Rows under headings, in sections. The section "" has no title. Notes are sentences."""
 
     columns: Sequence[Column]
     sections: Mapping[str, Sequence[Row]]
@@ -47,19 +47,19 @@ class Table:
 def plain_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], notes: Sequence[str] = (), *, texts: int = 0
 ) -> Table:
-    """Return a table of cells without details; the first `texts` columns are texts that may wrap."""
+    """Return a table of cells without details. The first `texts` columns are texts that may wrap."""
     columns = [Column(heading, text=number < texts, wraps=number < texts) for number, heading in enumerate(headings)]
     return Table(columns, {"": [[Cell(text) for text in row] for row in rows]}, notes)
 
 
 def listing(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: int = 1) -> RichTable:
-    """Return a table of texts for a terminal; the first `names` columns never wrap."""
+    """Return a table of texts for a terminal. The first `names` columns never wrap."""
     columns = [Column(heading, text=True, wraps=number >= names) for number, heading in enumerate(headings)]
     return to_rich(Table(columns, {"": [[Cell(text) for text in row] for row in rows]}))
 
 
 def to_rich(table: Table) -> RichTable:
-    """Return the table for a terminal: details below cells, headings one word a line, notes at the end.
+    """Return the table for a terminal: details below cells, one word of a heading on each line, notes at the end.
 
     Control characters are escaped.
     """

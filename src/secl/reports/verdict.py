@@ -1,4 +1,4 @@
-"""The verdict on confidences and its reasons in words."""
+"""The verdict on confidences, and its reasons, in words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def trust_line(verdict: Verdict) -> str:
 
 
 def gravest(verdict: Verdict) -> list[str]:
-    """Return the sentences of the most severe reasons; of notes, only the first."""
+    """Return the sentences of the most severe reasons; if these are notes, only the first."""
     worst = [reason for reason in verdict.reasons if reason.severity == verdict.reasons[0].severity]
     return [sentence_of(reason) for reason in (worst[:1] if worst[0].severity == "note" else worst)]
 
@@ -58,7 +58,7 @@ _NOUNS = {"same_letter": "question", "unreadable": "reply", "constant": "confide
 
 
 def _instead(reason: Reason) -> str:
-    """Return the remedy for a model that gives one letter to all questions; empty if applied."""
+    """Return the remedy for a model that answers all questions with one letter; "" if the remedy is applied."""
     if reason.stated:
         return "; use --method posterior --answer best"
     return "" if reason.best else "; --answer best gives the most probable candidates instead"
@@ -106,7 +106,7 @@ def _graded(reason: Reason) -> str:
 
 
 def further(more: int, left: int | None) -> str:
-    """Return how to get more graded answers: by labels, and by more questions if answers are too few."""
+    """Return how to get more graded answers: by labels, and by more questions if the answers do not suffice."""
     if left is None or left >= more:
         return f"label {more} more"
     ask = f"ask {counted(more - left, 'more question')}"

@@ -20,11 +20,11 @@ _REPORTED = ("text", "letter", "confidence", "low", "high", "candidates", "accep
 
 def to_plain(record: Record) -> dict[str, Any]:
     """Return a record as nested dictionaries and lists."""
-    return dict(_adapter().dump_python(record, warnings=False))  # as dataclasses.asdict, and much faster
+    return dict(_adapter().dump_python(record, warnings=False))  # much faster than dataclasses.asdict
 
 
 def to_export(record: Record) -> dict[str, object]:
-    """Return a record for other tools, with the returned answer and its confidence first."""
+    """Return a record for other tools; the returned answer and its confidence come first."""
     values = {name: getattr(record, name) for name in _REPORTED} | to_plain(record)
     for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
         values[key] |= {name: getattr(reply, name) for name in _COMPUTED}
@@ -42,7 +42,7 @@ def from_plain(values: Mapping[str, object]) -> Record:
 
 
 def to_body(record: Record) -> str:
-    """Return a record as JSON for storage; numbers that JSON lacks become texts such as "nan"."""
+    """Return a record as JSON for storage; numbers that are not finite become texts such as "nan"."""
     values = to_plain(record)
     try:
         return json.dumps(values, allow_nan=False)
@@ -51,10 +51,10 @@ def to_body(record: Record) -> str:
 
 
 def from_body(body: str) -> Record:
-    """Return the record of `to_body`; errors as of `from_plain`."""
+    """Return the record of a text from `to_body`; raises the errors of `from_plain`."""
     try:
         return from_plain(from_json(body))  # three times as fast as Python's parser
-    except ValueError:  # a lone surrogate, which only Python's parser reads, or an error
+    except ValueError:  # an unpaired surrogate, which only Python's parser reads, or an error
         return from_plain(json.loads(body))
 
 

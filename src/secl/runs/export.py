@@ -1,4 +1,4 @@
-"""Export: a run's records as tables and JSON, and its adapter versions as folders for PEFT."""
+"""Export of a run: its records as tables and JSON, and its adapter versions as folders for PEFT."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from secl.runs.store import Store
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
 
 PREFIX = "given_"
-"""Prefix for a column of the questions that has the name of a result."""
+"""Prefix of a column of the questions whose name is that of a result."""
 
 PROBABILITIES = ("confidence", "low", "high")
 """Columns that a workbook shows with three decimals; the cells hold all digits."""
@@ -47,7 +47,7 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
-    """Return a pandas data frame: the table of the questions, with answer and confidence in each row.
+    """Return a pandas data frame: the table of the questions, with the answer and its confidence in each row.
 
     `full` adds every number of a record.
     """
@@ -59,8 +59,8 @@ def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
 def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str], list[list[object]]]:
     """Return the columns and rows of a table of records: the cells of each question's row, then the results.
 
-    Empty columns of results are left out. A column of the questions with the name of a result gets `PREFIX`. Questions
-    without a row get columns for id, domain, text, options and reference.
+    The table has no empty columns of results. A column of the questions with the name of a result gets `PREFIX`. For
+    questions without a row, the table has columns for id, domain, text, options and reference.
     """
     return _merged([(dict(each.question.row) or _described(each.question), _results(each, full)) for each in records])
 
@@ -72,7 +72,7 @@ def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str],
     """
     records = _ordered(store, review and full)
     columns = dict.fromkeys(record.question.domain for record in records)
-    rows: list[tuple[str, Any, dict[str, object]]]  # for each: its document, the document's own cells, and results
+    rows: list[tuple[str, Any, dict[str, object]]]  # document, the document's own cells, and results
     if full:
         of_field = ((record, {"field": record.question.domain}) for record in records)
         rows = [(document_of(each.question), each.question.row, name | _results(each, full)) for each, name in of_field]
@@ -91,7 +91,7 @@ def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str],
 def _merged(
     pairs: Sequence[tuple[Mapping[str, object], Mapping[str, object]]], kept: Collection[str] = ()
 ) -> tuple[list[str], list[list[object]]]:
-    """Return the columns and rows of pairs of cells and results, without empty results except for `kept` columns."""
+    """Return columns and rows of pairs of cells and results, without empty columns of results that are not `kept`."""
     filled = {name for _, results in pairs for name, value in results.items() if value is not None or name in kept}
     names = [name for name in dict.fromkeys(name for _, results in pairs for name in results) if name in filled]
     columns, taken = dict[str, str](), {*map(plain, names)}
@@ -121,7 +121,7 @@ def _described(question: Question) -> dict[str, object]:
 
 
 def _results(record: Record, full: bool) -> dict[str, object]:
-    """Return answer, confidence and grade by column; with `full`, every number of the record."""
+    """Return answer, confidence and grade by column; with `full`, also every number of the record."""
     results: dict[str, object] = {
         "answer": record.text,
         "confidence": defined(record.confidence),
@@ -151,7 +151,7 @@ def _numbers(values: Mapping[str, object], prefix: str = "") -> dict[str, object
 
 
 def _encodable(value: object) -> object:
-    """Escape lone surrogates, which answers of a server may hold."""
+    """Escape unpaired surrogates, which the answers of servers may hold."""
     if isinstance(value, list):
         return [_encodable(item) for item in value]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
@@ -164,10 +164,10 @@ def write(
 
     Args:
         format: "jsonl" (complete records), or a table (`to_table`): "csv", "parquet" or "xlsx". None takes the suffix
-            of `out`, or else "jsonl". An extraction's table has a row for each document.
+            of `out`, or else "jsonl". The table of an extraction has a row for each document.
         out: the file; None for `records.FORMAT` in the run folder, "-" for standard output, which returns None.
-        full: add every number of a record; an extraction's table then has a row for each field.
-        review: begin with the rows with most expected errors.
+        full: add every number of a record. The table of an extraction then has a row for each field.
+        review: begin with the rows that have the most expected errors.
 
     Raises:
         ParameterError: an unknown format, a missing package, or a file that cannot hold the format.
@@ -229,7 +229,7 @@ def _write_text(stream: IO[str], store: Store, format: str, full: bool, review: 
 
 
 def _cell(value: object) -> object:
-    """Return a value for a spreadsheet: a list as one text, and no text as a formula."""
+    """Return a value for a spreadsheet: lists as texts, and no text that is a formula."""
     if isinstance(value, list):
         value = joined([item if isinstance(item, str) else repr(item) for item in value])
     return harmless(value)

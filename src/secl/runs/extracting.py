@@ -1,4 +1,4 @@
-"""Runs that extract fields from documents: every field of a document is a question with a record of its own."""
+"""Runs that extract fields from documents. Every field of a document is a question with its own record."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ABSENT = shown(None)
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile(QuestionFile):
-    """The fields of documents as questions, document by document, and the request for each document."""
+    """The fields of all documents as questions, in the order of the documents, and a request for each document."""
 
     requests: tuple[ObjectRequest, ...] = ()
 
@@ -122,7 +122,7 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
 
 
 def _field(leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], text: str) -> Question:
-    """Return a field as a question, with its reference if a column has its name; a DataError if that is no number."""
+    """Return a field as a question, with the reference in the column of its name; a DataError for a bad reference."""
     names = {plain(name) for name in (leaf.name, ".".join(leaf.path), "/".join(leaf.path))}
     value = next((value for column, value in row.items() if plain(column) in names and column != text), None)
     question = field_question(leaf, request)
@@ -141,7 +141,7 @@ def _field(leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], text: 
 
 
 def _listed(text: str) -> object:
-    """Return the list or object in a cell, written as JSON or as "a | b"; any other text unchanged."""
+    """Return the list or object in a cell, from JSON or "a | b"; any other text stays unchanged."""
     try:
         return parse_json(text)
     except DataError:
@@ -149,7 +149,7 @@ def _listed(text: str) -> object:
 
 
 def writer_of(model: Model, requests: Sequence[ObjectRequest]) -> WritesObjects:
-    """Return the model if it writes JSON objects; a ParameterError if not, or if the model rejects the schema."""
+    """Return the model, or raise a ParameterError if the model writes no JSON objects or rejects the schema."""
     if not isinstance(model, WritesObjects):
         raise ParameterError(f"the model {model.name!r} writes no JSON objects; take a local model or a server.")
     if check := getattr(model, "check_schema", None):
@@ -164,9 +164,9 @@ def extract_fields(
 
     Args:
         asked: the fields of all documents.
-        done: records of the first fields, from a run that is resumed. The interrupted window of documents is written
-            again as a whole, because a pass of another shape may round differently.
-        store: keeps the documents without an object.
+        done: records of the first fields of a resumed run. The model writes the interrupted window of documents again
+            as a whole, because a pass of another shape may round differently.
+        store: stores the documents without an object.
 
     Raises:
         ParameterError: the schema cannot constrain the model.
@@ -188,7 +188,7 @@ def extract_fields(
         if question.id in question_of:
             return next(known, None) or calibrator.weigh(question_of[question.id], rating)
         state, element = calibrator.state, calibrator.weigh(question, rating)
-        calibrator.state = state  # lists differ in length, so their elements have no place in the stream
+        calibrator.state = state  # elements of lists have no place in the stream, because lists differ in length
         return element
 
     for request, found in zip(requests[first:], weigh_objects(model, requests[first:], weigh), strict=False):

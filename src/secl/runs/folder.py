@@ -14,7 +14,7 @@ from secl.errors import RunError, StorageError
 FILE = "run.sqlite"
 UNFINISHED = f"{FILE}.new"
 BESIDE = (UNFINISHED, "keys.json")
-"""Files that the folder of a new run may hold: the remains of an interrupted start, and the API keys of a server."""
+"""Files that the folder of a new run may hold: remains of an interrupted start, and the API keys of a server."""
 
 RESUME = "go on with --resume {folder}"
 """The command that continues a stopped run."""
@@ -34,7 +34,7 @@ def check_free(folder: Path) -> None:
 
 
 def check_outside(path: Path, own: Path) -> None:
-    """Check that an export may write a path: none of a run's own files, and not in another run."""
+    """Check that an export may write a path: it must not be a file of this run, or lie in another run."""
     is_own_file = path.name.startswith((FILE, "summary.")) or path.name in ("lock", "adapter")
     inside_own = path.parent.resolve() == own.resolve()
     other = next((folder for folder in (path, path.parent) if (folder / FILE).exists()), None)
@@ -56,7 +56,7 @@ def lock_folder(folder: Path) -> IO[str]:
 
 def connect(path: Path, writable: bool) -> sqlite3.Connection:
     """Open a run's file."""
-    # A server's threads take turns with it; see `secl.server.store`.
+    # The threads of a server take turns with the connection (`secl.server.store`).
     db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
     try:
         if not writable:
@@ -74,7 +74,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
 
 @contextmanager
 def storage_errors(folder: Path, then: str = "try again") -> Iterator[None]:
-    """Turn errors of the disk into a StorageError with a remedy, in which {folder} stands for the folder."""
+    """Turn errors of the disk into a StorageError. `then` is the remedy; {folder} in it stands for the folder."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as problem:

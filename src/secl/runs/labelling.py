@@ -18,8 +18,8 @@ SEED = 42
 def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterator[Record]:
     """Yield all records in order, with labels and calibrated confidences.
 
-    Every report, comparison and export reads records through this function. A server's confidences stay as reported.
-    `log` replaces the stored labels.
+    Every report, comparison and export reads records through this function. The confidences of a server stay as they
+    were reported. `log` replaces the stored labels.
     """
     log = store.label_log() if log is None else log
     records = store.records()
@@ -31,19 +31,19 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
 
 
 def queue(store: Store) -> list[int]:
-    """Return the positions of answers without a review label, in an order that stays the same in later reviews.
+    """Return the positions of answers without a review label, in an order that later reviews share.
 
-    The queue includes answers labelled by volunteers; without them, too many of the others would be right.
+    The queue includes answers that volunteers labelled, because the share of right answers is higher among the others.
     """
     labelled = {label.position for label in store.labels() if label.chance is not None}
     return [position for position in random_order(range(store.first, len(store)), SEED) if position not in labelled]
 
 
 def add_label(store: Store, record: Record, correct: bool | None) -> None:
-    """Add a label to the answer of a record; None takes back its earlier labels.
+    """Add a label to the answer of a record; None takes back the earlier labels of the answer.
 
     Raises:
-        RunError: no label to take back.
+        RunError: the answer has no label to take back.
         StorageError: writing fails.
     """
     if correct is None and all(label.position != record.position for label in store.labels()):

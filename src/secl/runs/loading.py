@@ -1,4 +1,4 @@
-"""Loading of the questions and the model of settings."""
+"""Loads the questions and the model that settings name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Load = Callable[[Recipe], Model]
 """Loads the model of settings."""
 
 LEARNED_WITH = ("model.", "prompts.", "adapter.", "paper", "evidence.", "posterior.", "seed")
-"""Settings that learned weights require."""
+"""Settings that belong to learned weights."""
 
 Named = TypeVar("Named", bound=Recipe)
 
@@ -102,7 +102,7 @@ def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionF
 
 
 def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: str | None = None) -> Model:
-    """Load the model of settings, or connect to its server; `key` is by default the key in the environment."""
+    """Load the model of settings, or connect to its server. By default, `key` comes from the environment."""
     if settings.model.answered_by == "vllm":
         raise ParameterError(
             "vLLM servers answer for secl serve, or in Python with secl.backends.endpoint.vllm.connect.answer_by_vllm; "
@@ -124,7 +124,7 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
 
 
 def named(settings: Named) -> Named:
-    """Return settings with the name of the server's only model, if they name none."""
+    """Return settings that name a model; if they name none, add the name of the server's only model."""
     if settings.model.engine != "openai" or settings.model.name:
         return settings
     from secl.backends.endpoint.abilities import only_model
@@ -165,7 +165,7 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
 
 @functools.cache
 def model_cache() -> ModelCache:
-    """Return the cache through which runs of one process load a model once."""
+    """Return the cache through which the runs of a process load a model only once."""
     from secl.backends.local.loading.loader import ModelCache
 
     return ModelCache()
@@ -211,7 +211,7 @@ def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tu
     """Return a calibrator for single questions, and its recipe.
 
     Args:
-        run: a run that gives its learned weights, and its settings of model, adapter, evidence and posterior.
+        run: a run whose learned weights answer, with its settings of model, adapter, evidence and posterior.
 
     Raises:
         RunError: the run has learned nothing, or was made with another model.

@@ -1,6 +1,6 @@
 """Runs in this process. Runs of one model over one stream proceed in lockstep, window by window.
 
-They share the frozen model's readings and the trunk states of the adapted model, which are computed once. Records and
+The model computes the frozen answers, and the states below the adapted layers, once for all of these runs. Records and
 tokens are the same to the last digit as if each run proceeded alone, unless a device runs out of memory. Seconds
 differ, because the first run of a window computes the shared part.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from secl.backends.local.asking.answers import SharedAnswers
 
 TOGETHER = 16
-"""Maximum number of runs in lockstep; each has an adapter and a database."""
+"""Maximum number of runs in lockstep, because each run has an adapter and a database."""
 
 
 def run_here(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None:
@@ -38,7 +38,7 @@ def run_here(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None
 
 
 def _run_in_lockstep(jobs: Sequence[Job], on_progress: OnProgress) -> list[SeclError]:
-    """Do some runs, and return the errors of failed ones."""
+    """Do some runs, and return the errors of failed runs."""
     shared: SharedAnswers | None = None
     if len(jobs) > 1:
         from secl.backends.local.asking.answers import SharedAnswers  # torch takes seconds to import

@@ -25,7 +25,7 @@ Mode = Literal["ask", "score", "extract"]
 """The task of a run."""
 
 PRECISIONS: dict[str, Dtype] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
-"""PyTorch's names of precisions, and ours."""
+"""Names of precisions in settings, by PyTorch's names."""
 
 _LIBRARIES = ("secl", "torch", "transformers", "peft")
 
@@ -42,7 +42,7 @@ class Manifest(BaseModel):
         letters: prior reliability of the model's letters (`secl.model.Model.letters`).
         stream: fingerprint of the questions.
         skipped: location and problem of each skipped question (`--skip-bad`).
-        unanswerable: ids of skipped questions that the model cannot answer.
+        unanswerable: ids of the skipped questions that the model cannot answer.
         environment: versions and devices on which the last digit of a record depends.
         adapter: configuration of the adapter in PEFT's words; empty without one.
         calibration: copies of the labels of the run `settings.model.calibration`.
@@ -93,7 +93,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def of(cls, store: Store) -> Self:
-        """Return the manifest of an open run; raise a RunError if the manifest is not valid.
+        """Return the manifest of an open run, or raise a RunError if the manifest is not valid.
 
         Documents of an extraction without an object count as skipped.
         """
@@ -116,13 +116,13 @@ class Manifest(BaseModel):
 
     @property
     def tau(self) -> float:
-        """The temperature of normalised P(True), as set or else the model's."""
+        """The temperature of normalised P(True): the setting, or else the model's."""
         return self.settings.tau(self.model_tau)
 
     def to_load(self, settings: Recipe | None = None) -> Recipe:
-        """Return settings, by default the run's settings, with the precision with which the run began.
+        """Return settings, by default the run's settings, with the precision of the run's beginning.
 
-        With `dtype` auto, another processor may choose another precision, which would be another model.
+        With `dtype` auto, another processor may choose another precision, which would give another model.
         """
         settings = settings or self.settings
         begun = PRECISIONS.get(str(self.environment.get("dtype")))

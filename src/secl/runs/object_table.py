@@ -54,9 +54,9 @@ def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
 
 
 def value_in(record: Record) -> object:
-    """Return the value of a field: a text, a number, true, false or None; lists and objects as JSON texts.
+    """Return the value of a field: a text, a number, a boolean or None; a list or an object becomes a JSON text.
 
-    Quotes around a field's text (`shown`) mark a text that would read like another value.
+    A field's text has quotes (`shown`) if it would read like another value without them.
     """
     text = record.text or ""
     with suppress(ValueError):

@@ -1,8 +1,8 @@
 """A sweep on Ray: every run is a task, which Ray restarts if its worker dies.
 
 Settings determine a run, so a restarted run has the same records. A worker uses a temporary folder of its machine and
-returns the files of the run; the machines need no shared disk. Only this process writes into the sweep's folder, and a
-run appears there complete or not at all.
+returns the files of the run, so the machines need no shared disk. Only this process writes into the sweep's folder. A
+run appears in this folder complete or not at all.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ LOCAL_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_task_oom_retries": str(RETRIES),  # otherwise unlimited
 }
-"""Environment of a Ray cluster that is started here; the user's variables override these."""
+"""Environment of a Ray cluster that starts here. The user's variables override it."""
 
 
 def run_remotely(name: str, settings: dict[str, object], threads: int) -> dict[str, bytes]:
     """Do a run as a Ray task, with settings as plain JSON, and return its files."""
-    # PyTorch reads both variables when this worker's first run imports it. `secl.cli.machine` sets the second one here.
+    # PyTorch reads both variables when this worker's first run imports it. `secl.machine` sets the second one here.
     os.environ["OMP_NUM_THREADS"] = str(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with tempfile.TemporaryDirectory() as parent:
@@ -67,9 +67,9 @@ def run_on_ray(
 
     Args:
         address: "ray://HOST:PORT" of a cluster's client server. None uses the Ray of this process and leaves it
-            running. If the process has none, it starts a cluster on this machine, which ends with this call and listens
-            on the loopback address only (unless Ray was imported before this call).
-        workers: parallel runs on a cluster that is started here; None for 2.
+            running. Without Ray in this process, the call starts a cluster on this machine and ends it. This cluster
+            listens on the loopback address only, unless Ray was imported before.
+        workers: parallel runs on a cluster that starts here; None for 2.
         on_progress: called at the end of every run.
 
     Raises:
@@ -94,7 +94,7 @@ def run_on_ray(
 
 
 def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_progress: OnProgress) -> list[SeclError]:
-    """Do the runs, and return the errors of failed ones. `here`: parallel runs on this machine, None on a cluster."""
+    """Do the runs, and return the errors of failed runs. `here`: parallel runs on this machine, None on a cluster."""
     threads = int(importlib.import_module("torch").get_num_threads())  # the last digits of records depend on them
     room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
     gpus = ray.cluster_resources().get("GPU", 0)
@@ -121,7 +121,7 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Note each Ctrl-C: its exception is lost if raised inside one of Ray's destructors."""
+    """Note each Ctrl-C, because Python drops its exception inside a destructor of Ray."""
     seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 

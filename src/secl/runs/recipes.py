@@ -41,9 +41,9 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
-    """Return settings by dotted names with absolute paths, so that a run can be resumed from any folder.
+    """Return settings by name with absolute paths, so that a run can be resumed from any folder.
 
-    The name of a model is a path if a file or folder has this name and no preset does.
+    The name of a model is a path if a file or folder has this name and no preset has it.
     """
     names = dotted(values)
     for name in (*FILES, "evidence.nli", "gate.name", "model.name"):

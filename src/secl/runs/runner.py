@@ -50,7 +50,7 @@ class Run:
     """A run that is open for writing.
 
     Attributes:
-        asked: the questions, with answers to rate or with their documents.
+        asked: the questions, with the answers to rate or with their documents.
         notes: warnings about the questions and the model.
     """
 
@@ -70,7 +70,7 @@ class Run:
         return Manifest.of(self.store)
 
     def proceed(self, progress: Progress | None = None) -> None:
-        """Ask the remaining questions, or rate the remaining answers; safe to interrupt at any moment."""
+        """Ask the remaining questions, or rate the remaining answers. An interruption loses no record."""
         if progress is not None:
             progress(len(self.records), len(self.questions), None)
         for record in self.steps():
@@ -78,7 +78,7 @@ class Run:
                 progress(len(self.records), len(self.questions), record)
 
     def steps(self) -> Iterator[Record]:
-        """Yield the record of each remaining question, once stored."""
+        """Store and yield the record of each remaining question."""
         if isinstance(self.asked, DocumentFile):
             upcoming = extract_fields(self.calibrator, self.asked, self.records, self.store)
         elif self.asked.given is None:
@@ -87,7 +87,7 @@ class Run:
             upcoming = self.calibrator.rate_stream(self.asked.given, self.records)
         while True:
             if self._at_end_of_burst():
-                self._keep_version()  # now, because the next question may learn: it can open another burst
+                self._keep_version()  # before the next question, which may open another burst and learn
             started = time.perf_counter()
             record = next(upcoming, None)
             if record is None:
@@ -111,7 +111,7 @@ class Run:
         self.records.append(record)
 
     def _at_end_of_burst(self) -> bool:
-        """Return whether the latest question was the last of its burst; a burst of `Always` never ends."""
+        """Return whether the latest question was the last of its burst. Bursts of `Always` never end."""
         decision = self.records[-1].decision if self.records else None
         ended = decision is not None and decision.in_burst and decision.remaining == 0
         return ended and not isinstance(self.calibrator.gate, Always)
@@ -141,11 +141,11 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
 
     Args:
         folder: new or empty.
-        load: returns the model, any object that satisfies `secl.model.Model`; by default that of the settings.
+        load: returns a model that satisfies `secl.model.Model`; by default the model of the settings.
         mode: "score" rates the answers in a file of questions.
 
     Raises:
-        SeclError: the settings, questions, model or folder cannot be used. Nothing is written then.
+        SeclError: the settings, questions, model or folder cannot be used. The folder is unchanged.
     """
     folder = Path(folder)
     check_free(folder)
@@ -211,7 +211,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
 
 
 def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ...]:
-    """Check that model and version of secl are those of the run; return a warning for another machine."""
+    """Check that model and version of secl are the same as in the run; return a warning for another machine."""
     if model.fingerprint != manifest.model:
         prints = f"fingerprint {manifest.model[:12]} then, {model.fingerprint[:12]} now"
         raise RunError(
@@ -241,7 +241,7 @@ def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[
 
 
 def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
-    """Return the estimators of a run's method and extra evidence; estimators of learning only if it learns."""
+    """Return the estimators of a run's method and extra evidence; of learning, only if the run learns."""
     settings, method = manifest.settings, manifest.settings.named_method
     estimators = make_estimators(manifest.tau, settings.evidence.formula)
     names = {*(method.reports or estimators)}
@@ -251,14 +251,14 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
 
 
 def summary_of(manifest: Manifest, records: Sequence[Record]) -> Summary:
-    """Summarise the records of a run, with intervals in domains for the estimators on its page."""
+    """Summarise the records of a run. In domains, only the estimators on the page have intervals."""
     return summarise(
         records, estimators_of(manifest), in_domains=("stated", *manifest.settings.named_method.reports[-2:])
     )
 
 
 def write_summary(store: Store, summary: Summary, verdict: Verdict, folder: Path) -> dict[str, object]:
-    """Write summary and verdict of the records so far into a folder, and return them as JSON values."""
+    """Write the summary and the verdict of a run into a folder, and return both as JSON values."""
     manifest = Manifest.of(store)
     plain = {
         "model": manifest.settings.model.name,

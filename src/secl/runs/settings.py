@@ -17,14 +17,14 @@ MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.en
 """Settings of the machine, which do not determine records."""
 
 CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "model.engine", "loop.accept")
-"""Settings that may differ when a run is resumed or a server restarted; each record stores its threshold."""
+"""Settings that may differ when a run is resumed or a server restarts. Each record stores its threshold."""
 
 
 class Recipe(RecipeTables):
     """Settings of model, method and loop, as a server or a single question needs them.
 
     `secl.settings.groups` declares the settings. `of` applies the method's defaults and checks that the settings fit
-    together. The command line fills recipes from the given flags alone; only `of` checks them.
+    together. Recipes that the command line fills from flags are not checked.
 
     >>> Recipe.of({"method": "secl", "evidence.tau": 0.7, "gate.name": "always"}).evidence.tau
     0.7
@@ -32,7 +32,7 @@ class Recipe(RecipeTables):
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """Return checked settings from dotted names or tables; the method determines defaults.
+        """Return checked settings from names or tables; the method determines defaults.
 
         Raises:
             ParameterError: an unknown name, a value of the wrong type or outside its range, or incompatible settings.
@@ -48,11 +48,11 @@ class Recipe(RecipeTables):
         chosen = method(name) if isinstance(name, str) else method("posterior")
         defaults: dict[str, object] = {"paper": chosen.paper}
         if given.get("model.engine") == "openai":
-            defaults |= {"model.name": "", "posterior.views": ENDPOINT_VIEWS}  # the only model that an endpoint has
+            defaults |= {"model.name": "", "posterior.views": ENDPOINT_VIEWS}  # an endpoint's only model
         return defaults
 
     def dotted(self) -> dict[str, Any]:
-        """Return the settings by their dotted names."""
+        """Return the settings by name."""
         return dotted(self.model_dump())
 
     def to_json(self) -> dict[str, Any]:
@@ -60,13 +60,13 @@ class Recipe(RecipeTables):
         return self.model_dump(mode="json")
 
     def changed(self) -> dict[str, object]:
-        """Return the settings that differ from the method's defaults, by their dotted names."""
+        """Return the settings that differ from the method's defaults, by name."""
         here = self.dotted()
         usual = type(self).model_construct().dotted() | self._defaults(here)
         return {name: value for name, value in here.items() if value != usual[name]}
 
     def differences(self, other: Recipe, sides: tuple[str, str] = ("there", "here")) -> list[str]:
-        """Return differences, as "evidence.tau: 0.7 there, 1.0 here", except for `CHANGEABLE_SETTINGS`."""
+        """Return differences such as "evidence.tau: 0.7 there, 1.0 here", except in `CHANGEABLE_SETTINGS`."""
         there, here = self.dotted(), other.dotted()
         return [
             f"{name}: {as_compared(name, there[name])} {sides[0]}, {as_compared(name, here[name])} {sides[1]}"
@@ -143,7 +143,6 @@ class Recipe(RecipeTables):
 
     @property
     def named_method(self) -> Method:
-        """The method."""
         return method(self.method)
 
     def plan(self, tau: float = 1.0, letters: float | None = None) -> Plan:
@@ -165,7 +164,7 @@ class Recipe(RecipeTables):
 
     @property
     def gate_name(self) -> str:
-        """The gate as set, or else the method's."""
+        """The setting of the gate, or else the gate of the method."""
         return self.gate.name or self.named_method.gate
 
     @property
@@ -194,7 +193,7 @@ class Recipe(RecipeTables):
         return make(**overrides)
 
     def tau(self, own: float) -> float:
-        """Return the temperature of normalised P(True) as set, or else the model's."""
+        """Return the setting of the temperature of normalised P(True), or else the model's own."""
         return self.evidence.tau or own
 
 

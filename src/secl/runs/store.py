@@ -37,7 +37,7 @@ from secl.runs.encoding import from_body, to_body
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
 
 FORMAT = 10
-"""Format of the files of runs and servers; secl refuses other formats."""
+"""Format of the files of runs and servers. secl refuses other formats."""
 
 KEEP_EVERY = 50
 """Updates between two kept adapter versions inside one long burst."""
@@ -57,8 +57,8 @@ CREATE TABLE labels (
     confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
     source TEXT NOT NULL, chance REAL);
 """
-"""`version` wrote the answer, `learned` is the version that the question's update made. Labels have the columns of
-`secl.labels.label.Label`; they are added and never changed."""
+"""The adapter version `version` wrote the answer; the question's update made the version `learned`. Labels have the
+columns of `secl.labels.label.Label`; secl adds labels and never changes them."""
 
 _LABEL = tuple(field.name for field in fields(Label))
 _LABELS = TypeAdapter(Label)
@@ -66,7 +66,7 @@ _LABELS = TypeAdapter(Label)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An adapter version to keep: safetensors bytes, and `Model.relative_norm`, None if not measured."""
+    """An adapter version to keep: safetensors bytes, and `Model.relative_norm` as `drift`, None if not measured."""
 
     number: int
     weights: bytes
@@ -74,7 +74,7 @@ class Version:
 
 
 class Store(Shown):
-    """An open run, and a context manager. One process may write at a time; others may read meanwhile.
+    """An open run, and a context manager. One process at a time may write, while others read.
 
     `db` is the connection, for modules that keep further tables in the file.
     """
@@ -153,10 +153,10 @@ class Store(Shown):
     def add(
         self, record: Record, seconds: float, *, snapshot: bytes | None = None, kept: Version | None = None
     ) -> None:
-        """Write a question in one transaction; the position of its record must follow the latest position.
+        """Write a question in one transaction. The position of its record must follow the latest position.
 
         Raises:
-            StorageError: writing fails, and stores nothing of the question.
+            StorageError: writing fails; nothing of the question is stored then.
         """
         with storage_errors(self.folder, RESUME), self.db:
             self.write_record(record, seconds)
@@ -166,7 +166,7 @@ class Store(Shown):
                 self.write_version(kept, record.position)
 
     def keep(self, version: Version) -> None:
-        """Store an adapter version as the one after the latest question."""
+        """Store an adapter version as the version after the latest question."""
         with storage_errors(self.folder, RESUME), self.db:
             self.write_version(version, len(self) - 1)
 
@@ -180,7 +180,7 @@ class Store(Shown):
         self.db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (version, snapshot))
 
     def write_version(self, version: Version, position: int) -> None:
-        """Store an adapter version as the one after a position, unless already stored."""
+        """Store an adapter version as the version after a position, unless the store has it."""
         values = (version.number, position, version.drift, version.weights)
         self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?)", values)
 
@@ -189,7 +189,7 @@ class Store(Shown):
         self.db.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(label))
 
     def records(self, where: str = "1", *values: object) -> Iterator[Record]:
-        """Yield the records whose row `r` satisfies a condition, in order; all by default."""
+        """Yield the records whose row `r` satisfies a condition, in order; by default all records."""
         for (body,) in self.read(f"SELECT body FROM records r WHERE {where} ORDER BY r.position", *values):
             try:
                 yield from_body(body)
@@ -197,7 +197,7 @@ class Store(Shown):
                 raise self.damaged(problem) from problem
 
     def record(self, position: int) -> Record:
-        """Return the record at a position; a ParameterError if there is none."""
+        """Return the record at a position, or raise a ParameterError."""
         record = next(self.records("r.position = ?", position), None) if position in range(len(self)) else None
         if record is None:
             raise ParameterError(f"{self.folder} has no record {position}; it has {len(self)}, counted from 0.")
@@ -243,7 +243,7 @@ class Store(Shown):
             self.write_label(label)
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
-        """Return all entries after this number in order, including corrected and withdrawn ones."""
+        """Return all entries after this number in order, including corrected and withdrawn labels."""
         try:
             rows = self.read("SELECT * FROM labels WHERE number > ? ORDER BY number", after)
             return tuple(map(_label, rows))
@@ -251,7 +251,7 @@ class Store(Shown):
             raise self.damaged(problem) from problem
 
     def labels(self) -> tuple[Label, ...]:
-        """Return the valid labels: the last one of each answer, unless withdrawn."""
+        """Return the valid labels: the last label of each answer, unless withdrawn."""
         return standing(self.label_log())
 
     def versions(self) -> list[int]:
@@ -259,7 +259,7 @@ class Store(Shown):
         return [int(version) for (version,) in self.read("SELECT version FROM versions ORDER BY version")]
 
     def weights(self, version: int) -> bytes:
-        """Return a kept adapter version as safetensors bytes; a RunError if not kept."""
+        """Return a kept adapter version as safetensors bytes, or raise a RunError."""
         row = next(self.read("SELECT weights FROM versions WHERE version = ?", version), None)
         if row is None:
             numbers = ", ".join(map(str, self.versions())) or "none"
@@ -267,7 +267,7 @@ class Store(Shown):
         return bytes(row[0])
 
     def read(self, query: str, *values: object) -> Iterator[Any]:
-        """Yield the rows of a query; a RunError if the file is damaged."""
+        """Yield the rows of a query; raise a RunError if the file is damaged."""
         try:
             yield from self.db.execute(query, values)
         except sqlite3.DatabaseError as problem:

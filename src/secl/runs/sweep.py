@@ -41,7 +41,7 @@ GRID, RUNS = "grid", "runs"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a sweep; `apart` has the settings that differ between the runs, in words."""
+    """One run of a sweep. `apart` names the settings that differ between the runs."""
 
     name: str
     settings: RunSettings
@@ -74,7 +74,7 @@ def read_sweep(path: Path) -> list[RunSettings]:
 def combinations(
     common: Mapping[str, object], grid: Mapping[str, Sequence[object]], variants: Sequence[Mapping[str, object]]
 ) -> list[dict[str, object]]:
-    """Return every variant at every point of the grid by dotted names; the last setting of the grid varies fastest.
+    """Return every variant at every point of the grid, by name. The last setting of the grid varies fastest.
 
     >>> combinations({"seed": 1}, {"adapter.rank": [4, 8]}, [{}, {"evidence": {"tau": 0.7}}])[1:3]
     [{'seed': 1, 'adapter.rank': 8}, {'seed': 1, 'adapter.rank': 4, 'evidence.tau': 0.7}]
@@ -101,7 +101,7 @@ def ready(values: Mapping[str, object]) -> RunSettings:
 
 
 def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
-    """Return the jobs of a sweep, with folders named MODEL-METHOD-HASH; equal settings are one job."""
+    """Return the jobs of a sweep, whose folders are named MODEL-METHOD-HASH. Equal settings give one job."""
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file; name a folder for the runs.")
     unique = {_digest(settings): settings for settings in runs}
@@ -144,11 +144,11 @@ def is_finished(job: Job) -> bool:
     progress = progress_of(job)
     if progress is None or progress[0] < progress[1]:
         return False
-    # The summary is the last file of a run, but the report of an unfinished run writes one, too.
+    # The summary is the last file of a run, but the report of an unfinished run also writes a summary.
     try:
         return bool(json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["complete"])
     except (OSError, ValueError, KeyError, TypeError):
-        return False  # the summary is made again from the records
+        return False  # then the summary is made again from the records
 
 
 def run_job(job: Job, progress: Progress | None = None) -> None:
@@ -171,12 +171,14 @@ def open_job(job: Job, load: Load | None = None) -> Run:
 def groups(jobs: Iterable[Job]) -> list[list[Job]]:
     """Return groups of jobs for lockstep, which share a local model and a stream. Any other job is its own group.
 
-    Models, and the streams of each, come in the order of their first job.
+    Models come in the order of their first job, and so do the streams of a model.
     """
     of_model: dict[Hashable, dict[Hashable, list[Job]]] = {}
     for job in jobs:
         settings = job.settings
-        model = settings.model.model_copy(update={"answer_weights": None})  # both share frozen answers
+        model = settings.model.model_copy(
+            update={"answer_weights": None}
+        )  # adapted and frozen weights share frozen answers
         stream = (settings.stream, settings.seed) if model.answered_by == "local" else job.name
         of_model.setdefault(model, {}).setdefault(stream, []).append(job)
     return [group for streams in of_model.values() for group in streams.values()]
@@ -197,14 +199,14 @@ def question_counts(jobs: Sequence[Job]) -> dict[str, int]:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """Return the content of every file in a folder, by its path inside."""
+    """Return the content of every file in a folder, by its path in the folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def write_files(job: Job, files: Mapping[str, bytes]) -> None:
     """Write a finished run from another machine into its folder, completely or not at all.
 
-    The run replaces an unfinished run in the folder, but no finished one.
+    The run replaces an unfinished run in the folder, but no finished run.
     """
     if is_finished(job):
         return

@@ -1,1 +1,1 @@
-"""Every setting, declared once: `groups` has the settings, `names` their spelling, and `base` the checks of values."""
+"""Every setting, declared once: `groups` has the settings, `names` their spelling, `base` the checks of values."""

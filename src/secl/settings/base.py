@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from secl.errors import ParameterError
 
 OFF = "off"
-"""Spelling in flags and files of a `None` that switches something off."""
+"""Spelling of None, in flags and files, for a setting that can be switched off."""
 
 
 class Settings(BaseModel):
@@ -55,7 +55,7 @@ _TYPES = {int: "a whole number", float: "a finite number", bool: "true or false"
 
 
 def allowed(field: FieldInfo) -> str:
-    """Return type and range of a setting in words."""
+    """Return the type and the range of a setting in words."""
     kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
     if get_origin(field.annotation) is Literal or get_origin(kinds[0]) is Literal:
         how_many = "one or more" if get_origin(field.annotation) is tuple else "one"

@@ -1,9 +1,8 @@
 """Every setting, declared once: its name, type, range, default and meaning.
 
-Flags, recipe files, sweep grids and manifests consist of these groups, and components take them: `LoopSettings` goes
-to the calibrator, `AdapterSettings` to the model. Defaults are the paper's, except for the method, the gate and
-the settings that `paper` switches. A field or group marked `UNFLAGGED` has no flag: `--set group.key=value` and
-recipes set it.
+Flags, recipe files, sweep grids and manifests consist of these groups. Components take them as well: the calibrator
+takes `LoopSettings`, the model `AdapterSettings`. Defaults are the paper's, except for the method, the gate and the
+settings that `paper` switches. A setting marked `UNFLAGGED` has no flag; recipes and `--set group.key=value` set it.
 """
 
 from __future__ import annotations
@@ -54,19 +53,19 @@ AnswerName = Literal["own", "best"]
 
 
 def _split(value: object) -> object:
-    """Return the names in a list; an item may hold several names, separated by commas."""
+    """Return the names in a list, whose items may hold several names with commas between them."""
     if isinstance(value, list | tuple) and all(isinstance(names, str) for names in value):
         return tuple(name.strip() for names in value for name in names.split(",") if name.strip())
     return value
 
 
 def _pairs(value: object) -> object:
-    """Return pairs "key=name", from a list of them or from a table."""
+    """Return pairs "key=name" from a list of pairs or from a table."""
     return tuple(f"{key}={name}" for key, name in value.items()) if isinstance(value, Mapping) else _split(value)
 
 
 def _options(value: object) -> object:
-    """Return the options in a list; an item may hold several options, separated by "|" as in tables."""
+    """Return the options in a list, whose items may hold several options with "|" between them, as in tables."""
     if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
         return tuple(option.strip() for text in value for option in text.split("|"))
     return value
@@ -80,29 +79,31 @@ BinGate = Annotated[int | None, BeforeValidator(lambda value: None if value == O
 
 
 NUCLEUS = 0.95
-"""Nucleus of sampled answers: secl draws from the likeliest tokens of this total probability, the paper from all."""
+"""Nucleus of sampled answers: secl draws from the likeliest tokens with this total probability, the paper from all."""
 
 FLAT = Parameter(name="*", show_choices=False, show_default=False)
-"""Makes a flag of every field of a group, except for `UNFLAGGED` ones, with one line of help each."""
+"""Makes a flag of every field of a group, except for `UNFLAGGED` fields."""
 
 UNFLAGGED = Parameter(parse=False)
 """Marks a setting without a flag of its own."""
 
 
 class ModelSettings(Settings):
-    """Which model to load, and how; or the server of the model. The name "" stands for the server's only model."""
+    """Which model to load, and how; or which server has the model. The name "" stands for the server's only model."""
 
     TABLE = "model."
 
     name: Annotated[str, Parameter("--model")] = Field(
         "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
     )
-    engine: Engine | None = Field(None, description="local, openai (any OpenAI-compatible server), vllm.")
+    engine: Engine | None = Field(
+        None, description="Where it runs: local, openai (any OpenAI-compatible server) or vllm."
+    )
     endpoint: str | None = Field(None, description="Base URL of the server for --engine.")
-    dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16, fp32.")
-    device: Device = Field("auto", description="auto, cpu, cuda, cuda:1, ... or mps.")
+    dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
+    device: Device = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
     device_map: str | None = Field(
-        None, description="Spread a large model: auto, or a JSON file of modules and devices."
+        None, description="Spread a large model: auto, or a JSON file that maps modules to devices."
     )
     quantize: Quantize | None = Field(None, description="Quantize layers to 8bit or 4bit (bitsandbytes).")
     answer_weights: AnswerWeights | None = Field(None, description="Weights that write the answers: adapted or frozen.")
@@ -139,11 +140,11 @@ class StreamSettings(Settings):
 
     TABLE = "stream."
 
-    benchmarks: Names = Field((), description="Names in order, for example mmlu,arc or capitals:50.")
+    benchmarks: Names = Field((), description="Benchmarks in order, for example mmlu,arc or capitals:50.")
     questions: str | None = Field(None, description="Your own file: CSV, JSONL, Parquet, XLSX, ...")
     columns: Pairs = Field((), description="Names of columns in your file, for example question=prompt,reference=gold.")
     options: Annotated[Options, Parameter("--option")] = Field(
-        (), description="An option of every row of your file; repeat the flag for each."
+        (), description="Option of every row of your file; repeat the flag for each option."
     )
     template: str | None = Field(
         None, description="Question made from columns of your file: 'Which team? {subject}: {body}'."
@@ -183,12 +184,12 @@ class ExtractSettings(Settings):
 
 
 class GateSettings(Settings):
-    """When to learn. None stands for the method's gate and for the gate's default values; the gate checks ranges."""
+    """When to learn. None stands for the method's gate and for the gate's default values. The gate checks ranges."""
 
     TABLE = "gate."
 
     name: Annotated[str | None, Parameter("--gate")] = Field(
-        None, description="When to learn: entropy-shift, page-hinkley, always, never, FILE.py:CLASS."
+        None, description="When to learn: entropy-shift, page-hinkley, always, never or FILE.py:CLASS."
     )
     burst: Annotated[int | None, UNFLAGGED] = Field(None, description="Questions in a burst; 50 by default.")
     warmup: Annotated[int | None, UNFLAGGED] = Field(
@@ -203,12 +204,12 @@ class GateSettings(Settings):
     )
 
     def overrides(self) -> dict[str, object]:
-        """Return the parameters that were set, by name."""
+        """Return the gate's parameters that are set, by name."""
         return self.model_dump(exclude={"name"}, exclude_none=True)
 
 
 class EvidenceSettings(Settings):
-    """Evidence about an answer, and the training signal computed from this evidence."""
+    """Evidence about an answer, and the training signal that secl computes from the evidence."""
 
     TABLE = "evidence."
 
@@ -255,7 +256,7 @@ class LoopSettings(Settings):
         0.5, gt=0, le=1, description="Fraction of the way from stated confidence to signal."
     )
     delta: Annotated[float, UNFLAGGED] = Field(
-        0.15, gt=0, le=1, description="Bound of the distance to the signal; a step is at most alpha * delta."
+        0.15, gt=0, le=1, description="Bound of the distance to the signal: a step is at most alpha * delta."
     )
     bin_gate: Annotated[BinGate, UNFLAGGED] = Field(
         1, ge=0, le=9, description="No update if the bins of confidence and signal differ by at most this; or off."
@@ -268,8 +269,8 @@ class LoopSettings(Settings):
     )
     answer: AnswerName | None = Field(
         None,
-        description="the answer that counts: own (the model's) or best (the most probable candidate); by default best "
-        "for your own questions with options, own for benchmarks and open questions.",
+        description="Answer to return: own (the model's) or best (the most probable candidate); by default best for "
+        "your own questions with options, else own.",
     )
     accept: float | None = Field(
         None, ge=0, le=1, description="Lowest confidence of an accepted answer; see secl threshold."

@@ -40,12 +40,12 @@ OF_MODEL, OF_QUESTIONS, OF_METHOD, OF_OUTPUT = (Parameter(group=group) for group
 
 
 class RecipeTables(Settings):
-    """The tables of a recipe, not yet checked together. The command line fills them from the given flags alone."""
+    """The tables of a recipe. The command line fills them from flags, and checks only each value."""
 
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
     method: Annotated[str, OF_METHOD] = Field(
-        "posterior", description="posterior, secl (which learns), or another (see: secl methods)."
+        "posterior", description="posterior, secl (which learns), or another method (see secl methods)."
     )
     gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
     evidence: Annotated[EvidenceSettings, UNFLAGGED] = EvidenceSettings()
@@ -53,9 +53,9 @@ class RecipeTables(Settings):
     loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
     adapter: Annotated[AdapterSettings, UNFLAGGED] = AdapterSettings()
     paper: Annotated[bool, UNFLAGGED] = Field(
-        False, description="Ask, sample and learn exactly as the paper does, also where secl differs by default."
+        False, description="Ask, sample and learn exactly as the paper does, also where the defaults of secl differ."
     )
-    seed: Annotated[Seed, OF_METHOD] = Field(42, description="Seed of everything random.")
+    seed: Annotated[Seed, OF_METHOD] = Field(42, description="Seed of all random choices.")
 
 
 class RunTables(RecipeTables):
@@ -74,14 +74,14 @@ def _fields(settings: type[Settings], table: str = "") -> Iterator[tuple[str, Fi
 
 
 SETTINGS = dict(_fields(RunTables))
-"""Every setting by its dotted name."""
+"""Every setting by its name."""
 
 NEAR = 0.6
 """Minimum similarity, from 0 to 1, of a suggested name to the given name."""
 
 
 def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by their dotted names, from tables, dotted names or both.
+    """Return settings by their names "group.key", from tables, names or both.
 
     >>> dotted({"gate": {"name": "always"}, "evidence.tau": 0.7, "seed": 3})
     {'gate.name': 'always', 'evidence.tau': 0.7, 'seed': 3}
@@ -100,7 +100,7 @@ def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tables(names: Mapping[str, object]) -> dict[str, Any]:
-    """Return settings with dotted names as tables, one for each group."""
+    """Return settings as tables, one for each group."""
     groups: dict[str, Any] = {}
     for name, value in names.items():
         *table, key = name.split(".")
@@ -141,7 +141,7 @@ def flag_of(name: str) -> str | None:
 
 
 def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, object]:
-    """Return the checked settings of flags by their dotted names; settings of `--set` override them.
+    """Return the checked settings of flags by name; settings of `--set` override them.
 
     >>> with_set(None, ["evidence.tau=0.7"])
     {'evidence.tau': 0.7}

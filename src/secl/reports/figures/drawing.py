@@ -27,7 +27,7 @@ DOTS = 150
 """Dots per inch of a PNG."""
 
 POINTS = 1000
-"""Maximum number of points of a line or a cloud; a page shows no more, and the file stays small."""
+"""Maximum number of points of a line or a cloud. More points would enlarge the file, but not be visible."""
 
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -45,7 +45,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
-    """Return a function that draws in the style of all pictures, without a change of matplotlib's settings."""
+    """Return a function that draws in the style of all pictures and leaves matplotlib's settings unchanged."""
 
     @functools.wraps(draw)
     def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Figure:
@@ -97,7 +97,7 @@ def spread(count: int) -> npt.NDArray[np.intp]:
 
 
 def wrapped(title: str, width: int = 26) -> str:
-    """Return a title, broken into lines for a small panel.
+    """Return a title with line breaks for a small panel.
 
     >>> wrapped("Normalised P(True) + temperature*")
     'Normalised P(True) +\\ntemperature*'

@@ -20,12 +20,12 @@ FEWEST = 5
 """Minimum number of accepted labels for a share of wrong answers in the picture."""
 
 SHOWN = 0.05
-"""Minimum coverage of the points that determine the height of the plot; points at lower coverage rest on few labels."""
+"""Minimum coverage of the points that determine the height of the plot: at lower coverage, labels are few."""
 
 
 @styled
 def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Figure:
-    """Draw the risk by labels with exact intervals, and the risk by confidences; `risks` are horizontal lines."""
+    """Draw the risk by labels with exact intervals, and the risk by confidences. `risks` are horizontal lines."""
     from matplotlib.ticker import PercentFormatter
 
     figure = new_figure(6.0, 3.4)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_DOMAINS = 12
-"""Maximum number of consecutive domains whose borders are drawn; a shuffled stream has more."""
+"""Maximum number of consecutive domains with borders in the picture. A shuffled stream has more."""
 
 
 @styled
@@ -78,7 +78,7 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
 
 
 def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
-    """Return the mean of the last `window` values at every place, of fewer at the start, without nan values.
+    """Return at every place the mean of the last `window` values, or of fewer at the start, without nan values.
 
     >>> running_mean([1.0, 3.0, float("nan"), 5.0], 2).tolist()
     [1.0, 2.0, 3.0, 5.0]
@@ -134,7 +134,7 @@ def _statistic(axes: Axes, records: Sequence[Record]) -> None:
     shown = spread(len(records))
     statistic = np.array([math.nan if r.decision.statistic is None else r.decision.statistic for r in records])
     positions = [records[index].position for index in shown]
-    peaks = np.fmax.reduceat(statistic, shown)  # thinning keeps the peaks that fire the gate
+    peaks = np.fmax.reduceat(statistic, shown)  # fewer points, but all peaks, which fire the gate
     axes.plot(positions, peaks, color=VERMILLION, linewidth=1, label="gate statistic")
     axes.set_ylabel("statistic")
 

@@ -101,6 +101,6 @@ def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -
             raise ParameterError("thinking has no effect on a model of your own; leave thinking out.")
         model: Model = source
         return model
-    from secl.backends.local.loading.adopted import adopt  # torch takes seconds to import
+    from secl.backends.local.loading.loader import adopt  # torch takes seconds to import
 
     return load_local(recipe, loaded=adopt(source, tokenizer))

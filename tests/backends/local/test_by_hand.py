@@ -98,7 +98,7 @@ def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
     hand = PaperByHand(tiny_model(family), tiny_tokenizer(), (2, 3), FAMILIES[family], beta=beta)
     hand.optimizer.param_groups[0]["lr"] = 1e-3
     for question in opened:
-        (item,) = model.answering.prefetch([Case(question, kinds=frozenset({"p_true"}))], 0).values()
+        (item,) = model._answered([Case(question, kinds=frozenset({"p_true"}))], 0).values()
         assert model.backend.rules.text(item.listing).splitlines() == hand.listed(vars_of(question))
     parameters = {key.removeprefix("gate."): value for key, value in gate.items()}
     detector = None if "name" in parameters else PageHinkley(**parameters)

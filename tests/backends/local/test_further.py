@@ -14,9 +14,8 @@ import torch
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
 from secl.backends.local import model as model_module
-from secl.backends.local.asking import asker, further
-from secl.backends.local.asking.cases import Case
-from secl.backends.local.asking.further import compare_options
+from secl.backends.local.asking import asker, cases
+from secl.backends.local.asking.cases import Case, compare_options
 from secl.backends.local.model import LocalModel
 from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
 from secl.data.quiz import quiz
@@ -148,7 +147,7 @@ def sample(text: str | None) -> Sample:
 def compared(model: LocalModel, question: Question, answer: str) -> Any:
     """What an answer is compared with."""
     case = Case(question, answer=answer)
-    further.compare_answers(model.asker, [case])
+    cases.compare_answers(model.asker, [case])
     return case.candidates
 
 
@@ -247,7 +246,7 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
 
 def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
-    monkeypatch.setattr(further, "_sample_of", lambda asker, case, draft: sample("Forty-two."))
+    monkeypatch.setattr(cases, "_sample_of", lambda asker, case, draft: sample("Forty-two."))
     same = compared(model, OPEN[0], "forty-two")
     assert [each.candidate for each in same.samples] == [0] * FIRST
     assert (same.candidates, same.source) == (("forty-two", NONE_OF_THESE), "none")
@@ -258,7 +257,7 @@ def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(mak
     model = make_model()
     draft = Draft.answer([1, 2], "short", model.backend.token_ids.encode("Paris"))
     draft = replace(draft, limit=len(draft.written) + left)
-    assert further._sample_of(model.asker, Case(Question("Who?")), draft).text == (None, "Paris")[left]
+    assert cases._sample_of(model.asker, Case(Question("Who?")), draft).text == (None, "Paris")[left]
 
 
 def test_a_number_that_a_program_computes_too_is_not_reasoned_for_again(

@@ -224,19 +224,18 @@ def test_a_free_text_stands_behind_a_thought_and_is_read_behind_it_again(templat
     pieces = list(model.write(FREE, Writing(max_tokens=6, n=2, temperature=1, seed=3)))
     texts: Any = joined(pieces)
     for text in texts:
-        draft = text.draft
-        assert (draft.thought.tokens, draft.thought.cut) == (12, True)
-        assert (text.whole_thought, text.thought) == (draft.thought, text.thought.strip())
+        draft, thought = text.draft, text.whole_thought
+        assert (thought.tokens, thought.cut, text.thought) == (12, True, text.thought.strip())
         assert text.completion_tokens == 12 + len(draft.written)
         assert text.prompt_tokens == len(model.prompting.thought(FREE, 2048).prompt)
-        assert draft.prompt == model.prompting.answer(FREE, draft.thought.text)
+        assert draft.prompt == model.prompting.answer(FREE, thought.text)
     assert texts[0].thought != texts[1].thought
     first = next(number for number, piece in enumerate(pieces) if piece.text)
     assert all(piece.thought is None for piece in pieces[first:])
     calibrator = Calibrator(model, method="posterior")
     together: Any = calibrator.answer_window([FREE, FREE], texts)
     for record, text in zip(together, texts, strict=True):
-        assert record.reply.thought == text.draft.thought
+        assert record.reply.thought == text.whole_thought
         assert record.reply.text == str(text).strip()
         assert 0 < record.confidence < 1
         alone: Any = calibrator.answer_window([FREE], [text])[0]

@@ -20,7 +20,7 @@ from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.select_network import Trial, check_usable, connect
-from secl.backends.local.loading.guard import as_model_error, enough_memory, room_for_texts
+from secl.backends.local.loading.guard import as_model_error, room_for_texts
 from secl.backends.local.loading.loader import Loaded
 from secl.backends.local.loading.model_parts import (
     Head,
@@ -32,7 +32,7 @@ from secl.backends.local.loading.model_parts import (
 )
 from secl.backends.local.loading.presets import name_of, parse_layers
 from secl.backends.local.loading.quantisation import described_weights
-from secl.backends.local.passes import GROUP_TOKENS, Passes
+from secl.backends.local.passes import GROUP_TOKENS, Passes, enough_memory
 from secl.backends.local.writer import Writer, write_texts
 from secl.backends.token_ids import SAMPLE, TokenIds
 from secl.prompts.templates import answer_prompt

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from secl.backends.generation import Draft, thoughts_apart
+from secl.backends.generation import thoughts_apart
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.asking.answers import Answering, SharedAnswers
 from secl.backends.local.asking.asker import Asker, Readout, prefers_prefill
-from secl.backends.local.asking.cases import Case, Turn
+from secl.backends.local.asking.cases import (
+    Case,
+    compare_answers,
+    compare_options,
+    read_answers,
+    read_evidence,
+    read_reply,
+)
 from secl.backends.local.asking.dinco import nli_model
-from secl.backends.local.asking.further import texts_behind_thoughts
+from secl.backends.local.asking.thoughts import texts_behind_thoughts
 from secl.backends.local.backend import LocalBackend
-from secl.backends.local.latest import LatestEvidence
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.loading.thinking import check_at_once, with_budget
 from secl.backends.local.structured import StructuredWriting
+from secl.backends.open_answers import distinct
 from secl.backends.prompting import Prompting
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, TooLongError
-from secl.evidence import EvidenceKind
-from secl.ledger import Meter
-from secl.model import ModelAnswer, Rating
+from secl.evidence import Evidence, EvidenceKind
+from secl.ledger import Ledger, Meter
+from secl.model import Rating
+from secl.prompts.parsing import read_answer
 from secl.question import GivenAnswer, Question
 from secl.records import Reply, Update
 from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking, check_thinking
 from secl.writing import Piece, Writing
 
 
-class LocalModel(LatestEvidence, StructuredWriting, Shown):
+class LocalModel(Answering, StructuredWriting, Shown):
     """A transformers chat model with a LoRA adapter that learns to state its confidence; a `secl.model.Model`.
 
     Args:
@@ -89,7 +96,7 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         # The last digits of probabilities depend on the precision and on the first adapted layer.
         computed = str(loaded.model.dtype), self.backend.first
         alike = loaded.fingerprint, *computed, paper, distractors, thinking, show_thought, seed
-        windows, verdicts = (None, None) if shared is None else shared.to(*alike)
+        self._windows, verdicts = (None, None) if shared is None else shared.to(*alike)
         known = loaded.preset.prefilled
         prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known
         thinker = None if thinking == "off" else with_budget(loaded.thinker, thinking)
@@ -98,12 +105,10 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         )
         readout = Readout(ids, paper=paper)
         self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, verdicts)
-        self.answering = Answering(self.asker, rewrites=answer_weights == "adapted", windows=windows)
         self._nli = None if nli is None else nli_model(nli, self.backend.device)
         if self._nli is not None:
             self.fingerprint += f"+{self._nli.fingerprint}"
-        self._window: dict[Turn, Case] = {}
-        self._latest: Case | None = None
+        self._window, self._latest = {}, None
 
     @classmethod
     def load(
@@ -147,78 +152,8 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
         return self.adapter.plain_config
 
     @property
-    def version(self) -> int:
-        return self.adapter.version
-
-    @property
     def relative_norm(self) -> float:
         return self.adapter.relative_norm
-
-    def check(self, question: Question, given: str | None = None) -> None:
-        """Check that the model can answer a question, or read a given answer.
-
-        Raises:
-            QuestionError: more options than letters, or longer than the model can read.
-        """
-        self.prompting.check_length(question, self.asker.backend.limit, given)
-
-    def prefetch(
-        self,
-        questions: Sequence[Question],
-        evidence: Sequence[Collection[EvidenceKind]],
-        *,
-        weights_fixed: bool,
-        written: Sequence[str | Piece | None] = (),
-    ) -> None:
-        """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
-        cases = []
-        for case in map(self._case, questions, written or [None] * len(questions), evidence):
-            with suppress(QuestionError):  # `answer` raises it for that question alone
-                self.check(case.question, case.given)
-                cases.append(case)
-        self._window = self.answering.prefetch(cases, self.version if weights_fixed else 0)
-
-    def _case(self, question: Question, written: str | Piece | None, evidence: Collection[EvidenceKind]) -> Case:
-        """Return a question, with the answer that was written to it as the answer stands in the conversation."""
-        thinks = self.prompting.thinks
-        if written is None or question.options:
-            return Case(question, kinds=frozenset(evidence))
-        given = self.prompting.given(question, str(written), behind_thought=thinks)
-        case = Case(question, given, frozenset(evidence))
-        if isinstance(written, Piece):
-            case.draft = written.draft if isinstance(written.draft, Draft) else None
-            if case.draft is not None and case.draft.thought is not None:
-                case.thought = case.draft.thought
-            elif thinks:
-                case.thought = written.whole_thought
-        return case
-
-    def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Piece | None = None
-    ) -> ModelAnswer:
-        """Answer and state a confidence with adapted and frozen weights; see `secl.model.Model.answer`.
-
-        Raises:
-            QuestionError: more options than letters, or longer than the model can read.
-            UnavailableError: no server answers; a later try may succeed.
-        """
-        version, case = self.version, self._case(question, written, evidence)
-        turn = case.turn
-        if turn not in self._window:
-            self.check(question, case.given)
-        case = self._window.get(turn) or self.answering.prefetch([case], version)[turn]
-        if version and (case.adapted is None or case.adapted.version != version):
-            self.answering.adapt(case, version)
-        self._latest = case
-        for purpose, tokens in case.spent.items():
-            self.meter.spend(purpose, tokens)
-        if version:
-            self.meter.spend("adapting", case.by(version).tokens)
-        return ModelAnswer(
-            reply=self.answering.reply(case, version, None if written is None else str(written)),
-            frozen=case.reply,
-            plain_tokens=float(len(case.reading.bundle.answers[0])),
-        )
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the frozen weights; see `secl.model.Model.write`."""
@@ -254,17 +189,27 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
     def rate_given(
         self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
     ) -> list[Rating | QuestionError]:
-        """Rate answers from elsewhere; see `secl.model.Model.rate_given`."""
-        outcomes: dict[int, Rating | QuestionError] = {}
-        for number, each in enumerate(given):
+        """Rate answers from elsewhere; see `secl.model.Model.rate_given`.
+
+        Prompts are those of the model's own answers, so the rating of the model's own answer equals its confidence.
+        """
+        asker, outcomes = self.asker, list[Case | QuestionError]()
+        for each in given:
             try:
                 self.check_given(each)
+                outcomes.append(_given(asker, each, frozenset(evidence)))
             except QuestionError as refusal:
-                outcomes[number] = refusal
-        rated = [number for number in range(len(given)) if number not in outcomes]
-        ratings = self.answering.rate([given[number] for number in rated], evidence)
-        outcomes |= zip(rated, ratings, strict=True)
-        return [outcomes[number] for number in range(len(given))]
+                outcomes.append(refusal)
+        cases = [each for each in outcomes if isinstance(each, Case)]
+        asker.backend.write([[case.listing for case in cases if case.listing is not None]])
+        if "candidates" in evidence:
+            compare_answers(asker, [case for case in cases if not case.question.options])
+        for case in cases:
+            _find_rivals(asker, case)
+        read_answers(asker, cases)
+        jobs = [partial(read_reply, asker, case, case.given) for case in cases]
+        asker.backend.together([*jobs, *(partial(read_evidence, asker, case) for case in cases)])
+        return [_rating(each) if isinstance(each, Case) else each for each in outcomes]
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
         """Move the stated confidence of `reply` towards `target`; `question` must be the latest answered question.
@@ -312,3 +257,46 @@ class LocalModel(LatestEvidence, StructuredWriting, Shown):
     def close(self) -> None:
         """End connections and threads."""
         self.asker.backend.close()
+
+
+def _given(asker: Asker, rated: GivenAnswer, kinds: frozenset[EvidenceKind]) -> Case:
+    """Return the case of a given answer, before its rivals are known."""
+    question, text = rated.question, rated.answer
+    if question.options:
+        case = Case(question, text, kinds, question.option(text))
+        if "candidates" in kinds:
+            compare_options(asker, case)
+        return case
+    answer = read_answer(text, question.form)
+    given = asker.prompting.given(question, text)
+    case = Case(question, given, kinds, answer, text=given)
+    if answer is not None:
+        case.rivals = distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
+        if "p_true" in kinds and not case.rivals:
+            case.listing = asker.list_of_answers(question)
+    return case
+
+
+def _find_rivals(asker: Asker, case: Case) -> None:
+    """Find the texts to judge by P(True): the answer, and the other options, given rivals, or distractors."""
+    rivals: Sequence[str] = ()
+    case.source = "none"
+    if "p_true" in case.kinds:
+        if case.question.options:
+            rivals = [case.question.option(letter) for letter in case.question.letters if letter != case.given]
+            case.source = "options"
+        elif case.rivals:
+            rivals, case.source = case.rivals, f"given:{len(case.rivals)}"
+        elif case.listing is not None:
+            found, case.finding = asker.distractors(case.question, case.answer or "", case.listing)
+            rivals, case.source = found.answers, found.source
+    case.judged = () if case.answer is None else (case.answer, *rivals)
+
+
+def _rating(case: Case) -> Rating:
+    return Rating(
+        reply=case.reply,
+        evidence=Evidence(p_true=case.p_true, candidates=case.candidates),
+        ledger=Ledger(**{purpose: float(tokens) for purpose, tokens in case.spent.items()}),
+        plain_tokens=float(len(case.reading.bundle.answers[0])),
+    )

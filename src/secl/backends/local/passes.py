@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -20,7 +22,7 @@ from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.replay import Pass, numbered
 from secl.backends.local.fast.select_network import Network
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.loading.guard import in_halves, out_of_memory
+from secl.backends.local.loading.guard import out_of_memory
 from secl.errors import ModelError
 from secl.writing import Piece
 
@@ -192,6 +194,45 @@ def _grouped(
 def in_groups(work: Callable[[Sequence[T]], list[R]], items: Sequence[T], sizes: Sequence[int], most: int) -> list[R]:
     """Process neighbours in groups whose sizes add up to at most `most`; split groups that are too large for memory."""
     return [done for numbers in groups(sizes, most) for done in in_halves(work, [items[number] for number in numbers])]
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """Turn out-of-memory errors into `ModelError`."""
+    try:
+        yield
+    except RuntimeError as problem:
+        if not out_of_memory(problem):
+            raise
+        raise ModelError(
+            "a single question needs more memory than the device has; take a smaller model, --quantize, or shorter "
+            "questions."
+        ) from problem
+
+
+def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> list[R]:
+    """Process items together; if the memory is too small for all items, process each half separately.
+
+    Raises:
+        ModelError: too little memory for one item.
+    """
+    if len(items) < 2:
+        with enough_memory():
+            return work(items)
+    try:
+        return work(items)
+    except RuntimeError as problem:
+        if not out_of_memory(problem):
+            raise
+    warnings.warn(
+        "The device has too little memory for a whole pass, so secl divides the pass into halves. These take longer, "
+        "and the last digits of numbers may differ from another run.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    torch.cuda.empty_cache()  # here, because inside the handler the failed work still has its memory
+    half = len(items) // 2
+    return in_halves(work, items[:half]) + in_halves(work, items[half:])
 
 
 def groups(sizes: Sequence[int], most: int) -> list[list[int]]:

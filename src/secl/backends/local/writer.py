@@ -13,8 +13,7 @@ from transformers import LogitsProcessor, TemperatureLogitsWarper, TopPLogitsWar
 
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
-from secl.backends.local.loading.guard import enough_memory, in_halves
-from secl.backends.local.passes import Passes
+from secl.backends.local.passes import Passes, enough_memory, in_halves
 from secl.writing import Piece, Token, Writing
 
 if TYPE_CHECKING:

@@ -3,34 +3,40 @@
 The frozen model never changes. So secl computes a whole window's answers and P(True) together, and they stay valid. The
 adapted model reads the same token sequences. It reads a whole window while its weights are fixed, and otherwise one
 question at a time.
-
-Ratings of given answers use the same prompts, with the given answer in place of the model's own. So the rating of the
-model's own answer equals the model's confidence in this answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 
 from secl.backends.generation import Draft
-from secl.backends.local.asking.asker import Asker, Verdicts
-from secl.backends.local.asking.cases import Case, Turn, read_answers, read_evidence, read_reply
-from secl.backends.local.asking.further import (
+from secl.backends.local.asking import dinco
+from secl.backends.local.asking.asker import Asker, Verdicts, shares
+from secl.backends.local.asking.cases import (
+    Case,
+    Turn,
     compare_answers,
     compare_options,
-    think,
-    think_again,
-    write_unanswered,
+    compared,
+    read_answers,
+    read_evidence,
+    read_reply,
+    sampled,
 )
-from secl.backends.open_answers import distinct
-from secl.evidence import Evidence, EvidenceKind
-from secl.ledger import Ledger
-from secl.model import Rating
+from secl.backends.local.asking.thoughts import sampled_letters, think, think_again, write_unanswered
+from secl.backends.local.writer import draw_many
+from secl.errors import QuestionError
+from secl.evidence import CandidateEvidence, DincoEvidence, EvidenceKind, PTrue
+from secl.ledger import Purpose
+from secl.model import ModelAnswer
 from secl.prompts.parsing import is_brief, read_answer
-from secl.question import GivenAnswer
+from secl.question import Question
 from secl.records import Reply
+from secl.settings.groups import AnswerWeights
+from secl.writing import Piece
 
 Job = Callable[[], None]
 
@@ -56,18 +62,93 @@ class SharedAnswers:
 
 
 class Answering:
-    """Answers windows of questions.
+    """The part of `secl.backends.local.model.LocalModel` that answers questions and gathers evidence about the answers.
 
-    Args:
-        rewrites: whether the adapted model writes its own answer; otherwise it states its confidence in the frozen
-            model's answer.
-        windows: cache of answers, shared with models that have the same prompts and seed; None if not shared.
+    Attributes:
+        answer_weights: "adapted" if the adapted model writes its own answers; with "frozen" it states its confidence in
+            the frozen model's answers.
+        _nli: NLI model of DINCO; None asks the model itself.
+        _windows: cache of answers, shared with models that have the same prompts and seed; None if not shared.
+        _window: answered questions of the present window.
+        _latest: the latest answered question, whose pass serves further evidence; None before the first.
     """
 
-    def __init__(self, asker: Asker, *, rewrites: bool, windows: Windows | None = None) -> None:
-        self.asker, self.rewrites, self.windows = asker, rewrites, windows
+    asker: Asker
+    answer_weights: AnswerWeights
+    _nli: dinco.NliModel | None
+    _windows: Windows | None
+    _window: dict[Turn, Case]
+    _latest: Case | None
 
-    def prefetch(self, cases: Sequence[Case], version: int) -> dict[Turn, Case]:
+    @property
+    def version(self) -> int:
+        return self.asker.learner.adapter.version
+
+    def check(self, question: Question, given: str | None = None) -> None:
+        """Check that the model can answer a question, or read a given answer.
+
+        Raises:
+            QuestionError: more options than letters, or longer than the model can read.
+        """
+        self.asker.prompting.check_length(question, self.asker.backend.limit, given)
+
+    def prefetch(
+        self,
+        questions: Sequence[Question],
+        evidence: Sequence[Collection[EvidenceKind]],
+        *,
+        weights_fixed: bool,
+        written: Sequence[str | Piece | None] = (),
+    ) -> None:
+        """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
+        cases = []
+        for case in map(self._case, questions, written or [None] * len(questions), evidence):
+            with suppress(QuestionError):  # `answer` raises it for that question alone
+                self.check(case.question, case.given)
+                cases.append(case)
+        self._window = self._answered(cases, self.version if weights_fixed else 0)
+
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Piece | None = None
+    ) -> ModelAnswer:
+        """Answer and state a confidence with adapted and frozen weights; see `secl.model.Model.answer`.
+
+        Raises:
+            QuestionError: more options than letters, or longer than the model can read.
+            UnavailableError: no server answers; a later try may succeed.
+        """
+        version, meter, case = self.version, self.asker.meter, self._case(question, written, evidence)
+        turn = case.turn  # a written thought changes it
+        if turn not in self._window:
+            self.check(question, case.given)
+        case = self._window.get(turn) or self._answered([case], version)[turn]
+        if version and (case.adapted is None or case.adapted.version != version):
+            # No record's cost includes a replaced reading, because a resumed run does not repeat this reading.
+            self.asker.backend.together(self._adapt([case], version))
+        self._latest, adapted = case, case.by(version)
+        for purpose, tokens in case.spent.items():
+            meter.spend(purpose, tokens)
+        if version:
+            meter.spend("adapting", adapted.tokens)
+        if question.options and written is not None and str(written) != adapted.reply.text:
+            adapted = copy(adapted)
+            read_reply(self.asker, adapted, str(written))
+        plain_tokens = float(len(case.reading.bundle.answers[0]))
+        return ModelAnswer(reply=adapted.reply, frozen=case.reply, plain_tokens=plain_tokens)
+
+    def _case(self, question: Question, written: str | Piece | None, evidence: Collection[EvidenceKind]) -> Case:
+        """Return a question, with the answer that was written to it as the answer stands in the conversation."""
+        if written is None or question.options:
+            return Case(question, kinds=frozenset(evidence))
+        thinks = self.asker.prompting.thinks
+        given = self.asker.prompting.given(question, str(written), behind_thought=thinks)
+        case = Case(question, given, frozenset(evidence))
+        if isinstance(written, Piece):
+            case.draft = written.draft if isinstance(written.draft, Draft) else None
+            case.thought = written.whole_thought if thinks else None
+        return case
+
+    def _answered(self, cases: Sequence[Case], version: int) -> dict[Turn, Case]:
         """Answer each distinct question with the frozen model and, unless `version` is 0, an adapted version."""
         window: dict[Turn, Case] = {}
         for case in cases:
@@ -86,7 +167,7 @@ class Answering:
     def _frozen(self, window: dict[Turn, Case]) -> tuple[dict[Turn, Case], list[Job]]:
         """Return the frozen model's answers and the remaining jobs; shared answers leave no jobs."""
         key = tuple((turn, case.kinds) for turn, case in window.items())
-        known = None if self.windows is None else self.windows.get(key)
+        known = None if self._windows is None else self._windows.get(key)
         if known is not None:
             return dict(zip(window, [case.copy() for case in known], strict=True)), []
         cases = [*window.values()]
@@ -96,26 +177,11 @@ class Answering:
         self._read_open([case for case in cases if not case.question.options])
         jobs: list[Job] = [partial(read_reply, self.asker, case) for case in cases]
         jobs += [partial(read_evidence, self.asker, case) for case in cases]
-        if self.windows is None:
+        if self._windows is None:
             return window, jobs
         self.asker.backend.together(jobs)
-        self.windows[key] = [case.copy() for case in cases]
+        self._windows[key] = [case.copy() for case in cases]
         return window, []
-
-    def adapt(self, case: Case, version: int) -> None:
-        """Replace the answer of an older adapted version.
-
-        No record's cost includes the replaced reading, because a resumed run does not repeat this reading.
-        """
-        self.asker.backend.together(self._adapt([case], version))
-
-    def reply(self, case: Case, version: int, letter: str | None) -> Reply:
-        """Return the reply of a version; `letter` is a given answer to a multiple-choice question."""
-        answer = case.by(version)
-        if letter is not None and case.question.options and letter != answer.reply.text:
-            answer = copy(answer)
-            read_reply(self.asker, answer, letter)
-        return answer.reply
 
     def _read_choices(self, cases: Sequence[Case]) -> None:
         """Answer multiple-choice questions. Each letter gets a branch, so that one pass gives letter and confidence."""
@@ -143,7 +209,8 @@ class Answering:
         # Lists are longer than answers, so they form a batch of their own.
         drafts = [case.draft for case in cases if case.draft is not None and case.written]
         asker.backend.write([drafts, [case.listing for case in cases if case.listing is not None]])
-        write_unanswered(asker, [case for case in cases if case.written])
+        if asker.prompting.thinks:
+            write_unanswered(asker, [case for case in cases if case.written])
         for case in cases:
             if case.draft is not None and case.written:
                 case.text = asker.answer_in(case.draft)
@@ -167,7 +234,7 @@ class Answering:
         readings = self.asker.backend.adapt([case.reading for case in cases], version)
         for case, reading in zip(cases, readings, strict=True):
             case.adapted = case.read_by(version, reading)
-        if self.rewrites:
+        if self.answer_weights == "adapted":
             self._rewrite([case for case in cases if case.written], version)
         return [partial(self._read_adapted, case, version) for case in cases]
 
@@ -192,60 +259,66 @@ class Answering:
 
     def _read_adapted(self, case: Case, version: int) -> None:
         letter = None
-        if case.question.options and not self.rewrites:
+        if case.question.options and self.answer_weights == "frozen":
             letter = self.asker.readout.choice(case.question, case.reading, 0).answer
         read_reply(self.asker, case.by(version), letter)
 
-    def rate(self, answers: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
-        """Rate answers with the frozen model; see `secl.model.Model.rate_given`. Each rating holds its own cost."""
-        cases, asker = [self._given(each, frozenset(evidence)) for each in answers], self.asker
-        asker.backend.write([[case.listing for case in cases if case.listing is not None]])
-        if "candidates" in evidence:
-            compare_answers(asker, [case for case in cases if not case.question.options])
-        for case in cases:
-            self._find_rivals(case)
-        read_answers(asker, cases)
-        jobs: list[Job] = [partial(read_reply, asker, case, case.given) for case in cases]
-        asker.backend.together(jobs + [partial(read_evidence, asker, case) for case in cases])
-        return list(map(_rating, cases))
+    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
+        """Return P(True) of the answer and its distractors from the frozen model; None without a readable answer."""
+        if reply.answer is None:
+            return None
+        case = self._latest_case(question)
+        known, listing = (None, None) if case is None else (case.p_true, case.listing)
+        return self.asker.p_true(question, reply, known, listing)
 
-    def _given(self, rated: GivenAnswer, kinds: frozenset[EvidenceKind]) -> Case:
-        """Return the case of a given answer, before its rivals are known."""
-        question, text = rated.question, rated.answer
+    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
+        """Return letters in further orders of the candidates, with the options' likelihoods or with further answers.
+
+        None if the answer is unreadable or too long to be compared.
+        """
+        if reply.answer is None:
+            return None
+        case = self._latest_case(question)
+        known = None if case is None else case.candidates
+        if known is not None and (question.options or known.candidates[0] == reply.answer):
+            return known
+        if question.options and reply.thought is not None:
+            (case,) = self._answered([Case(question, kinds=frozenset({"candidates"}))], 0).values()
+            for purpose in ("reordering", "likelihood"):
+                self.asker.meter.spend(purpose, case.spent[purpose])
+            return case.candidates
+        return compared(self.asker, question, reply.answer, reply.thought)
+
+    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
+        """Return further answers of the frozen model at temperature 1.
+
+        Option letters are drawn from the distribution in the answer's pass. A model that thinks chooses letters after
+        further thoughts. Draws depend only on question and seed, except on servers with other hardware.
+        """
+        if not question.options:
+            return sampled(self.asker, question, count)
+        if self.asker.prompting.thinks:
+            return sampled_letters(self.asker, question, count)
+        p = self._option_shares(question, "sampling")
+        drawn = draw_many(p, count, self.asker.seed_for(question, "samples"), self.asker.prompting.top_p)
+        return tuple(question.letters[number] for number in drawn)
+
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
+        """Return the evidence of DINCO; for multiple choice, the beams are the options with the likeliest letters."""
         if question.options:
-            case = Case(question, text, kinds, question.option(text))
-            if "candidates" in kinds:
-                compare_options(self.asker, case)
-            return case
-        answer = read_answer(text, question.form)
-        given = self.asker.prompting.given(question, text)
-        case = Case(question, given, kinds, answer, text=given)
-        if answer is not None:
-            case.rivals = distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
-            if "p_true" in kinds and not case.rivals:
-                case.listing = self.asker.list_of_answers(question)
-        return case
+            p = self._option_shares(question, "comparing")
+            answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[: dinco.BEAMS]]
+        else:
+            answers = dinco.beam_answers(self.asker, question)
+        return dinco.gather(self.asker, self._nli, question, answers, reply.answer, samples) if answers else None
 
-    def _find_rivals(self, case: Case) -> None:
-        """Find the texts to judge by P(True): the answer, and the other options, given rivals, or distractors."""
-        rivals: Sequence[str] = ()
-        case.source = "none"
-        if "p_true" in case.kinds:
-            if case.question.options:
-                rivals = [case.question.option(letter) for letter in case.question.letters if letter != case.given]
-                case.source = "options"
-            elif case.rivals:
-                rivals, case.source = case.rivals, f"given:{len(case.rivals)}"
-            elif case.listing is not None:
-                found, case.finding = self.asker.distractors(case.question, case.answer or "", case.listing)
-                rivals, case.source = found.answers, found.source
-        case.judged = () if case.answer is None else (case.answer, *rivals)
+    def _option_shares(self, question: Question, purpose: Purpose) -> tuple[float, ...]:
+        """Return the frozen model's probabilities of the option letters."""
+        case = self._latest_case(question)
+        if case is None:
+            (case,) = self._answered([Case(question)], 0).values()
+            self.asker.meter.spend(purpose, case.spent["answering"])
+        return shares(case.reply.option_log_p)
 
-
-def _rating(case: Case) -> Rating:
-    return Rating(
-        reply=case.reply,
-        evidence=Evidence(p_true=case.p_true, candidates=case.candidates),
-        ledger=Ledger(**{purpose: float(tokens) for purpose, tokens in case.spent.items()}),
-        plain_tokens=float(len(case.reading.bundle.answers[0])),
-    )
+    def _latest_case(self, question: Question) -> Case | None:
+        return self._latest if self._latest is not None and self._latest.question == question else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
@@ -77,6 +77,15 @@ class Asker:
         self.backend.write([thoughts])
         for draft in thoughts:
             draft.thought = self.learner.rules.thought(draft)
+
+    def sampled_thoughts(self, wanted: Iterable[tuple[Question, int]]) -> list[Draft]:
+        """Sample a thought for each question and sample number."""
+        drafts = [
+            self.drawn(self.prompting.thought(question, self.backend.limit), question, f"thought {number}")
+            for question, number in wanted
+        ]
+        self.think(drafts)
+        return drafts
 
     def answer_in(self, draft: Draft) -> str:
         """Return the answer in a draft."""

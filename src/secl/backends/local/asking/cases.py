@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
 from secl.backends.base import Bundle, Position, Reading
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
-from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Thought
+from secl.backends.open_answers import FREE_TOKENS, PROGRAM_TOKENS, Way, compare, computed, rounds, settled
+from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Sample, Thought
 from secl.ledger import Purpose
+from secl.prompts.parsing import is_brief, read_answer
+from secl.prompts.programs import FENCE, OPENING
+from secl.prompts.templates import as_choice, orders_of_answers, other_order
 from secl.question import Question
 from secl.records import Reply
 
@@ -183,3 +187,129 @@ def _letters(asker: Asker, case: Case) -> LetterOrder:
     reply = asker.readout.choice(case.question, case.reading, 0)
     log_p = tuple(reply.option_log_p[case.order.index(number)] for number in range(len(case.order)))
     return LetterOrder(order=case.order, log_p=log_p, thought=case.thought, bins=reply.bins)
+
+
+def compared(asker: Asker, question: Question, answer: str, thought: Thought | None = None) -> CandidateEvidence | None:
+    """Return the evidence about the candidates from a separate pass; None for an answer that cannot be compared."""
+    case = Case(question, answer=answer, thought=thought)
+    if question.options:
+        compare_options(asker, case)
+    else:
+        compare_answers(asker, [case])
+    if case.comparison is None or case.candidates is None:
+        return None
+    (reading,) = asker.backend.read([case.comparison])
+    asker.meter.spend("sampling", case.sampling)
+    for purpose in ("reordering", "likelihood"):
+        asker.meter.spend(purpose, reading.bundle.tokens[purpose])
+    return read_candidates(asker, case.candidates, reading)
+
+
+def compare_options(asker: Asker, case: Case) -> None:
+    """Compare options by letters in the other order, or in both orders after a thought, and by likelihoods."""
+    question, prompting, count = case.question, asker.prompting, len(case.question.options)
+    orders = [tuple(range(count))] * (case.thought is not None) + [other_order(count)]
+    case.comparison = Bundle(
+        orders=prompting.orders(question, orders), spans=prompting.spans(question, question.options)
+    )
+    case.candidates = CandidateEvidence(
+        candidates=question.options, letters=_unread(orders), likelihoods=(), source="options"
+    )
+
+
+def _unread(orders: Iterable[tuple[int, ...]]) -> tuple[LetterOrder, ...]:
+    return tuple(LetterOrder(order=order, log_p=()) for order in orders)
+
+
+def compare_answers(asker: Asker, cases: Iterable[Case]) -> None:
+    """Draw further answers to open questions. The distinct answers and "None of these" become options.
+
+    Cases get no comparison if the answer is too long, if the model has too few letters, or if the model cannot read all
+    candidates together.
+    """
+    brief = [case for case in cases if case.answer is not None and is_brief(case.answer, case.question.form)]
+    for case, drafts in zip(brief, _draw(asker, brief), strict=True):
+        _compare(asker, case, drafts)
+
+
+def _compare(asker: Asker, case: Case, drafts: Sequence[Draft]) -> None:
+    drawn = compare(
+        case.question, case.answer or "", [_sample_of(asker, case, draft) for draft in drafts], rivals=case.rivals
+    )
+    if len(drawn.candidates) >= len(asker.readout.token_ids.letters):
+        return
+    choice = as_choice(case.question, drawn.candidates)
+    orders = orders_of_answers(len(drawn.candidates), asker.seed_for(case.question, "candidates"))
+    bundle = Bundle(orders=asker.prompting.orders(choice, orders))
+    if max(map(len, bundle.sequences)) > asker.backend.limit:
+        return
+    case.comparison = bundle
+    case.candidates = replace(drawn, candidates=choice.options, letters=_unread(orders))
+    case.sampling = writing_tokens(drafts, [] if case.draft is None else [case.draft.prompt])
+
+
+def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) -> int:
+    """Return the number of tokens of one question's drafts; each prompt counts once, prompts in `read` do not count."""
+    prompts = {tuple(draft.prompt) for draft in drafts} - {*map(tuple, read)}
+    return sum(map(len, prompts)) + sum(draft.tokens for draft in drafts)
+
+
+def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
+    """Return further answers to an open question."""
+    numbers = range(count)
+    thoughts: Sequence[Draft | None] = [None] * count
+    if asker.prompting.thinks:
+        thoughts = asker.sampled_thoughts([(question, number) for number in numbers])
+    drafts = [_sample(asker, Case(question), number, thoughts[number]) for number in numbers]
+    asker.backend.write([drafts])
+    asker.meter.spend("sampling", writing_tokens(drafts))
+    return tuple(read_answer(asker.answer_in(draft), question.form) for draft in drafts)
+
+
+def _draw(asker: Asker, cases: Sequence[Case]) -> list[list[Draft]]:
+    """Draw the frozen model's further answers to several questions together, in two rounds."""
+    drawn: list[list[Draft]] = [[] for _ in cases]
+    for number in range(2):
+        wanted = [
+            (case, own, way)
+            for case, own in zip(cases, drawn, strict=True)
+            if not number
+            or not settled(
+                case.question, case.answer or "", [_sample_of(asker, case, each) for each in own], case.rivals
+            )
+            for way in rounds(case.question, thinks=case.thought is not None)[number]
+        ]
+        again = [(case.question, way) for case, _, way in wanted if case.thought is not None and way is not None]
+        thoughts = dict(zip(again, asker.sampled_thoughts(again), strict=True))
+        further = [_draft(asker, case, way, thoughts) for case, _, way in wanted]
+        asker.backend.write([further])
+        for (case, own, _), draft in zip(wanted, further, strict=True):
+            own.append(draft)
+            if case.draft is not None and case.draft.begun is None and case.thought is None:
+                case.draft.begun = draft.begun
+    return drawn
+
+
+def _draft(asker: Asker, case: Case, way: Way, thoughts: Mapping[tuple[Question, int], Draft]) -> Draft:
+    if way is None:
+        return Draft(asker.prompting.program(case.question), "text", PROGRAM_TOKENS, stop=(FENCE,))
+    draft = _sample(asker, case, way, thoughts.get((case.question, way)))
+    return replace(draft, limit=min(draft.limit, FREE_TOKENS)) if case.question.free else draft
+
+
+def _sample(asker: Asker, case: Case, number: int, thought: Draft | None) -> Draft:
+    draft = asker.answer_draft(case.question, thought)
+    if thought is None and case.draft is not None:
+        draft.begun = case.draft.begun
+    return asker.drawn(draft, case.question, f"sample {number}")
+
+
+def _sample_of(asker: Asker, case: Case, draft: Draft) -> Sample:
+    if draft.stop:
+        return computed(OPENING + asker.learner.rules.text(draft))
+    answer = read_answer(asker.answer_in(draft), case.question.form)
+    cut_off = len(draft.written) >= draft.limit
+    text = answer if answer is not None and not cut_off and is_brief(answer, draft.form) else None
+    # Without the end token, like the log-probability of the answer.
+    log_p = sum(draft.log_p[:-1]) if draft.log_p else None
+    return Sample(text=text, candidate=None, log_p=log_p, thought=draft.thought)

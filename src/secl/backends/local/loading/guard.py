@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import psutil  # type: ignore[import-untyped]
 import torch
@@ -26,9 +24,6 @@ from secl.backends.local.loading.model_parts import compute_device, layers_of, t
 from secl.backends.local.loading.presets import PRESETS
 from secl.data.official import silent_retries
 from secl.errors import ModelError
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 _LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, ImportError, AttributeError, SafetensorError)
 
@@ -52,45 +47,6 @@ def out_of_memory(problem: Exception) -> bool:
     said = str(problem)
     other = isinstance(problem, RuntimeError) and ("MPS backend out of memory" in said or "DefaultCPUAllocator" in said)
     return other or isinstance(problem, torch.OutOfMemoryError)
-
-
-@contextlib.contextmanager
-def enough_memory() -> Iterator[None]:
-    """Turn out-of-memory errors into `ModelError`."""
-    try:
-        yield
-    except RuntimeError as problem:
-        if not out_of_memory(problem):
-            raise
-        raise ModelError(
-            "a single question needs more memory than the device has; take a smaller model, --quantize, or shorter "
-            "questions."
-        ) from problem
-
-
-def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> list[R]:
-    """Process items together; if the memory is too small for all items, process each half separately.
-
-    Raises:
-        ModelError: too little memory for one item.
-    """
-    if len(items) < 2:
-        with enough_memory():
-            return work(items)
-    try:
-        return work(items)
-    except RuntimeError as problem:
-        if not out_of_memory(problem):
-            raise
-    warnings.warn(
-        "The device has too little memory for a whole pass, so secl divides the pass into halves. These take longer, "
-        "and the last digits of numbers may differ from another run.",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-    torch.cuda.empty_cache()  # here, because inside the handler the failed work still has its memory
-    half = len(items) // 2
-    return in_halves(work, items[:half]) + in_halves(work, items[half:])
 
 
 def room_for_texts(model: PreTrainedModel) -> int:

@@ -131,7 +131,7 @@ def rows(answers: Sequence[Rated]) -> Iterator[str]:
 
 
 def print_table(title: str, answers: Sequence[Rated]) -> None:
-    """Return a table in Markdown."""
+    """Print a table in Markdown."""
     right = sum(each.correct for each in answers) / len(answers)
     print(f"\n### {title}: {len(answers)} answers, {right:.3f} right\n")
     print(heading("labels", "number", "ECE", "Brier", "level error", "of domains"))
@@ -149,12 +149,10 @@ def rated_answers(records: Sequence[Record], confidence: Callable[[Record], floa
 
 
 def main() -> None:
-    """Tables of all domains together and of each alone, for the stated confidence and for the posterior's."""
+    """Print the tables for the stated confidence and for the posterior's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
-    parser.add_argument("--domains", action="store_true", help="also each domain alone")
-    arguments = parser.parse_args()
-    with secl.Store(arguments.run) as store:
+    with secl.Store(parser.parse_args().run) as store:
         kept = [record for record in store.records() if record.evidence.candidates is not None]
     posteriors = replayed(PosteriorRule(), kept)
     records = [replace(record, posterior=posterior) for record, posterior in zip(kept, posteriors, strict=True)]
@@ -165,11 +163,7 @@ def main() -> None:
     }
     best = [replace(record, answers_best=record.posterior is not None) for record in records]
     for name, confidence in sources.items():
-        answers = rated_answers(best if name == "best answers" else records, confidence)
-        print_table(name, answers)
-        domains = sorted({each.domain for each in answers}) if arguments.domains else []
-        for domain in domains:
-            print_table(f"{name}, {domain}", [each for each in answers if each.domain == domain])
+        print_table(name, rated_answers(best if name == "best answers" else records, confidence))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ left-padded, on the same weights without an adapter. The library also returns st
 measured with an untouched adapter and with an adapted model. Then both the frozen and the adapted model read every
 question. The adapted model gives its own answers, as in the paper, or those of the frozen model, as on a server and
 in Python.
-The last contestant generates answer and confidence line, token by token.
 """
 
 from __future__ import annotations
@@ -20,11 +19,10 @@ from torch import Tensor
 from benchmarks.by_hand import by_library
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate, medians
-from secl.backends.chat_templates import render
 from secl.backends.local.model import LocalModel
 from secl.backends.prompting import Prompting
-from secl.prompts.parsing import is_complete, trim_answer
-from secl.prompts.templates import MAX_ANSWER_TOKENS, answer_prompt, confidence_prompt
+from secl.prompts.parsing import is_complete
+from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form, Question
 
 BATCH = 16
@@ -72,48 +70,26 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
         "untouched": lambda: read(untouched, questions),
         **{name: partial(read, model, questions) for name, model in adapted.items()},
     }
-    if form == "choice":
-        line = plain.length_of_reply(questions[0])
-        works["generated_confidence"] = lambda: plain.write(questions, line, ends, exactly=True)
     plain.write(questions[:1], 1, stops)
     each = medians(alternate(setting.rounds, works), len(questions))
-    found = {
-        "seconds": each,
-        "over": {name: took / each[PLAIN] - 1 for name, took in each.items() if name != PLAIN},
-        "questions": len(questions),
-    }
-    if form != "choice":  # because plain generation need not write a letter
-        written = plain.answers(questions, stops, form)
-        halves = [questions[place : place + BATCH // 2] for place in range(0, len(questions), BATCH // 2)]
-        found["same_answers"] = _alike(written, read(untouched, questions))
-        found["same_by_halves"] = _alike(
-            written, [text for half in halves for text in plain.answers(half, stops, form)]
-        )
-    return found
+    over = {name: took / each[PLAIN] - 1 for name, took in each.items() if name != PLAIN}
+    return {"seconds": each, "over": over, "questions": len(questions)}
 
 
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    return sum(a == b for a, b in zip(one, other, strict=True))
-
-
-def read(model: LocalModel, questions: Sequence[Question]) -> list[str]:
-    """Answer a window of questions at a time, with confidences and entropies; return the frozen model's texts."""
-    said = []
+def read(model: LocalModel, questions: Sequence[Question]) -> None:
+    """Answer a window of questions at a time, with confidences and entropies."""
     for place in range(0, len(questions), BATCH):
         window = questions[place : place + BATCH]
         model.prefetch(window, [()] * len(window), weights_fixed=True)
-        said += [model.answer(question).frozen.text for question in window]
-    return said
+        for question in window:
+            model.answer(question)
 
 
 class Writer:
-    """Return the greedy answers of plain transformers to the library's prompts, a batch at a time."""
+    """Writes greedy answers to the library's prompts with plain transformers, a batch at a time."""
 
     def __init__(self, model: Any, tokenizer: Any, prompting: Prompting) -> None:
         self.model, self.tokenizer, self.prompting = model, tokenizer, prompting
-
-    def encode(self, text: str) -> list[int]:
-        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def decode(self, rows: Tensor) -> list[str]:
         return [self.tokenizer.decode(row, skip_special_tokens=True) for row in rows.tolist()]
@@ -122,19 +98,9 @@ class Writer:
         """Return the tokens with a line break, which ends a short answer."""
         return {i for i in range(len(self.tokenizer)) if "\n" in self.tokenizer.decode([i])}
 
-    def length_of_reply(self, question: Question) -> int:
-        """Return the number of tokens of an answer with its confidence line."""
-        prompts = answer_prompt(question), confidence_prompt(question, "A")
-        before, after = (render(self.tokenizer, prompt) for prompt in prompts)
-        return len(self.encode(after + "0")) - len(self.encode(before))
-
     @torch.no_grad()
-    def write(
-        self, questions: Sequence[Question], limit: int, ends: set[int], form: Form = "choice", *, exactly: bool = False
-    ) -> list[str]:
-        """Return greedy continuations of at most (or exactly) `limit` tokens, ended by any of `ends` or by a final
-        number."""
-        texts: list[str] = []
+    def write(self, questions: Sequence[Question], limit: int, ends: set[int], form: Form = "choice") -> None:
+        """Write and decode at most `limit` tokens, ended by any of `ends` or by a final number."""
         for place in range(0, len(questions), BATCH):
             batch = questions[place : place + BATCH]
             prompts = [self.prompting.answer(question) for question in batch]
@@ -144,18 +110,11 @@ class Writer:
                 attention_mask=torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]),
                 do_sample=False,
                 max_new_tokens=limit,
-                min_new_tokens=limit if exactly else None,
                 eos_token_id=sorted(ends),
                 pad_token_id=min(ends),
                 stopping_criteria=[partial(self._complete, longest)] if form == "number" else [],
             )
-            texts += self.decode(written[:, longest:])
-        return texts
-
-    def answers(self, questions: Sequence[Question], ends: set[int], form: Form) -> list[str]:
-        """Return the answers as the library reads them."""
-        written = self.write(questions, MAX_ANSWER_TOKENS[form], ends, form)
-        return [trim_answer(text, form).strip() for text in written]
+            self.decode(written[:, longest:])
 
     def _complete(self, begin: int, written: Tensor, _scores: Tensor, **_options: Any) -> Tensor:
         """Return which rows have their final number, by the library's rule."""

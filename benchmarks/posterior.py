@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def report(name: str, records: Sequence[Record]) -> None:
-    """Return all tables of one run."""
+    """Print all tables of one run."""
     choices = [each for each in records if each.question.options and each.evidence.candidates is not None]
     rule = PosteriorRule()  # as for a model whose letters were not measured
     print(f"\n## {name}: {len(choices)} questions with options\n")
@@ -90,7 +90,7 @@ def weighing(weights: Mapping[str, Weight]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Worth:
-    """Return confidences and grades of own and best answers, and -ln P(right) of every question."""
+    """Confidences and grades of own and best answers, and -ln P(right) of every question."""
 
     own: tuple[Array, Array]
     best: tuple[Array, Array]

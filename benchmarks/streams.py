@@ -123,7 +123,7 @@ def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
 
 
 def take(kept: list[T], coming: Iterator[T], count: int) -> None:
-    """Prefetch the next `count` questions."""
+    """Move the next `count` results into `kept`."""
     kept.extend(islice(coming, count))
 
 

@@ -89,7 +89,7 @@ def write_page(page: Path, everything: Mapping[str, Any]) -> None:
 
 
 def tables(everything: Mapping[str, Any]) -> str:
-    """Yield a chapter for each model, with a table for each section of the page."""
+    """Return a chapter for each model, with a table for each section of the page."""
     sets = [{key: value for key, value in everything.items() if key != OTHERS}, *everything.get(OTHERS, {}).values()]
     return "\n".join(_chapter(plain(results)) for results in sets if "model" in results)
 
@@ -104,7 +104,7 @@ def _chapter(results: dict[str, Any]) -> str:
 
 
 def rows(section: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Yield every number of a nested section with its path in words.
+    """Return every number of a nested section with its path in words.
 
     >>> rows({"a_question": {"by_hand": 1.0}})
     [('a question, by hand', 1.0)]

@@ -111,7 +111,7 @@ def _type(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema) -> Iterator[str]:
-    """Return the limits of a value in words."""
+    """Yield the limits of a value in words."""
     words = {
         "minimum": "from {}",
         "exclusiveMinimum": "above {}",

@@ -66,7 +66,7 @@ def place(source: str) -> str:
 
 
 def pages(docs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Return the pages for files outside of docs/: place in the site, and text.
+    """Yield the pages for files outside of docs/: place in the site, and text.
 
     Args:
         docs: files of docs/, from the root of the repository, and their texts.

@@ -257,7 +257,7 @@ class CalibratedModel(Shown):
         return self._noted(record)
 
     def score_all(self, rows: Any, *, progress: bool = False) -> Iterator[Record]:
-        """Return the confidences of many answers; up to 16 of them share passes.
+        """Yield the confidences of many answers; up to 16 of them share passes.
 
         Args:
             rows: pairs (question, answer), `GivenAnswer`s, mappings such as {"question": ..., "answer": ...}, a

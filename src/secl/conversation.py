@@ -1,10 +1,10 @@
-"""Turns of a conversation before a question, with calls of tools."""
+"""Conversations: the turns before a question, with calls of tools, and prompts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from secl.display import excerpt
@@ -91,3 +91,28 @@ class Turn:
                 "(role, text) with the role system, user, assistant or tool."
             )
         return cls(role, text, tuple(call for call in calls if call is not None), answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A conversation for the model to continue.
+
+    Attributes:
+        turns: contents of the turns, user and assistant alternating, the user first and last.
+        prefill: beginning of the reply, which the model continues.
+        system, history: as in `secl.Question`.
+        tools: definitions of tools that the model may call, each as JSON.
+        thought: the thought before the prefill of the first reply, without marks; None for a model that answers at
+            once.
+    """
+
+    turns: tuple[str, ...]
+    prefill: str = ""
+    system: str = ""
+    history: tuple[Turn, ...] = ()
+    tools: tuple[str, ...] = ()
+    thought: str | None = None
+
+    def begun(self, text: str) -> Prompt:
+        """Return this prompt with `text` after the prefill."""
+        return replace(self, prefill=self.prefill + text)

@@ -21,7 +21,7 @@ from secl.errors import ParameterError, check_finite, check_whole
 from secl.records import UNTESTED, Decision
 
 Restart = Literal["sums", "all"]
-"""Parts of the state that an alarm resets: the sums alone, or also the mean (setting `paper`)."""
+"""Parts of the state that an alarm resets: the sums alone, or all, which includes the mean (set by `paper`)."""
 
 
 class Gate(Protocol):
@@ -77,8 +77,14 @@ class Never(Gate):
 
 @dataclass(frozen=True, slots=True)
 class EntropyShiftState:
-    """Whether the stream has just begun; size, mean (nats) and summed squares of the reference; evidence for a rise and
-    for a fall (spreads); remaining questions of the burst."""
+    """State of `EntropyShift`.
+
+    Attributes:
+        fresh: whether the stream has just begun.
+        count, mean, squares: of the reference: size, mean (nats), and sum of squared distances from the mean.
+        up, down: evidence for a rise and for a fall, in spreads.
+        remaining: questions left in the burst.
+    """
 
     fresh: bool
     count: int = 0
@@ -99,7 +105,7 @@ class EntropyShift(Gate):
     the statistic. An alarm resets reference and sums. The gate ignores entropies inside a burst, because learning
     moves them. The spread is at least a thousandth of the mean and 1e-6 nats, for models with constant entropy.
 
-    Simulated at the defaults (`tests/gates/test_gates.py`):
+    Simulations with the defaults (`tests/gates/test_gates.py`):
 
         noise without a shift   mean questions to a false alarm: normal 9,000, gamma(4) 2,900, exponential 970
         rise of 2 spreads       seen after 6 questions (median), in nine of ten cases within 8
@@ -169,8 +175,14 @@ def _observed(state: EntropyShiftState, value: float, up: float, down: float) ->
 
 @dataclass(frozen=True, slots=True)
 class PageHinkleyState:
-    """Number of questions; mean, m_t and the lowest m_s since the last reset (nats); remaining questions of the burst;
-    number of questions before the mean began."""
+    """State of `PageHinkley`; numbers in nats.
+
+    Attributes:
+        count: number of questions.
+        mean: of the entropies after question number `mean_from`.
+        total, lowest: m_t, and the lowest m_s since the last alarm.
+        remaining: questions left in the burst.
+    """
 
     count: int = 0
     mean: float = 0.0
@@ -186,10 +198,10 @@ class PageHinkley(Gate):
 
     The sum m_t grows by H_t - mean_t - epsilon with every question, where mean_t already includes H_t. The statistic is
     m_t - min m_s over s <= t, with m_0 = 0, and the gate fires above the threshold. An alarm resets m and its minimum
-    to 0. Questions of a burst count, so a lasting rise fires again right after the burst.
+    to 0. Questions inside a burst count, too, so a lasting rise fires again right after the burst.
 
-    docs/lab/decisions.md compares other readings of the paper. A threshold in nats suits one model alone: with
-    entropies that vary by 0.2 nats this gate may never open (`EntropyShift` needs no tuning).
+    docs/lab/decisions.md compares other readings of the paper. A threshold in nats suits only one model: if entropies
+    vary by 0.2 nats, this gate may never open. `EntropyShift` needs no tuning.
 
     Attributes:
         ema: weight of the newest entropy in the mean, in (0, 1]. A larger weight forgets the old domain sooner, but
@@ -199,7 +211,7 @@ class PageHinkley(Gate):
             takes about threshold / (d - epsilon) questions, if the mean stands still.
         warmup: questions at the start of the stream that cannot fire.
         burst: B, questions that learn after an alarm, including the question that fires.
-        restart: parts of the state that an alarm resets: "sums", or "all", which includes the mean.
+        restart: parts of the state that an alarm resets (`Restart`).
 
     >>> decisions = replay(PageHinkley(threshold=1.0, warmup=3, burst=2), [1.0, 1.0, 1.0, 1.0, 2.5, 2.5])
     >>> [(d.alarm, d.in_burst, d.remaining, round(d.statistic, 3)) for d in decisions[3:]]
@@ -270,7 +282,7 @@ def gate_class(name: str) -> Callable[..., Gate]:
     """Return the class of a gate: one of `GATES`, or a class in a Python file, "FILE.py:CLASS", which is executed.
 
     Raises:
-        ParameterError: an unknown name, a file that cannot be executed, or a class that is no gate.
+        ParameterError: an unknown name, a file that cannot be executed, or a class that is not a gate.
     """
     if name in GATES:
         return GATES[name]

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.conversation import Turn
+from secl.conversation import Prompt, Turn
 from secl.prompts import templates
 from secl.prompts.parsing import is_complete, is_loop, read_answer, read_list, trim_answer, without_thought
 from secl.prompts.programs import MOST_CHARACTERS, result_of
-from secl.prompts.templates import Prompt
 from secl.question import FORMS, LETTERS, Form, Question
 
 PASSAGE = "Es regnet in Oslo.\n\n日本: 雨"

@@ -12,9 +12,8 @@ from functools import partial
 import jinja2
 
 from secl.backends.chat_templates import Tokenizer, messages, render_turns
-from secl.conversation import ToolCall, Turn
+from secl.conversation import Prompt, ToolCall, Turn
 from secl.prompts.parsing import THOUGHTS
-from secl.prompts.templates import Prompt
 
 _NAMES, _KEY, _VALUE, _ASKED = ("secl_first", "secl_second"), "secl_key", "secl value", "What is the weather?"
 _ARGUMENTS = rf'\{{\s*"{_KEY}"\s*:\s*"{_VALUE}"\s*\}}'

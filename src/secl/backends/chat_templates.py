@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import jinja2
 
-from secl.conversation import Turn
+from secl.conversation import Prompt, Turn
 from secl.errors import ModelError
-from secl.prompts.templates import REQUESTED_TOKENS, THOUGHT_END, Prompt, request_for
+from secl.prompts.templates import REQUESTED_TOKENS, THOUGHT_END, request_for
 
 NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
 """Names of templates' switches for thoughts; other templates ignore them."""

@@ -12,12 +12,12 @@ from secl.backends.base import Bundle, Span
 from secl.backends.chat_templates import Thinker
 from secl.backends.generation import Draft, list_tokens
 from secl.backends.token_ids import TokenIds, common_length
+from secl.conversation import Prompt
 from secl.errors import QuestionError, TooLongError
 from secl.evidence import Thought
 from secl.prompts.parsing import as_written
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
-    Prompt,
     answer_prompt,
     candidate_prompt,
     confidence_prompt,

@@ -10,13 +10,12 @@ from functools import cached_property
 import jinja2
 
 from secl.backends.chat_templates import Thinker, Tokenizer, render, template_error
-from secl.conversation import Turn
+from secl.conversation import Prompt, Turn
 from secl.errors import ModelError
 from secl.prompts.templates import (
     WORDS_FALSE,
     WORDS_TRUE,
     WORDS_YES_NO,
-    Prompt,
     answer_prompt,
     confidence_prompt,
     p_true_prompt,

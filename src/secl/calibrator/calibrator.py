@@ -44,7 +44,7 @@ class Calibrator(Shown):
         evidence: kinds of evidence to gather beyond those that the method, the signal and the posterior need.
         learns: whether lessons may change the weights; by default the method decides.
         loop: the learning rule, which answer is returned, and the threshold.
-        plan: replaces all of these arguments but the gate.
+        plan: replaces all of these arguments except the gate.
         calibration: labels of an earlier run of the same model and method, which calibrate the confidences.
 
     Attributes:
@@ -246,7 +246,7 @@ class Calibrator(Shown):
         reply = record.reply
         wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
-            self._latest = None  # the model's latest answer will be this one
+            self._latest = None  # from now on the model's latest answer is the one of this record
             reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
         evidence = gather(self.model, record, reply, wanted, self.plan.loop.samples)
         signal = self.plan.signal(record.question, reply, evidence)
@@ -263,8 +263,8 @@ class Calibrator(Shown):
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
 
-    # A rated answer takes a position of the stream, and updates the posterior: its views describe the candidates,
-    # whoever answered. The frozen model rates, even if an adapted version answers questions.
+    # A rated answer takes a position in the stream and updates the posterior, because its views describe candidates,
+    # whoever answered. The frozen model rates answers, even if an adapted version answers questions.
 
     def rate_stream(self, given: Sequence[GivenAnswer], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Rate answers in windows; `done` are records of the first answers, from a run that is resumed."""
@@ -276,7 +276,7 @@ class Calibrator(Shown):
             for answer, rating in list(zip(window, ratings, strict=True))[max(0, len(done) - first) :]:
                 if isinstance(rating, QuestionError):
                     raise rating
-                yield self._rated(answer, rating)  # one by one: labels may come in between
+                yield self._rated(answer, rating)  # one by one, because labels may come in between
 
     def rate_window(self, given: Sequence[GivenAnswer]) -> list[Record | QuestionError]:
         """Rate answers in shared passes; an answer that cannot be rated gets its error in place of a record."""

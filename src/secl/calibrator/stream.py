@@ -58,7 +58,7 @@ class StreamState:
         return replace(after, posterior=remembered), decision, posterior
 
     def pack(self) -> bytes:
-        """Return the state as compressed JSON, without labels; no state holds texts."""
+        """Return the state as compressed JSON, without labels; the state contains no text."""
         values = {
             "position": self.position,
             "gate": self.gate and asdict(self.gate),

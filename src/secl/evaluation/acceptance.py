@@ -1,8 +1,8 @@
 """Which answers of a run or a server may be accepted: a threshold of the label-free confidence, and its guarantee.
 
-A label of an answer drawn at random overrides the reference. A guarantee rests on one random sample of answers: the
-largest of the labels of a review, the references and, without a review, the feedback with equal chances. Volunteers
-choose which answers to rate, so their labels give an estimate and no guarantee.
+A label of an answer drawn at random overrides the reference. A guarantee rests on one random sample of answers. This
+sample is the largest of three: the labels of a review, the references and, without a review, feedback with equal
+chances. Volunteers choose which answers to rate, so their labels give an estimate and no guarantee.
 
 Thresholds are tested in the order of label-free confidences, and `Record.accepted` compares the label-free confidence.
 If the testing labels also moved the confidences that give the order, up to 98 % of guarantees would be false
@@ -73,11 +73,11 @@ class Advice:
         certainty: probability that the guarantee holds, in (0, 1).
         basis: of `threshold`.
         answers, labels, wrong: number of answers, of labelled answers, and of wrong answers among these.
-        surest_wrong: whether the most confident labelled answer is wrong; in a tie, whether any of them is.
+        surest_wrong: whether the most confident labelled answer is wrong; in a tie, whether any tied answer is wrong.
         threshold: None if no threshold keeps the risk.
         fewest: fewest labels for a guarantee, if all labelled answers are right.
         needed: number of labels for a guarantee if further labels are like the present ones; None if no number
-            suffices, or if the present labels do.
+            suffices, or if the present labels suffice.
         nearest: lowest risk that the labels guarantee, if they do not guarantee `risk`.
     """
 
@@ -140,7 +140,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
     kept = {judgement.position for judgement in judged}
     # A label of a pruned record holds all that a guarantee needs.
     judged += [Judgement(each.position, each.confidence, None) for each in labels.values() if each.position not in kept]
-    known: list[dict[str, bool]] = []  # by source, whether each answer is right
+    known: list[dict[str, bool]] = []  # for each answer, by source: whether the answer is right
     for judgement in judged:
         label = labels.get(judgement.position)
         of_source = {} if judgement.reference is None else {"reference": judgement.reference}
@@ -170,7 +170,7 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
     if not len(answers.confidence):
         raise ParameterError("there are no answers, so there is nothing to accept; ask some questions first.")
     curve, fewest = answers.curve, fewest_labels(risk, certainty)
-    # A few volunteers' labels do not estimate a share of wrong answers.
+    # Too few labels of volunteers give no estimate of the share of wrong answers.
     basis: Basis = "confidences" if answers.basis == "volunteers" and curve.total < fewest else answers.basis
     needed = nearest = None
     if answers.basis == "labels":

@@ -2,8 +2,8 @@
 
 **The method.** With graded answers secl compares the methods from the cheapest to the most expensive. A more expensive
 method must have a significantly lower Brier score (paired bootstrap over the same questions). Without graded answers
-secl recommends the posterior: on all measured streams except one, of 32 questions, its Brier score was lower
-than that of the stated confidence (docs/lab/log.md).
+secl recommends the posterior. Its Brier score was lower than that of the stated confidence on all measured streams but
+one, which has 32 questions (docs/lab/log.md).
 
 **Learning** pulls the stated confidence towards normalised P(True), so it helps only if that signal is better
 calibrated (the paper's prerequisite). The signal must have the lower ECE and the lower Brier score, because an
@@ -53,8 +53,8 @@ class Check:
         best: as `gain`, between the posterior of own (a) and of best answers (b); empty unless graded answers led to
             the recommendation of the posterior.
         answer: "best" if best answers are right significantly more often.
-        thought: as `gain`, between letters without (a) and after thoughts (b); empty with too few of either.
-        thinking: questions with letters without and after thoughts, which need options.
+        thought: as `gain`, between letters before (a) and after a thought (b); empty with too few of either.
+        thinking: questions with letters before and after a thought, which need options.
         signal: as `gain`, between the stated confidence (a) and normalised P(True) (b); empty with too few answers.
         verdict: whether to learn, which follows from `signal`.
     """
@@ -112,7 +112,7 @@ def decide(signal: Mapping[str, Difference]) -> Verdict:
 
 
 def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]]) -> str:
-    """Return the most expensive method that significantly beats the cheaper ones; `gains` are against "stated"."""
+    """Return the most expensive method that significantly beats the cheaper ones; `gains` compare with "stated"."""
     method = METHODS[0]
     for name in METHODS[1:]:
         over = gains[name] if method == METHODS[0] else _differences(series[method], series[name])

@@ -20,7 +20,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Side:
-    """A confidence over the records of a run; an unfinished run has fewer records than `total`."""
+    """A confidence computed from the records of a run. An unfinished run has fewer records than `total`."""
 
     records: Sequence[Record]
     total: int
@@ -39,7 +39,7 @@ class Side:
         """The rated answers, as keys that are equal for the same answer; None if unreadable."""
         ratings = self.estimator.rate(self.records)
         rated = zip((record.question for record in self.records), ratings, strict=True)
-        # The options of a question can stand in another order in the other run.
+        # The other run may show the options of a question in another order.
         return {(question.id, question.text): key_of(question, answer) for question, (answer, _) in rated}
 
     def graded(self) -> dict[Key, tuple[float, bool]]:

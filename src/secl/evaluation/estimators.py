@@ -96,7 +96,7 @@ def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | Non
 
 
 def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cost) -> Estimator:
-    """Return the estimator of a signal that costs `passes`, as the paper counts, and `tokens` besides the answer's."""
+    """Return the estimator of a signal; `passes` is the paper's count, and `tokens` are added to the answer's."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         for record in records:
@@ -152,7 +152,7 @@ def of_best(records: Sequence[Record]) -> Iterator[Rating]:
 
 
 def of_at_once(records: Sequence[Record]) -> Iterator[Rating]:
-    """For answers after thoughts, yield the option that the letters without a thought prefer."""
+    """Yield, for answers after thoughts, the most probable option by the letters without a thought."""
     for record in records:
         candidates, letters = record.evidence.candidates, record.question.letters
         at_once = [] if candidates is None else [each.log_p for each in candidates.letters if each.thought is None]
@@ -172,7 +172,7 @@ def letter_probability(question: Question, reply: Reply) -> float | None:
 
 
 def order_averaged(record: Record) -> float | None:
-    """Return the probability of the answer's letter from its mean log-probability over the orders; or None."""
+    """Return the answer's probability by the mean log-probabilities of the letters over the orders; None if unknown."""
     candidates = record.evidence.candidates
     if candidates is None or not record.question.options or record.reply.answer is None:
         return None
@@ -182,7 +182,7 @@ def order_averaged(record: Record) -> float | None:
 
 
 def _of_option(question: Question, letter: str, shares: Sequence[float]) -> float:
-    """Return the total share of an option and its equals."""
+    """Return the sum of the shares of an option and of all equal options."""
     own = question.option(letter)
     return sum(share for share, option in zip(shares, question.options, strict=True) if option == own)
 
@@ -199,7 +199,7 @@ def tokens_of_posterior(record: Record) -> float:
 
 
 def paper_passes(record: Record) -> float:
-    """Return passes as the paper counts: 1 for the answer, each order, each sample and each likelihood read."""
+    """Return the passes as the paper counts: one each for the answer, an order, a sample and a likelihood."""
     candidates = record.evidence.candidates
     if candidates is None:
         return 1.0
@@ -245,7 +245,7 @@ MAPS: dict[Kind, str] = {"temperature": "temperature", "platt": "Platt"}
 
 
 def with_labels(base: Estimator, kind: Kind) -> Estimator:
-    """Return an estimator mapped by a five-fold cross-validated fit to graded answers."""
+    """Return an estimator whose confidences are mapped by a five-fold cross-validated fit to graded answers."""
 
     def mapped(series: Series, _records: Sequence[Record]) -> Series:
         graded = series.where(series.has_grade)
@@ -262,7 +262,7 @@ def with_labels(base: Estimator, kind: Kind) -> Estimator:
 
 
 def label_free_map(signal: Signal, kind: Kind) -> Estimator:
-    """Return stated confidences mapped by a fit to the signals of earlier questions, without labels."""
+    """Return the estimator that maps stated confidences by a fit to the signals of earlier questions (no labels)."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         scores = [_score_of_frozen(signal, record) for record in records]
@@ -290,7 +290,7 @@ def _score_of_frozen(signal: Signal, record: Record) -> float:
 
 
 def constant(stated: Estimator) -> Estimator:
-    """Return the running mean of earlier stated confidences: a constant without labels and without a ranking."""
+    """Return the estimator of a constant without labels: the running mean of earlier stated confidences."""
 
     def mapped(series: Series, _records: Sequence[Record]) -> Series:
         earlier = np.cumsum(series.confidence)[:-1] / np.arange(1, len(series))
@@ -300,7 +300,7 @@ def constant(stated: Estimator) -> Estimator:
 
 
 def constant_with_labels(stated: Estimator) -> Estimator:
-    """Return the share of right answers in the other folds, a constant for each fold."""
+    """Return the estimator of a constant for each fold: the share of right answers in the other folds."""
 
     def mapped(series: Series, _records: Sequence[Record]) -> Series:
         graded = series.where(series.has_grade)
@@ -314,7 +314,7 @@ def constant_with_labels(stated: Estimator) -> Estimator:
 
 
 def foremost(method: Method, names: Container[str]) -> str:
-    """Return the method's most important estimator among these names, or "stated" if no name is the method's."""
+    """Return the method's most important estimator among these names, or "stated" if the method has none of them."""
     return next((name for name in reversed(method.reports) if name in names), "stated")
 
 

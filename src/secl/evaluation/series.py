@@ -29,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """A confidence along a stream: columns with a row for each question with this confidence, in order.
+    """A confidence along a stream. Each column has a row for each question with this confidence, in order.
 
     Attributes:
         positions: of the questions.
@@ -81,8 +81,8 @@ class Estimator:
         needs: required evidence; None for the reply alone.
         frozen: whether the rated answer is the frozen model's.
         learned: whether the confidence is that of an adapted model, which a run without learning lacks.
-        needs_labels: whether the confidence is fitted to right answers.
-        ranks: whether the order of answers has a meaning; not for a constant, nor for maps that differ between folds.
+        needs_labels: whether the confidence is fitted to graded answers.
+        ranks: whether the confidences rank answers; a constant does not, nor do maps that differ between folds.
         mapped: maps the series of these ratings.
     """
 

@@ -83,9 +83,9 @@ class WrittenReply:
 
 
 def _gap(path: tuple[str, ...], schema: Schema, places: Mapping[tuple[str, ...], Span]) -> Span | None:
-    """Return the text between the neighbours of a missing value; None if the value is there.
+    """Return the span between the neighbours of a missing value; None if the value is not missing.
 
-    Keys come in the order of the schema, so the model skipped the missing key in this text.
+    Keys have the order of the schema, so the model skipped the missing key in this span.
     """
     depth = next((depth for depth in range(1, len(path) + 1) if path[:depth] not in places), None)
     if depth is None:

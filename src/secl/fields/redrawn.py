@@ -29,7 +29,7 @@ class UncertainValue:
     Attributes:
         span: span of the value in the object's text.
         first: number of the value's first token.
-        key_end: number of the character that closes the value's key.
+        key_end: index of the quotation mark that closes the value's key.
     """
 
     span: Span
@@ -44,7 +44,7 @@ class UncertainValue:
             _, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             return None
-        # A number or a word may go on until something else follows.
+        # A number or a word is finished once another character follows.
         return (start, end) if text[start] in '"[{' or text[end : end + 1] in {*",}] \t\r\n"} - {""} else None
 
 

@@ -34,8 +34,8 @@ class Leaf:
 
     Attributes:
         path: keys from the root to the field, for example ("vendor", "name").
-        kind: kind of the field's values, which decides how secl compares two values.
-        title: its type in words, for the prompt.
+        kind: of the field's values; the kind decides how secl compares two values.
+        title: type of the values in words, for the prompt.
         description: description from the schema, possibly empty.
         values: all values of an enumeration or a boolean; else empty.
     """

@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from secl.conversation import Turn
+from secl.conversation import Prompt, Turn
 from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError
 from secl.fields.extraction import id_of
 from secl.fields.schema import Leaf, Node, Schema
-from secl.prompts.templates import Prompt, answer_prompt
+from secl.prompts.templates import answer_prompt
 from secl.question import Question
 
 NO_TOOL = "no tool"

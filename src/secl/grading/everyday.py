@@ -110,7 +110,7 @@ def _unspaced(text: str) -> bool:
 
 
 def _items(reference: str) -> list[str]:
-    """Return the items of a reference that is a list of items of at most three words; empty for any other."""
+    """Return the items of a reference that is a list of items of at most three words; empty for any other reference."""
     members = [item.strip() for item in re.split(r"[,;]\s*(?:and\s+)?|\s(?:and|&)\s", reference) if item.strip()]
     joined = re.search(r"\s(?:and|&)\s|;", reference) is not None
     if len(members) < (2 if joined else 3) or any(len(member.split()) > 3 for member in members):
@@ -192,7 +192,7 @@ def _singular(noun: str) -> str:
 
 
 def whole_amount(question: str, reference: str) -> Amount | None:
-    """Return a reference as an amount, with its unit or a noun of the question; None if it is no amount.
+    """Return a reference as an amount, with its unit or a noun of the question; None if the reference is not an amount.
 
     >>> whole_amount("How tall is it?", "8 km").unit, whole_amount("Who?", "50 Cent"), whole_amount("", "ten").value
     ('km', None, Fraction(10, 1))

@@ -63,7 +63,7 @@ class Word:
         text: normalised (`secl.grading.texts.normalise_text`); chemical elements in one spelling.
         written: as written, without punctuation around it.
         after: punctuation after the word that ends a clause; "(" if a parenthesis opens there.
-        article: whether an article precedes the word; articles are no words of their own.
+        article: whether an article precedes the word; articles are not words of their own.
         listed: whether the word belongs to a list of three or more items.
     """
 
@@ -79,7 +79,7 @@ class Word:
         return self.written[:1].isupper()
 
 
-@lru_cache(maxsize=32)  # every item of a list is looked for in the same answer
+@lru_cache(maxsize=32)  # each item of a list is searched in the same answer
 def read_words(sentence: str) -> tuple[Word, ...]:
     """Return the words of a sentence.
 
@@ -119,7 +119,7 @@ def _with_lists(words: Sequence[Word]) -> Iterator[Word]:
         if word.after.startswith(","):
             parts.append([])
         if number == len(words) or (word.after and word.after[0] != ","):
-            # The sentence leads up to the first member, and something may follow the last one.
+            # Other words may stand before the first item and after the last item.
             inner = [part for part in parts if part][1:]
             short = len(inner) >= 2 and all(len(part) <= 3 and not part[0].article for part in inner)
             listed = short and (len(inner) > 2 or inner[-1][0].text in ("and", "or"))
@@ -173,7 +173,7 @@ def mentioned(question: str, reference: str, answer: str, *, listed: bool = Fals
 
 
 def _ways(reference: str, *, person: bool) -> Iterator[tuple[Sequence[Word], str | None]]:
-    """Yield spellings of a reference as words, with None; or the last name of a person, with the first name."""
+    """Yield spellings of a reference as words, each with None; then a person's last name with the first name."""
     plain = read_words(re.sub(r"(?<=.)\s*\([^)]*\)", "", reference))
     for words in dict.fromkeys(
         (read_words(reference), plain, tuple(word for word in plain if word.text not in _KINDS))
@@ -188,7 +188,7 @@ def _ways(reference: str, *, person: bool) -> Iterator[tuple[Sequence[Word], str
 
 
 def _same(wanted: Word, word: Word, *, last: bool) -> bool:
-    """Return whether two words are equal; the last word may be in the plural, and the case of symbols counts."""
+    """Return whether two words are equal; the last word may be in the plural. In symbols such as "Fe", case counts."""
     one, other = wanted.text, word.text
     if one == other:
         if len(one) > 2 or not any(map(str.isupper, wanted.written)):
@@ -234,7 +234,7 @@ def _names_before(words: Sequence[Word], start: int, usual: Collection[str]) -> 
 
 
 def _echo(words: Sequence[Word], end: int, in_question: Sequence[str], wanted: Sequence[Word]) -> bool:
-    """Return whether a mention only repeats the question: its words stand there, and it does not end a clause."""
+    """Return whether a mention only repeats words of the question and does not end a clause."""
     texts = [word.text for word in wanted]
     repeated = any(in_question[place : place + len(texts)] == texts for place in range(len(in_question)))
     if not repeated or "or" in in_question:

@@ -32,7 +32,7 @@ def grade(question: Question, answer: str | None) -> bool | None:
     if answer is None or not answer.strip():
         return False
     if question.options:
-        letter = answer.strip().upper()  # of two equal options both are right
+        letter = answer.strip().upper()  # both of two equal options are right
         return letter in question.letters and question.option(letter) == question.option(str(question.reference))
     check_grader(question)
     return _GRADERS[grader_of(question)](question, answer)

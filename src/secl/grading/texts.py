@@ -19,7 +19,7 @@ DASHES = re.compile("[\u2010-\u2015\u2212\ufe63\uff0d]")
 NUMBER = re.compile(
     r"""(?P<minus>(?<![\w.])-)?                  # a minus that is not a hyphen or a range
         (?:(?:US)?[$€£¥]\s?)?                    # a currency
-        (?<!\w)                                  # no letter before it: the 2 of H2O is no number
+        (?<!\w)                                  # no letter before it: the 2 of H2O is not a number
         (?:(?P<whole>\d+)[ ]+(?=\d+/\d))?         # the 1 of "1 1/2"
         (?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+|(?=\.\d))
         (?P<decimals>\.\d+)?
@@ -117,7 +117,7 @@ def parse_number(text: str) -> Fraction | None:
     In order of preference: the number after the last "####" (GSM8K); the number after the last "Answer:" or "answer
     is", on that line and after its last "="; the last number of the text. Thousands commas, currency signs, units and
     trailing periods are ignored ("50%" is 50). Fractions, mixed numbers and exponents are read. A division by zero is
-    no number.
+    not a number.
     """
     text = _LATEX_FRACTION.sub(r"\1/\2", DASHES.sub("-", text))
     behind_hashes = text.rpartition("####")
@@ -168,7 +168,7 @@ def only_number(text: str) -> Fraction | None:
 def number_value(match: re.Match[str]) -> Fraction | None:
     digits, decimals, exponent = (match[name] or "" for name in ("digits", "decimals", "exponent"))
     if len(digits) + len(decimals) > 1000:
-        return None  # longer than any answer; Python cannot read it
+        return None  # Python cannot read a number of this length
     value = Fraction(f"{digits.replace(',', '') or '0'}{decimals}{exponent}")
     if match["below"]:
         if not int(match["below"][:1000]):

@@ -125,8 +125,8 @@ def paired_differences(
 ) -> dict[str, Difference]:
     """Return the differences of all standard measures between two confidences of the same n questions.
 
-    Question i is item i of all lists; the answers, and so the grades, may differ. Intervals end at -1 and 1. They are
-    nan below `FEWEST_COMPARED` questions, and for AUROC below `FEWEST_OF_A_KIND` on either side.
+    Question i is item i of all lists; the answers, and so the grades, may differ. Intervals are clipped to [-1, 1].
+    They are nan below `FEWEST_COMPARED` questions, and for AUROC below `FEWEST_OF_A_KIND` on either side.
     """
     sides = graded(a, correct_a), graded(b, correct_b)
     sizes = [confidences.size for confidences, _ in sides]
@@ -201,13 +201,13 @@ def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
     for start in range(0, resamples, most):
         rows = min(most, resamples - start)
         drawn = places[generator.integers(count, size=(rows, count))]
-        # One count for all rows: each row has a range of places of its own.
+        # One call counts all rows, because each row has its own range of places.
         flat = drawn + count * np.arange(rows)[:, None]
         yield np.bincount(flat.ravel(), minlength=rows * count).astype(np.float64).reshape(rows, count)
 
 
 def _mean(times: Vector, values: Vector) -> Vector:
-    # Not a matrix product, whose last digits can depend on the number of threads.
+    # The last digits of a matrix product could depend on the number of threads.
     return np.asarray(np.einsum("ij,j->i", times, values) / values.size)
 
 
@@ -222,7 +222,7 @@ def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
     # The first `longer` bins have one more answer, as with numpy.array_split.
     cuts = np.arange(1, runs) * size + np.minimum(np.arange(1, runs), longer)
     drawn, total = np.cumsum(times, axis=1), np.cumsum(sums, axis=1)
-    # The answer at each cut, by one search in all rows, which are offset to be increasing.
+    # Find the answer at each cut by one search in all rows; the offsets make the joined rows increasing.
     offset = count * np.arange(rows)[:, None]
     at = np.searchsorted((drawn + offset).ravel(), cuts + offset) - offset
     of_answer, mass = np.take_along_axis(sums, at, axis=1), np.take_along_axis(times, at, axis=1)
@@ -260,10 +260,11 @@ WIDENED = np.linspace(0.15, 3.0, 20)
 def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: int = 400) -> Interval:
     """Return the range of true expected calibration errors that agree with the observed error.
 
-    Each tried world has true gaps. These are the observed gaps times a fraction (`SHRUNK`), or plus some standard
-    errors (`WIDENED`), or one gap for all bins, because chance makes the observed gaps more uneven than the true gaps.
-    In each world, grades are drawn, binomial in every bin. A world agrees unless the observed error is among the outer
-    5 % of its draws. The interval always includes the observed error. docs/lab/log.md has its coverage.
+    secl tries worlds with different true gaps: the observed gaps times a fraction (`SHRUNK`), the observed gaps plus
+    some standard errors (`WIDENED`), and one gap for all bins. The last kind is needed because chance makes observed
+    gaps more uneven than true gaps. In each world, grades are drawn, binomial in every bin. A world agrees unless the
+    observed error is among the outer 5 % of its draws. The interval always includes the observed error. docs/lab/log.md
+    has its coverage.
     """
     confidences, grades = graded(confidence, correct)
     return _interval(bin_index(confidences), confidences, grades, draws)

@@ -33,7 +33,7 @@ FLOOR_DRAWS = 500
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """A bar of a reliability diagram: [lo, hi), number of answers, their mean confidence and accuracy, or nan."""
+    """A bar of a reliability diagram: a bin [lo, hi), its number of answers, mean confidence and accuracy (or nan)."""
 
     lo: float
     hi: float
@@ -60,10 +60,10 @@ class EceFloor:
 
 
 def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
-    """Return the ECE by chance alone of n calibrated confidences.
+    """Return the ECE that n calibrated confidences have by chance alone: about .05 for 450 answers.
 
-    ECE adds up the gaps of bins in absolute value, so it is positive by chance: about .05 for 450 answers. The floor is
-    simulated with grades from Bernoulli(confidence). `FLOOR_DRAWS` give the mean to about .0005 and the quantile to
+    The ECE adds up the gaps of bins in absolute value, so chance makes the ECE positive. The floor is simulated with
+    grades from Bernoulli(confidence). `FLOOR_DRAWS` give the mean to about .0005 and the quantile to
     about .001 for 450 answers in all bins. Beyond `MOST_EXACT` answers the gaps have their normal limits.
     """
     confidences = np.sort(graded(confidence, np.zeros(np.shape(confidence)))[0])
@@ -85,7 +85,7 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
 def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Return the adaptive ECE: the same sum over bins of equal mass, in [0, 1].
 
-    Answers are sorted by confidence and split into ten by numpy.array_split. Equal confidences keep their given
+    Answers are sorted by confidence and split into ten bins by numpy.array_split. Equal confidences keep their given
     order. If a cut falls between equal confidences, the result depends on this order.
     """
     confidences, grades = graded(confidence, correct)
@@ -114,7 +114,7 @@ def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> list[Bin]:
 
 
 def wilson(share: float, n: int) -> tuple[float, float]:
-    """Return Wilson's 95% interval of a share of n, n of at least 1.
+    """Return Wilson's 95% interval of a share of n answers, for n of at least 1.
 
     >>> [round(end, 3) for end in wilson(0.5, 100)]
     [0.404, 0.596]
@@ -129,7 +129,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
     """Return the two-sided p-value of a number of right answers under calibrated confidences.
 
-    The number has a Poisson-binomial distribution; beyond `MOST_EXACT` answers the normal limit is used.
+    The number has a Poisson-binomial distribution; beyond `MOST_EXACT` answers, it has the normal limit.
     """
     p = np.asarray(confidence, dtype=np.float64)
     if p.size > MOST_EXACT:
@@ -170,17 +170,18 @@ def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Seq
         if 0 < right < len(places):
             areas.append(auroc(confidences[places], grades[places]))
             pairs.append(right * (len(places) - right))
-    # Shares, not numpy.average: a single domain keeps its AUROC to the last digit.
+    # Unlike numpy.average, shares keep the AUROC of a single domain to the last digit.
     return float(np.dot(areas, np.array(pairs) / sum(pairs))) if areas else math.nan
 
 
 def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the prediction rejection ratio: gain by rejecting the least confident answers, over an oracle's gain.
+    """Return the prediction rejection ratio: gain by rejecting the least confident answers, divided by an oracle's.
 
-    The gain is the mean accuracy of the remaining answers after 0, 1, ... rejections, minus the accuracy of all.
-    1 is a perfect order, 0 is chance, and worse orders are negative without bound. This is the full PRR of lm-polygraph
-    (Vashurin et al. 2025). Malinin and Gales (2021) count a rejected answer as right; for grades their ratio is
-    2 AUROC - 1. Ties count by the expectation over their orders. nan if all answers are right or all are wrong.
+    The gain is the mean accuracy of the remaining answers after 0, 1, ... rejections, minus the accuracy of all. 1 is a
+    perfect order, 0 is chance, and worse orders have negative values without a bound. This is the full PRR of
+    lm-polygraph (Vashurin et al. 2025). Malinin and Gales (2021) count a rejected answer as right; for grades their
+    ratio is 2 AUROC - 1. Ties count with the expectation over their orders. nan if all answers are right or all are
+    wrong.
     """
     curve = risk_coverage(*graded(confidence, correct))
     right = curve.labels - curve.wrong
@@ -195,7 +196,7 @@ def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 
 def members(domains: Sequence[Hashable], answers: int) -> list[npt.NDArray[np.intp]]:
-    """Return the places of the answers of each domain, in order of appearance."""
+    """Return the indices of the answers of each domain; domains come in order of appearance."""
     if len(domains) != answers:
         raise ParameterError(f"AUROC within domains needs a domain per answer, not {len(domains)} for {answers}.")
     places: dict[Hashable, list[int]] = {}

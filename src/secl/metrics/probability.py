@@ -44,7 +44,7 @@ def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "l
 
     Args:
         p_true: P("True") of each candidate, the answer first, then its distractors.
-        tau: temperature, above 0; with tau towards 0 the best candidate gets 1, towards infinity all get 1/n.
+        tau: temperature, above 0; towards 0 the best candidate gets 1, towards infinity each candidate gets 1/n.
 
     Raises:
         ParameterError: fewer than two candidates, a value outside [0, 1], tau not above 0, or another formula.

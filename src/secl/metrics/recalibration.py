@@ -21,7 +21,7 @@ Kind = Literal["temperature", "platt"]
 """Kind of map."""
 
 CLIP = 1e-6
-"""Distance from 0 and 1 of confidences before the logit, and of the base rate of a constant `Platt`."""
+"""Minimum distance from 0 and 1 of confidences before the logit, and of the base rate of a constant `Platt`."""
 
 T_MIN, T_MAX = 0.01, 100.0
 """Bounds of a fitted temperature."""
@@ -144,9 +144,9 @@ FEWEST_SCORED, MOST_REFITTED = 10, 1000
 def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:
     """Map each confidence of a stream by a map fitted to the signals of earlier questions, without labels.
 
-    This is the control for learning by weights: the same signal, but at most two parameters. The signal is nan or None
-    for an unscored question. Confidences stay unchanged up to `FEWEST_SCORED` scored questions. Then each new signal
-    causes a new fit. Beyond `MOST_REFITTED` signals, a new fit waits for 2% more signals.
+    This is the control for learning: the same signal moves two parameters instead of the weights. The signal is nan or
+    None for an unscored question. Confidences stay unchanged up to `FEWEST_SCORED` scored questions. Then each new
+    signal causes a new fit. Beyond `MOST_REFITTED` signals, a new fit waits for 2% more signals.
     """
     signals = np.asarray(signal, dtype=np.float64)
     unscored = np.isnan(signals)

@@ -139,7 +139,7 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
     """Return the threshold of the largest coverage with at most this risk at this certainty; None if none passes.
 
     Tested thresholds and their order depend on the confidences of all answers and on the number of labels, not on which
-    answers have labels. The first tested place is the one at which the expected number of labels suffices.
+    answers have labels. The first tested threshold is the strictest at which the expected number of labels suffices.
     """
     tested = _walk(curve, risk, certainty)
     if not tested.size:
@@ -150,7 +150,7 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
 
 
 def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.intp]:
-    """Return the places of the curve to test, in order; none if labels are too few even without wrong answers."""
+    """Return the indices of the thresholds to test, in order; none if labels are too few even without wrong answers."""
     labels, fewest = curve.total, fewest_labels(risk, certainty)
     if labels < fewest:
         return np.zeros(0, np.intp)
@@ -177,10 +177,10 @@ def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> f
 def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | None:
     """Return the number of labels for a guarantee of a risk, if further labels are like the present ones.
 
-    A place of the curve counts if its share of wrong answers lies below the risk. This place needs the fewest accepted
-    labels for a guarantee, divided by the coverage. The result is the least number of all places. Without labels, the
-    confidences give the share. The result can be as low as the present number of labels, if a stricter threshold
-    failed. None if no number up to `MOST_NEEDED` suffices.
+    Each threshold whose share of wrong answers lies below the risk needs a number of labels: the fewest accepted labels
+    for a guarantee, divided by the coverage. The result is the smallest of these numbers. Without labels, the
+    confidences give the share of wrong answers. The result can be as low as the present number of labels, if a stricter
+    threshold failed. None if no number up to `MOST_NEEDED` suffices.
     """
     shares = curve.risk if curve.total else curve.expected
     counted = curve.labels >= min(5, curve.total)  # shares of one or two labels are unreliable
@@ -204,7 +204,7 @@ def estimated(curve: RiskCoverage, risk: float, *, from_labels: bool = False) ->
 
 
 def threshold_at(curve: RiskCoverage, index: int) -> Threshold:
-    """Return the threshold at a place of the curve."""
+    """Return the threshold at an index of the curve."""
     below = float(curve.confidence[index + 1]) if index + 1 < len(curve.confidence) else None
     return Threshold(
         value=separating(float(curve.confidence[index]), below),

@@ -40,8 +40,8 @@ VALUE_SLOPE = 0.6
 """Ratio of a value's log-odds to the log-odds of its text, if the entropy is unknown."""
 
 TOOL_SLOPE = 2.0
-"""Ratio of the log-odds of a choice of a tool to the log-odds of its first tokens: most other beginnings lead to the
-same choice."""
+"""Ratio of the log-odds of a choice of a tool to the log-odds of its first tokens. The ratio is above 1, because most
+other first tokens lead to the same choice."""
 
 ALONE_SLOPE = 0.8
 """Ratio of a value's log-odds to the log-odds of its text in the reply to a request for this field alone."""
@@ -90,12 +90,11 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     """Return ln of the probability of each value of a field.
 
     The model's own value has the probability sigmoid(L). L = a + b ln(H + c), plus d for a fixed form. H is the entropy
-    of the value's tokens under the schema; `VALUE_COEFFICIENTS` holds a to d. Servers do not report H. Then L =
-    `VALUE_SLOPE` logit P, where P is the probability of the value's text, at most 1 - `LEAST_WRONG`. For the choice of
-    a tool, L = `TOOL_SLOPE` logit P, at most -ln `LEAST_WRONG`. If the model also
-    read the value in the reply to a request for this field alone, where it has the probability P', L becomes the mean
-    of L and `ALONE_SLOPE` logit P'. The other values share the remaining probability in proportion to the probabilities
-    of their texts.
+    of the value's tokens under the schema; `VALUE_COEFFICIENTS` holds a to d. Where a server does not report H,
+    L = `VALUE_SLOPE` logit P, where P is the probability of the value's text, at most 1 - `LEAST_WRONG`. For the choice
+    of a tool, L = `TOOL_SLOPE` logit P, at most -ln `LEAST_WRONG`. If the value also has a probability P' in the reply
+    to a request for this field alone, L becomes the mean of L and `ALONE_SLOPE` logit P'. The other values share the
+    remaining probability in proportion to the probabilities of their texts.
 
     After thoughts, the probability of a value is its mean over the thoughts, mixed with the uniform distribution
     (`DOUBT`).

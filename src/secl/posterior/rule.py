@@ -88,8 +88,8 @@ class LetterSums:
     def agreement(self) -> tuple[float, float]:
         """Sum of the products of letters in two orders, and sum of their squares, without place effects.
 
-        Place effects are not shrunk here. Shrunk effects would leave a remainder, which looks like agreement if the
-        orders share it, as with a preference for the first and last letter. Both sums are 0 with one order, and if
+        Place effects are not shrunk here. Shrunk effects would leave a remainder. If two orders share the remainder, as
+        with a preference for the first and last letter, it looks like agreement. Both sums are 0 with one order, and if
         place effects explain all letters.
         """
         orders = len(self.places)
@@ -159,8 +159,8 @@ def _group(views: Views) -> Group:
 class PosteriorRule:
     """Combines views of the candidates into one probability each, without labels.
 
-    Pure, like a gate: a replay of recorded evidence gives the recorded posteriors. The weights of a question depend on
-    the questions before it.
+    Steps are pure, as of gates: a replay of recorded evidence gives the recorded posteriors. The weights of a question
+    depend on the questions before it.
 
     Attributes:
         views: names of the combined views.
@@ -193,7 +193,7 @@ class PosteriorRule:
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
         before = RELIABILITY if self.letters is None else self.letters
-        # Open questions, or questions with options, in a fixed order.
+        # The sums of open questions or of questions with options, in a fixed order.
         alike = [state[group] for group in sorted(state) if group[2] is views.none_last]
         between_orders = correlation(alike, before)
         reliability = of_mean(between_orders, len(views.orders))

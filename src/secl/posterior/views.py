@@ -4,7 +4,7 @@ A view is a pure function of evidence. Its numbers are natural logarithms up to 
 differences between candidates count. A new view is one function and one entry in `VIEWS`. `secl.posterior.open_views`
 has the views of open questions.
 
-The views of the example in `secl.evidence`, before letters are centred by place:
+The views of the example in `secl.evidence`, before place effects are subtracted from the letters:
 
                    Praia    Mombasa    Maseru    Nairobi
     letters        -2.60      -1.35     -1.76      -2.35     mean of the two orders
@@ -34,8 +34,9 @@ P_TRUE_CLIP = 1e-12
 def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values:  # noqa: ARG001
     """Return the log-likelihood per token, minus half of the log-likelihood without the question.
 
-    Per token, because the noise of a sum grows with its length. Half, because the regression slope of log-likelihoods
-    with a question on those without is 0.4 to 0.8 on every measured stream (`python -m benchmarks.posterior`).
+    The value is per token, because the noise of a sum grows with its length. Half is subtracted, because on every
+    measured stream the log-likelihoods with the question have a regression slope of 0.4 to 0.8 on the log-likelihoods
+    without it (`python -m benchmarks.posterior`).
     """
     return tuple(
         None if option is None else (option.given - option.alone / 2) / option.tokens
@@ -105,11 +106,12 @@ VIEWS: dict[str, View] = {
     "likelihood": View("likelihood of the text, per token", likelihood, lambda s, _: 0.5 - s / 3),
     # Generated answers keep their weight where letters are not reliable.
     "samples": View("share of the answers drawn", open_views.samples, lambda *_: 0.4),
-    # Also ranks answers that all samples repeat.
+    # This view also ranks answers that all samples repeat.
     "text": View("probability of the text", open_views.text, lambda *_: 0.4),
-    # The only evidence about a field's values.
+    # This view is the only evidence about a field's values.
     "value": View("probability of the value", open_views.value, lambda *_: 1.0),
-    # Half, because thoughts and the letters without them share evidence, and no model trained to think was measured.
+    # The weight is a half, because thoughts and the letters before them share evidence. None of the measured models was
+    # trained to think.
     "thoughts": View("letters behind thoughts", thoughts, lambda *_: 0.5),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }

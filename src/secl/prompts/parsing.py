@@ -76,7 +76,7 @@ def without_thought(text: str) -> str:
 
 
 def bare_thought(text: str) -> str:
-    """Return a thought without an incomplete character, and without formatting that begins the answer."""
+    """Return a thought without an incomplete last character and without marks that would format the answer."""
     return text.strip().rstrip(" \n*#\ufffd")
 
 

@@ -15,7 +15,7 @@ OPENING = f"{FENCE}python\n"
 """Beginning of a reply that is a program."""
 
 _ESCAPE = re.compile(r"\\[^\r\n]")
-"""An escape in a text; Python warns of unknown ones such as "\\$"."""
+"""An escape in a text. Python warns of unknown escapes such as "\\$"."""
 
 MOST_CHARACTERS = 2_000
 """Maximum number of characters of a program."""
@@ -48,7 +48,7 @@ _PRINTED = "print()"
 
 
 class _NoResultError(Exception):
-    """The program is no arithmetic, or has no usable result."""
+    """The program is not arithmetic, or has no usable result."""
 
 
 def result_of(reply: str) -> Fraction | None:

@@ -2,7 +2,7 @@
 
 The prompts of a question begin with its system text, its passage and ``Question: {text}``. The passes over a question
 share this prefix, which is computed once. A prompt is a conversation that ends with a user turn, plus a prefill of the
-reply. With options, one turn asks for answer and confidence. An open answer comes first, and a second turn asks for its
+reply. With options, one turn asks for answer and confidence. For an open question, a second turn asks for the
 confidence, so that the instruction about digits does not influence the answer. A free answer is the reply to the
 conversation alone.
 """
@@ -12,18 +12,18 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from secl.conversation import Turn
+from secl.conversation import Prompt
 from secl.prompts.programs import OPENING
-from secl.question import LETTERS, Form, Question
+from secl.question import Form, Question
 from secl.settings.groups import Thinking
 
 CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""
 
 NONE_OF_THESE = "None of these"
-"""Text of the last candidate if an open question is asked as a choice among answers."""
+"""Text of the last candidate of an open question, which is asked as a choice among answers."""
 
 WORDS_TRUE = ("True", " True", "true", " true", "TRUE")
 WORDS_FALSE = ("False", " False", "false", " false", "FALSE")
@@ -70,7 +70,7 @@ _BEHIND_A_THOUGHT: dict[Form, tuple[str, str]] = {
 """The request for the answer after a thought, and its format; a free answer is requested in a turn of its own."""
 
 THOUGHT_END = "Answer:"
-"""Text with which a thought on request ends."""
+"""Text that ends a thought on request."""
 
 REQUESTED_TOKENS = 256
 """Most tokens of a thought on request without a given budget."""
@@ -79,35 +79,10 @@ _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*
 _LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)
 
 _PREFILLS: dict[Form, str] = {"choice": "Answer:", "short": "Answer:"}
-"""Beginnings of replies. Some models give better short answers without a given beginning (`answer_prompt`)."""
+"""Beginnings of replies. Some models give better short answers without a prefill (`answer_prompt`)."""
 
 _KINDS: dict[Form, str] = {"number": "a number", "short": "a few words"}
 """Form of each answer in a list, by the form of the question; "one short sentence" for all other forms."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A conversation for the model to continue.
-
-    Attributes:
-        turns: contents of the turns, user and assistant alternating, the user first and last.
-        prefill: beginning of the reply, which the model continues.
-        system, history: as in `secl.Question`.
-        tools: definitions of tools that the model may call, each as JSON.
-        thought: the thought before the prefill of the first reply, without marks; None for a model that answers at
-            once.
-    """
-
-    turns: tuple[str, ...]
-    prefill: str = ""
-    system: str = ""
-    history: tuple[Turn, ...] = ()
-    tools: tuple[str, ...] = ()
-    thought: str | None = None
-
-    def begun(self, text: str) -> Prompt:
-        """Return this prompt with `text` after the prefill."""
-        return replace(self, prefill=self.prefill + text)
 
 
 def quoted(passage: str) -> str:
@@ -243,10 +218,7 @@ def in_order(question: Question, order: Sequence[int]) -> Question:
 
 def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
     """Ask for the letter alone, with the options in another order, given by the number of the option at each place."""
-    options = "".join(
-        f"{letter}. {unstated(question.options[number])}\n" for letter, number in zip(LETTERS, order, strict=False)
-    )
-    user = f"{_asked(question)}{options}\nAnswer with the letter of the correct option."
+    user = f"{_asked(question)}{_listed(in_order(question, order))}\nAnswer with the letter of the correct option."
     return _prompt(question, user, _PREFILLS["choice"])
 
 
@@ -273,8 +245,11 @@ def program_prompt(question: Question) -> Prompt:
 def confidence_prompt(
     question: Question, text: str, *, alongside: bool = False, before: Prompt | None = None
 ) -> Prompt:
-    """Ask for the confidence digit of an answer: in the same reply after a letter, in a new turn after an open answer,
-    or `alongside` it. `before` is the prompt of the answer, by default the result of `answer_prompt`."""
+    """Ask for the confidence digit of an answer `text`.
+
+    The digit comes in the same reply after a letter or `alongside` an open answer, and else in a new turn. `before` is
+    the prompt of the answer, by default the result of `answer_prompt`.
+    """
     before = before or answer_prompt(question, alongside=alongside)
     if question.options:
         return before.begun(f" {text}\n{CONFIDENCE}")

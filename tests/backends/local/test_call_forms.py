@@ -11,8 +11,7 @@ from secl.backends.call_forms import DESCRIBED, CallForm
 from secl.backends.chat_templates import render
 from secl.backends.local.loading.loader import wrap
 from secl.backends.token_ids import TokenIds
-from secl.conversation import ToolCall, Turn
-from secl.prompts.templates import Prompt
+from secl.conversation import Prompt, ToolCall, Turn
 from tests.backends.local.architectures import tokenizer_with
 from tests.tiny import tiny_model
 

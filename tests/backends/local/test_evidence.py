@@ -19,10 +19,11 @@ from secl.backends.local.asking.dinco import NliModel
 from secl.backends.local.loading.loader import ModelCache
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
+from secl.conversation import Prompt
 from secl.errors import ModelError
 from secl.evidence import EvidenceKind
 from secl.gates import Always, EntropyShift, Never
-from secl.prompts.templates import Prompt, answer_prompt, entailment_prompt, verification_prompt
+from secl.prompts.templates import answer_prompt, entailment_prompt, verification_prompt
 from secl.question import Question
 from secl.settings.groups import AdapterSettings, LoopSettings
 from tests.backends.local.alone import log_p

@@ -18,8 +18,8 @@ from secl.backends.chat_templates import render
 from secl.backends.local.loading.loader import load
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import TokenIds
-from secl.conversation import Turn
-from secl.prompts.templates import Prompt, answer_prompt, confidence_prompt, p_true_prompt
+from secl.conversation import Prompt, Turn
+from secl.prompts.templates import answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import FORMS, GivenAnswer, Question
 from secl.writing import Writing
 from tests.backends.local.architectures import ARCHITECTURES, tokenizer_with

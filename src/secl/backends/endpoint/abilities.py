@@ -10,9 +10,9 @@ from itertools import product
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.reading import DIGITS, bins_of, read_names
 from secl.backends.endpoint.said import Said, first_said, split_thought
-from secl.conversation import Turn
+from secl.conversation import Prompt, Turn
 from secl.errors import ModelError, ParameterError, QuestionError
-from secl.prompts.templates import REQUESTED_TOKENS, Prompt, digit_prompt, request_for
+from secl.prompts.templates import REQUESTED_TOKENS, digit_prompt, request_for
 from secl.settings.groups import Thinking
 
 TOPS = (20, 10, 5)

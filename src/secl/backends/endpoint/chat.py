@@ -12,10 +12,11 @@ from secl.backends.endpoint.abilities import OFF, ON, ROUTE, WORD_TOKENS, Abilit
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.said import Said, Usage, read_chat, said_in
 from secl.backends.generation import thoughts_apart
+from secl.conversation import Prompt
 from secl.errors import ModelError, QuestionError, UnavailableError
 from secl.evidence import Thought
 from secl.prompts.parsing import bare_thought
-from secl.prompts.templates import THOUGHT_END, Prompt, answer_prompt, behind_thought_prompt, thinking_prompt
+from secl.prompts.templates import THOUGHT_END, answer_prompt, behind_thought_prompt, thinking_prompt
 from secl.question import Question
 from secl.writing import Finish, Piece, Token, Writing
 

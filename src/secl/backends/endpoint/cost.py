@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from secl.backends.endpoint.abilities import MUSING_TOKENS, WORD_TOKENS, Abilities, messages_of
 from secl.backends.endpoint.chat import Pending, Requests
 from secl.backends.endpoint.questions import EndpointAsker
+from secl.conversation import Prompt
 from secl.evidence import EvidenceKind
-from secl.prompts.templates import Prompt, answer_prompt
+from secl.prompts.templates import answer_prompt
 from secl.question import GivenAnswer, Question
 from secl.writing import Piece, Token, Writing
 

@@ -19,8 +19,7 @@ from examples import agent
 from secl.runs.store import Store
 from secl.server.store import ServerStore
 from tests.conftest import ROOT
-from tests.fields.call_scribe import CallScribe, call, reply
-from tests.fields.scribe import Scribe, written
+from tests.fields.scribe import CallScribe, Scribe, call, reply, written
 
 
 @pytest.mark.slow

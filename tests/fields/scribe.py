@@ -1,17 +1,22 @@
-"""A model that writes the JSON objects it is told to, for tests of fields without a network."""
+"""Models that write the JSON objects and the calls of tools that they are told to, for tests without a network."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from secl.errors import ModelError, SeclError
+from secl.fields.calls import WrittenCall, WrittenReply
 from secl.fields.extraction import ObjectRequest, Objects
-from secl.fields.values import WrittenObject
+from secl.fields.tools import NO_TOOL, CallRequest
+from secl.fields.values import Reading, WrittenObject
 from secl.ledger import Ledger
 from secl.question import Question
 from secl.testing import ScriptedModel
+
+SURE = math.log(0.99)
 
 
 def written(text: str, unsure: str = "", p: float = 0.99) -> WrittenObject:
@@ -42,10 +47,43 @@ class Scribe(ScriptedModel):
     def _written(self, request: ObjectRequest, count: int) -> Objects[WrittenObject] | SeclError:
         if "fail" in request.question.context:
             return ModelError("the model did not close the object.")
-        return Objects(
-            greedy=self.greedy,
-            samples=tuple(None if text is None else written(text) for text in self.samples[:count]),
-            ledger=Ledger(answering=60.0, sampling=30.0 * bool(self.samples[:count])),
-            plain_tokens=60.0,
-            tokens=(61 - len(self.greedy.ends), len(self.greedy.ends)),
-        )
+        drawn = tuple(None if text is None else written(text) for text in self.samples[:count])
+        own = len(self.greedy.ends)
+        return _objects(self.greedy, drawn, tokens=(61 - own, own))
+
+
+def _objects(greedy: Any, drawn: Any, **more: Any) -> Any:
+    ledger = Ledger(answering=60.0, sampling=30.0 * bool(drawn))
+    return Objects(greedy=greedy, samples=drawn, ledger=ledger, plain_tokens=60.0, **more)
+
+
+def call(name: str, arguments: str = "{}", unsure: str = "", p: float = 0.99) -> WrittenCall:
+    """A call whose tool has the probability `p`, and whose arguments are as `written` makes them."""
+    return WrittenCall(written(arguments, unsure), Reading(name, math.log(p), 0.1))
+
+
+def reply(*calls: WrittenCall, text: str = "", ended: float | None = SURE) -> WrittenReply:
+    """A reply that ends with a ln probability of `ended`; None for one that could have no further call."""
+    return WrittenReply(text, calls, None if ended is None else Reading(NO_TOOL, ended, 0.1))
+
+
+class CallScribe(ScriptedModel):
+    """Writes the replies in turn, and the samples beside each where they are wanted."""
+
+    def __init__(self, *replies: WrittenReply | SeclError, samples: Sequence[WrittenReply | None] = ()) -> None:
+        super().__init__()
+        self.replies, self.samples = [*replies], samples
+        self.asked: list[CallRequest] = []
+
+    def write_calls(
+        self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]
+    ) -> list[Objects[WrittenReply] | SeclError]:
+        self.asked += requests
+        return [self._written(request, samples) for request in requests]
+
+    def _written(self, request: CallRequest, samples: Callable[..., int]) -> Any:
+        greedy = self.replies.pop(0)
+        if isinstance(greedy, SeclError):
+            return greedy
+        drawn = tuple(self.samples[: samples(request, greedy)])
+        return _objects(greedy, drawn)

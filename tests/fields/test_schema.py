@@ -1,14 +1,17 @@
-"""Schemas: which fields they have, which object a model writes, and what is refused."""
+"""Schemas: which fields they have, which object a model writes; and what is refused of schemas, tools and requests."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field
 
 from secl.errors import ParameterError, QuestionError
+from secl.fields.extraction import request_of
 from secl.fields.schema import Schema
+from secl.fields.tools import CallRequest, tools_of
 
 
 class Vendor(BaseModel):
@@ -24,13 +27,6 @@ class Invoice(BaseModel):
     vendor: Vendor | None = None
     paid: bool | None = None
     lines: list[str] = []
-
-    @field_validator("total")
-    @classmethod
-    def _positive(cls, total: float) -> float:
-        if total < 0:
-            raise ValueError("a total is positive")
-        return total
 
 
 class Chain(BaseModel):
@@ -90,24 +86,37 @@ def test_references_are_followed_into_objects_and_left_in_values() -> None:
     assert Schema.of(root).grammar["$defs"] == definitions
 
 
+NOW = {"type": "function", "function": {"name": "now", "description": "The time."}}
+
+
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("read", "given", "said"),
     [
-        (7, "7 is not a schema; give a pydantic class"),
-        ({}, "no object with fields"),
-        ({"type": "object"}, "no object with fields"),
-        ({"type": "array", "items": {"type": "object"}}, "no object with fields"),
-        ({"properties": {"a": 7}}, "the field 'a' of the schema is 7, not a JSON Schema"),
-        ({"properties": {"a": {"$ref": "#/$defs/B"}}}, "the field 'a' of the schema refers to '#/\\$defs/B'"),
-        ({"properties": {"a": {"$ref": "b.json"}}}, "refers to 'b.json', which the schema does not have"),
-        (Chain, "the field 'following' of the schema is recursive"),
+        (Schema.of, (7,), "7 is not a schema; give a pydantic class"),
+        (Schema.of, ({},), "no object with fields"),
+        (Schema.of, ({"type": "object"},), "no object with fields"),
+        (Schema.of, ({"type": "array", "items": {"type": "object"}},), "no object with fields"),
+        (Schema.of, ({"properties": {"a": 7}},), "the field 'a' of the schema is 7, not a JSON Schema"),
+        (Schema.of, ({"properties": {"a": {"$ref": "#/$defs/B"}}},), "'a' of the schema refers to '#/\\$defs/B'"),
+        (Schema.of, ({"properties": {"a": {"$ref": "b.json"}}},), "to 'b.json', which the schema does not have"),
+        (Schema.of, (Chain,), "the field 'following' of the schema is recursive"),
+        (tools_of, ([],), "tools is empty; give at least one tool, and each"),
+        (tools_of, ("weather",), "tools is 'weather'; give a list"),
+        (tools_of, ([NOW, NOW],), "two tools have the name 'now'"),
+        (tools_of, ([7],), "7 is not a tool; give Python functions, pydantic classes, or"),
+        (tools_of, ([{"name": "two words"}],), "a tool has the name 'two words'; give it 1 to 64 letters"),
+        (tools_of, ([{"name": "a", "parameters": 3}],), "the parameters of the tool 'a' are not a JSON Schema"),
+        (tools_of, ([{"name": "a", "parameters": {"properties": {"b": 7}}}],), "tool 'a': the field 'b' of the schema"),
+        (tools_of, ([NOW], "later"), "choice is 'later'; give auto, required, none, or the name of a tool"),
+        (CallRequest.of, (7, [NOW]), "7 is not a request; give a text with or without"),
+        (CallRequest.of, ([], [NOW]), r"\[\] is not a request"),
+        (CallRequest.of, ([("user", "x"), ("assistant", "y")], [NOW]), "must end with a user's message or a tool's"),
+        (CallRequest.of, ([{"role": "assistant", "tool_calls": [{"function": {"name": 3}}]}], [NOW]), "history holds"),
+        (CallRequest.of, (" ", [NOW]), "has no text"),
+        (request_of, (" ", Schema.anything()), "the document is empty; give its text"),
+        (request_of, (b"An invoice.", Schema.anything()), "the document is of type bytes; give its text"),
     ],
 )
-def test_a_schema_without_fields_or_an_end_is_refused_in_a_sentence(schema: Any, said: str) -> None:
-    with pytest.raises(ParameterError, match=said):
-        Schema.of(schema)
-
-
-def test_an_object_that_the_class_rejects_names_the_field_and_the_rule() -> None:
-    with pytest.raises(QuestionError, match="does not fit Invoice: total: Value error, a total is positive; relax"):
-        Schema.of(Invoice).validated({**WRITTEN, "total": -1})
+def test_each_mistake_is_refused_in_a_sentence(read: Callable[..., object], given: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(ParameterError if read in (Schema.of, tools_of) else QuestionError, match=said):
+        read(*given)

@@ -15,7 +15,7 @@ from secl.errors import SeclError, UnfinishedError
 from secl.fields.calls import WrittenReply
 from secl.server.online.service import Service
 from secl.server.verify import examine
-from tests.fields.call_scribe import CallScribe, call, reply
+from tests.fields.scribe import CallScribe, call, reply
 from tests.server.conftest import Make, client_of, sdk_of
 
 USER: dict[str, Any] = {"role": "user", "content": "Acme: invoice 7, 306.00"}

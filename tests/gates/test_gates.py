@@ -58,7 +58,7 @@ def test_steps_are_pure_and_states_are_values_of_plain_numbers(gate: Gate) -> No
 
 
 @pytest.mark.parametrize(("gate", "burst"), ROWS, ids=repr)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(entropies=ENTROPIES)
 def test_bursts_are_counted_right(gate: Gate, burst: int | None, entropies: list[float]) -> None:
     remaining = 0
@@ -141,7 +141,7 @@ def plain_page_hinkley(gate: PageHinkley, entropies: list[float]) -> list[tuple[
     ],
     ids=repr,
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(entropies=ENTROPIES)
 def test_alarms_are_those_of_a_plain_recomputation(gate: EntropyShift | PageHinkley, entropies: list[float]) -> None:
     if isinstance(gate, EntropyShift):

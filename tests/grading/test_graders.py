@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from secl import RunSettings
@@ -149,7 +149,6 @@ def rouge_1(reference: str, answer: str) -> float:
     return 2 * shared / (sum(first.values()) + sum(second.values()))
 
 
-@settings(deadline=None)  # the first call imports the library
 @given(st.lists(WORDS, min_size=1, max_size=3), st.lists(WORDS, min_size=1, max_size=3), WORDS)
 def test_rouge_1_grades_references(correct: list[list[str]], incorrect: list[list[str]], answer: list[str]) -> None:
     right = tuple(" ".join(words) for words in correct)

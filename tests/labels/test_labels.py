@@ -104,7 +104,7 @@ def test_what_is_taken_back_is_as_if_never_said_and_labels_of_an_earlier_run_as_
     assert after.standing == tuple(own)  # what this stream's own labels are tested by
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([True, False, None])), max_size=12), st.data())
 def test_a_log_may_come_in_pieces(said: list[tuple[int, bool | None]], data: st.DataObject) -> None:
     log = [replace(label(n, correct), position=position) for n, (position, correct) in enumerate(said, start=1)]

@@ -16,32 +16,9 @@ from scipy.stats import binom
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from secl.errors import ParameterError
-from secl.metrics import intervals as of_intervals
-from secl.metrics import measures as of_measures
-from secl.metrics.intervals import (
-    Interval,
-    ada_ece_interval,
-    ece_interval,
-    intervals,
-    paired_differences,
-    percentile_interval,
-    resampled_measures,
-)
-from secl.metrics.measures import (
-    MEASURES,
-    MOST_EXACT,
-    OF_BINS,
-    ada_ece,
-    auroc,
-    auroc_within,
-    brier,
-    chance_of_count,
-    ece,
-    ece_floor,
-    prr,
-    reliability,
-    standard_measures,
-)
+from secl.metrics import intervals as of
+from secl.metrics import measures as m
+from secl.metrics.intervals import Interval, paired_differences, percentile_interval, resampled_measures
 
 Pairs = Sequence[tuple[float, bool]]
 CONFIDENCE = st.one_of(st.floats(0.0, 1.0), st.integers(0, 20).map(lambda k: k / 20))
@@ -64,34 +41,34 @@ def exact_ece(groups: Sequence[Pairs], total: int) -> float:
     return float(sum(gaps, Fraction(0)) / total)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(PAIRS.filter(bool))
 def test_calibration_errors_agree_with_rational_arithmetic_their_bars_and_their_intervals(pairs: Pairs) -> None:
     bins = 10
     wide = [[(c, y) for c, y in pairs if k / bins <= c and (c < (k + 1) / bins or k == bins - 1)] for k in range(bins)]
-    width, mass = ece(*columns(pairs)), ada_ece(*columns(pairs))
+    width, mass = m.ece(*columns(pairs)), m.ada_ece(*columns(pairs))
     assert width == pytest.approx(exact_ece(wide, len(pairs)), abs=1e-9)
     ordered = sorted(pairs, key=lambda pair: pair[0])  # Python's sort is stable
     size, longer = divmod(len(pairs), bins)
     ends = [size * k + min(k, longer) for k in range(bins + 1)]
     equal_mass = [ordered[ends[k] : ends[k + 1]] for k in range(bins)]
     assert mass == pytest.approx(exact_ece(equal_mass, len(pairs)), abs=1e-9)
-    bars = reliability(*columns(pairs))
+    bars = m.reliability(*columns(pairs))
     assert [(bar.lo, bar.hi, bar.count) for bar in bars] == [(k / 10, (k + 1) / 10, len(wide[k])) for k in range(10)]
     assert all(math.isnan(bar.confidence) and math.isnan(bar.accuracy) for bar in bars if not bar.count)
     total = sum(bar.count * abs(bar.accuracy - bar.confidence) for bar in bars if bar.count) / len(pairs)
     assert total == pytest.approx(width, abs=1e-9)
-    for compute, error in ((ece_interval, width), (ada_ece_interval, mass)):
+    for compute, error in ((of.ece_interval, width), (of.ada_ece_interval, mass)):
         interval = compute(*columns(pairs), draws=50)
         assert -1e-9 <= interval.low <= error + 1e-9
         assert error - 1e-9 <= interval.high <= 1.0 + 1e-9
 
 
-@pytest.mark.parametrize("metric", [ece, ada_ece, brier, auroc, prr, reliability])
+@pytest.mark.parametrize("metric", [m.ece, m.ada_ece, m.brier, m.auroc, m.prr, m.reliability])
 def test_measures_of_nothing_are_undefined_and_what_cannot_be_measured_is_refused(metric: Callable[..., Any]) -> None:
-    assert metric is reliability or math.isnan(metric([], []))
-    assert [bar.count for bar in reliability([], [])] == [0] * 10
-    assert math.isnan(ece_interval([], []).low)
+    assert metric is m.reliability or math.isnan(metric([], []))
+    assert [bar.count for bar in m.reliability([], [])] == [0] * 10
+    assert math.isnan(of.ece_interval([], []).low)
     for confidence, correct, words in [
         ([0.5], [True, False], "same length"),
         ([[0.5]], [[True]], "same length"),
@@ -105,15 +82,15 @@ def test_measures_of_nothing_are_undefined_and_what_cannot_be_measured_is_refuse
 def test_brier_and_auroc_are_scikit_learns_and_within_domains_the_share_of_pairs_won() -> None:
     confidence, correct = sample(60, 0)
     confidence = np.round(confidence, 1)  # ties
-    assert brier(confidence, correct) == pytest.approx(brier_score_loss(correct, confidence), abs=1e-12)
-    assert auroc(confidence, correct) == pytest.approx(roc_auc_score(correct, confidence), abs=1e-12)
+    assert m.brier(confidence, correct) == pytest.approx(brier_score_loss(correct, confidence), abs=1e-12)
+    assert m.auroc(confidence, correct) == pytest.approx(roc_auc_score(correct, confidence), abs=1e-12)
     domains = np.random.default_rng(0).choice(["a", "b", "c"], 60)
     pairs = (domains[:, None] == domains) & correct[:, None] & ~correct
     gaps = (confidence[:, None] - confidence)[pairs]
-    assert auroc_within(confidence, correct, domains.tolist()) == pytest.approx(np.mean((np.sign(gaps) + 1) / 2))
-    assert math.isnan(auroc([0.3, 0.4], [True, True]))
+    assert m.auroc_within(confidence, correct, domains.tolist()) == pytest.approx(np.mean((np.sign(gaps) + 1) / 2))
+    assert math.isnan(m.auroc([0.3, 0.4], [True, True]))
     with pytest.raises(ParameterError, match="a domain per answer"):
-        auroc_within([0.5], [True], [])
+        m.auroc_within([0.5], [True], [])
 
 
 def test_prr_is_the_gain_over_chance_relative_to_the_oracle_in_every_order_of_a_tie() -> None:
@@ -122,7 +99,7 @@ def test_prr_is_the_gain_over_chance_relative_to_the_oracle_in_every_order_of_a_
 
     for pairs in product(product((0.0, 0.5, 1.0), (True, False)), repeat=4):
         correct = [y for _, y in pairs]
-        actual = prr(*columns(pairs))
+        actual = m.prr(*columns(pairs))
         if len(set(correct)) == 1:
             assert math.isnan(actual)
             continue
@@ -135,24 +112,24 @@ def test_prr_is_the_gain_over_chance_relative_to_the_oracle_in_every_order_of_a_
 def test_a_calibrated_forecaster_stays_within_the_floor_nineteen_times_in_twenty() -> None:
     generator = np.random.default_rng(5)
     confidence = generator.random(150)
-    floor = ece_floor(confidence)
-    errors = np.array([ece(confidence, generator.random(150) < confidence) for _ in range(400)])
+    floor = m.ece_floor(confidence)
+    errors = np.array([m.ece(confidence, generator.random(150) < confidence) for _ in range(400)])
     assert np.mean(errors <= floor.upper) == pytest.approx(0.95, abs=0.04)
     assert errors.mean() == pytest.approx(floor.mean, abs=0.004)
-    assert math.isnan(ece_floor([]).mean)
-    assert ece_floor([0.0, 1.0, 1.0]).upper == 0.0
+    assert math.isnan(m.ece_floor([]).mean)
+    assert m.ece_floor([0.0, 1.0, 1.0]).upper == 0.0
 
 
 def test_beyond_some_thousand_answers_normal_limits_agree_with_what_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    confidence = np.random.default_rng(3).beta(2, 1, MOST_EXACT + 1)
-    floor, right = ece_floor(confidence), round(confidence.sum()) + 45
-    chance = chance_of_count(tuple(confidence), right)
-    monkeypatch.setattr(of_measures, "MOST_EXACT", confidence.size)
-    assert floor.mean == pytest.approx(ece_floor(confidence).mean, rel=0.05)
-    assert floor.upper == pytest.approx(ece_floor(confidence).upper, rel=0.08)
-    chance_of_count.cache_clear()
-    assert chance == pytest.approx(chance_of_count(tuple(confidence), right), rel=0.05)
-    assert chance_of_count((0.3,) * 50, 25) == pytest.approx(2 * binom.sf(24, 50, 0.3), rel=1e-9)
+    confidence = np.random.default_rng(3).beta(2, 1, m.MOST_EXACT + 1)
+    floor, right = m.ece_floor(confidence), round(confidence.sum()) + 45
+    chance = m.chance_of_count(tuple(confidence), right)
+    monkeypatch.setattr(m, "MOST_EXACT", confidence.size)
+    assert floor.mean == pytest.approx(m.ece_floor(confidence).mean, rel=0.05)
+    assert floor.upper == pytest.approx(m.ece_floor(confidence).upper, rel=0.08)
+    m.chance_of_count.cache_clear()
+    assert chance == pytest.approx(m.chance_of_count(tuple(confidence), right), rel=0.05)
+    assert m.chance_of_count((0.3,) * 50, 25) == pytest.approx(2 * binom.sf(24, 50, 0.3), rel=1e-9)
 
 
 @pytest.mark.parametrize("excess", [0.0, 0.05])
@@ -161,7 +138,7 @@ def test_at_least_nine_of_ten_intervals_hold_the_true_error(excess: float) -> No
     for number in range(100):
         draw = np.random.default_rng((100, number))
         confidences = 0.2 + 0.75 * draw.random(100)
-        interval = ece_interval(confidences, draw.random(100) < confidences - excess, draws=100)
+        interval = of.ece_interval(confidences, draw.random(100) < confidences - excess, draws=100)
         held += interval.low - 1e-9 <= excess <= interval.high + 1e-9
     assert held >= 90  # 95 on average; with percentiles of the bootstrap none at an excess of 0
 
@@ -178,16 +155,16 @@ def two(count: int) -> tuple[Pair, Pair]:
     return (0.5 + chance / 2, right), (chance, other)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 10), st.booleans(), st.sampled_from("ab")), min_size=1, max_size=30))
 def test_measures_of_resamples_are_the_plain_ones_of_the_same_draws(rows: list[tuple[int, bool, str]]) -> None:
     confidence, correct = np.array([k / 10 for k, _, _ in rows]), np.array([y for _, y, _ in rows])
     domains = np.array([domain for *_, domain in rows])
     values = resampled_measures(confidence, correct, domains=domains.tolist(), resamples=5)
-    assert list(values) == list(MEASURES)
+    assert list(values) == list(m.MEASURES)
     drawn = np.random.default_rng(0).integers(len(rows), size=(5, len(rows)))
     for number, row in enumerate(np.sort(drawn, axis=1)):  # adaptive ECE takes ties in the order given
-        plain = standard_measures(confidence[row], correct[row], domains[row].tolist())
+        plain = m.standard_measures(confidence[row], correct[row], domains[row].tolist())
         for name, expected in plain.items():
             assert values[name][number] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
 
@@ -195,8 +172,8 @@ def test_measures_of_resamples_are_the_plain_ones_of_the_same_draws(rows: list[t
 def test_intervals_leave_out_undefined_resamples_and_calibration_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert percentile_interval([1.0, 1.0, math.nan, math.nan]) == Interval(1.0, 1.0)
     assert math.isnan(percentile_interval([1.0, math.nan, math.nan]).low)
-    fewest = of_intervals.FEWEST_RESAMPLES
-    for count, resamples in ((50, 300), (of_intervals.MOST_DRAWN // fewest + 1, fewest)):
+    fewest = of.FEWEST_RESAMPLES
+    for count, resamples in ((50, 300), (of.MOST_DRAWN // fewest + 1, fewest)):
         drawn = resampled_measures(*two(count)[0], resamples=300)
         assert {len(values) for values in drawn.values()} == {resamples}
     with pytest.raises(ParameterError, match="number of resamples"):
@@ -204,16 +181,16 @@ def test_intervals_leave_out_undefined_resamples_and_calibration_errors(monkeypa
     with pytest.raises(ParameterError, match="not 2 and 1"):
         paired_differences([0.1, 0.2], [1, 0], [0.1], [1])
     whole = resampled_measures(*two(60)[0], resamples=20)
-    monkeypatch.setattr(of_intervals, "_equal_mass_error", lambda *_: pytest.fail("a calibration error is resampled"))
-    spans = intervals(*two(60)[0], resamples=20)
-    assert spans == {name: percentile_interval(whole[name]) for name in MEASURES if name not in OF_BINS}
+    monkeypatch.setattr(of, "_equal_mass_error", lambda *_: pytest.fail("a calibration error is resampled"))
+    spans = of.intervals(*two(60)[0], resamples=20)
+    assert spans == {name: percentile_interval(whole[name]) for name in m.MEASURES if name not in m.OF_BINS}
 
 
 def test_a_difference_is_that_of_the_same_drawn_questions_on_both_sides() -> None:
     (a, right_a), (b, right_b) = two(61)
     rows = np.random.default_rng(0).integers(61, size=(60, 61))
-    drawn = [(standard_measures(b[row], right_b[row]), standard_measures(a[row], right_a[row])) for row in rows]
-    of_a, of_b = standard_measures(a, right_a), standard_measures(b, right_b)
+    drawn = [(m.standard_measures(b[row], right_b[row]), m.standard_measures(a[row], right_a[row])) for row in rows]
+    of_a, of_b = m.standard_measures(a, right_a), m.standard_measures(b, right_b)
     for name, actual in paired_differences(a, right_a, b, right_b, resamples=60).items():
         whole = of_b[name] - of_a[name]
         low, high = np.quantile([one[name] - other[name] for one, other in drawn], [0.025, 0.975])
@@ -223,15 +200,13 @@ def test_a_difference_is_that_of_the_same_drawn_questions_on_both_sides() -> Non
         assert (actual.rises, actual.falls) == (whole > reach, whole < -reach)
     same = paired_differences(a, right_a, a, right_a, resamples=60)
     assert {(alike.difference, alike.interval) for alike in same.values()} == {(0.0, Interval(0.0, 0.0))}
-    few = paired_differences(
-        *(side[: of_intervals.FEWEST_COMPARED - 1] for side in (a, right_a, b, right_b)), resamples=9
-    )
+    few = paired_differences(*(side[: of.FEWEST_COMPARED - 1] for side in (a, right_a, b, right_b)), resamples=9)
     assert {(math.isnan(one.interval.low), one.rises, one.falls) for one in few.values()} == {(True, False, False)}
 
 
 def test_discrimination_needs_some_right_and_some_wrong_answers_on_both_sides() -> None:
     (a, _), (b, _) = two(40)
-    even, few, enough = ([1] * count + [0] * (40 - count) for count in (20, 4, of_intervals.FEWEST_OF_A_KIND))
+    even, few, enough = ([1] * count + [0] * (40 - count) for count in (20, 4, of.FEWEST_OF_A_KIND))
 
     def undefined(right_a: list[int], right_b: list[int]) -> list[bool]:
         actual = paired_differences(a, right_a, b, right_b, resamples=50)

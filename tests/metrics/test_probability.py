@@ -71,7 +71,7 @@ def test_a_fitted_temperature_is_the_minimum_of_scipy(data: tuple[np.ndarray, np
     assert fit_temperature(confidence, target).t == pytest.approx(math.exp(theirs.x), rel=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(PAIRS)
 def test_any_answers_give_finite_maps_into_the_unit_interval(pairs: list[tuple[float, float]]) -> None:
     confidence, target = (np.array(column) for column in zip(*pairs, strict=True))
@@ -87,7 +87,7 @@ def test_any_answers_give_finite_maps_into_the_unit_interval(pairs: list[tuple[f
         assert mapped.max() <= 1.0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(STREAM, st.sampled_from(["temperature", "platt"]))
 def test_along_a_stream_maps_are_fits_to_what_came_before(stream: list[tuple[float, float | None]], kind: Kind) -> None:
     confidence, signal = [c for c, _ in stream], [s for _, s in stream]

@@ -158,7 +158,7 @@ def asked(draw: st.DrawFn) -> Record:
     return recorded(Question("Which?", options), reply, Evidence(candidates=candidates, p_true=p_true))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(asked(), min_size=1, max_size=8))
 def test_any_evidence_gives_probabilities_or_none(stream: list[Record]) -> None:
     state = ALL_VIEWS.start()

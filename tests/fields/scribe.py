@@ -44,7 +44,7 @@ class Scribe(ScriptedModel):
         self.windows.append(len(requests))
         return [self._written(request, samples(request, self.greedy)) for request in requests]
 
-    def _written(self, request: ObjectRequest, count: int) -> Objects[WrittenObject] | SeclError:
+    def _written(self, request: ObjectRequest, count: int) -> Any:
         if "fail" in request.question.context:
             return ModelError("the model did not close the object.")
         drawn = tuple(None if text is None else written(text) for text in self.samples[:count])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import Any
 
 from secl.cli import app
 
@@ -21,7 +22,15 @@ def page() -> str:
         _, _, commands = app.generate_docs().partition("\n")
     finally:
         sys.argv = started
-    # The site has a table of contents of its own, and completion is a part of the shell.
-    return INTRODUCTION + re.sub(
+    # The site has its own table of contents, and completion is a part of the shell.
+    commands = re.sub(
         r"^## (Table of Contents|secl --install-completion)\n.*?(?=^## )", "", commands, flags=re.DOTALL | re.MULTILINE
     )
+    start, *sections = re.split("^(?=## secl )", commands, flags=re.MULTILINE)
+    return "".join([INTRODUCTION, start, *sorted(sections, key=_place)])
+
+
+def _place(section: str) -> tuple[object, ...]:
+    """Return the place of a command in the help."""
+    command: Any = app[section.split(maxsplit=3)[2]]
+    return command.group[0].sort_key, command.sort_key

@@ -80,10 +80,7 @@ def columns_of(table: Table, domains: Sequence[str]) -> dict[str, Column]:
 
 
 def compare(
-    table: Table,
-    runs: Mapping[Run, FinishedRun],
-    printed: Mapping[str, Numbers] | None,
-    sizes: Numbers | None = None,
+    table: Table, runs: Mapping[Run, FinishedRun], printed: Mapping[str, Numbers] | None, sizes: Numbers | None = None
 ) -> tuple[dict[str, Column], list[Line]]:
     """Return the columns and lines of a table; without numbers of the paper, ours have intervals."""
     domains = list(dict.fromkeys(record.question.domain for run in runs.values() for record in run.records))

@@ -126,5 +126,4 @@ class Table:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs that the table needs, each once."""
         return list(dict.fromkeys(run for row in self.rows for run in row.runs))

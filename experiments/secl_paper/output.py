@@ -64,7 +64,6 @@ def _written(table: FilledTable, form: str, show: Callable[[str], str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text with single spaces."""
     return " ".join(text.split())
 
 

@@ -72,7 +72,6 @@ class Reproduction:
 
     @property
     def runs(self) -> list[Job]:
-        """Every run once."""
         return list({job.name: job for job in self.jobs.values()}.values())
 
     @property

@@ -63,12 +63,10 @@ class Setup(Settings):
 
     @property
     def model_name(self) -> str:
-        """The name of the model without its folder or owner."""
         return Path(self.model).name
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The benchmarks without their numbers of questions."""
         return tuple(benchmark.partition(":")[0] for benchmark in self.benchmarks)
 
 

@@ -41,7 +41,6 @@ CROSS_VALIDATED = "fitted to right answers by five-fold cross-validation"
 
 
 def at_tau(*temperatures: float) -> tuple[Row, ...]:
-    """Return rows of normalised P(True) at several temperatures."""
     return tuple(Row(f"tau {tau:g}", BASELINES, "norm_p_true", tau=tau) for tau in temperatures)
 
 

@@ -36,7 +36,6 @@ class Ledger:
 
     @property
     def total(self) -> float:
-        """Sum over all purposes."""
         # Not the built-in sum, whose rounding changed in Python 3.12.
         total: float = functools.reduce(operator.add, astuple(self))
         return total
@@ -47,7 +46,6 @@ class Ledger:
         return self.answering + self.adapting
 
     def __add__(self, other: Ledger) -> Ledger:
-        """Add up two ledgers, purpose by purpose."""
         return Ledger(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)})
 
 

@@ -94,7 +94,6 @@ METHODS: dict[str, Method] = {
 
 
 def method(name: str) -> Method:
-    """Return a method by its name."""
     if name not in METHODS:
         raise ParameterError(f"there is no method {name!r}; the methods are {', '.join(METHODS)}.")
     return METHODS[name]

@@ -61,7 +61,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few_draws: None, ske
     monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SECL_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("secl.cli.progress.EVERY", float("inf"))
+    monkeypatch.setattr("secl.cli.run.EVERY", float("inf"))
 
 
 @pytest.fixture
@@ -204,6 +204,6 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RunSettings, str]]:
         seen.append((settings, mode))
         raise KeyboardInterrupt
 
-    for command in ("run", "score"):
+    for command in ("run", "ask"):
         monkeypatch.setattr(f"secl.cli.{command}.start_run", start_run)
     return seen

@@ -111,7 +111,7 @@ def test_a_field_is_a_record_graded_by_its_type(shell: Shell, documents: Path, s
 def test_an_export_has_a_row_for_each_document_and_a_review_begins_with_the_most_expected_errors(
     shell: Shell, documents: Path, schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("secl.cli.progress.EVERY", 0.0)
+    monkeypatch.setattr("secl.cli.run.EVERY", 0.0)
     run, out = tmp_path / "run", tmp_path / "x.csv"
     ended = shell("extract", documents, "--schema", schema, "--text", "body", "--accept", 0.5, "--out", run)
     assert "skipped: document 'invoices-0003': the model did not close the object." in ended.err

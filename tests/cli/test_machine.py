@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from secl.cli import progress
+import secl.cli.run as progress
 from secl.machine import DEFAULTS, WAITING, cpu_quota
 
 PRINT = "import os, sys; print('torch' in sys.modules, {name: os.environ.get(name) for name in %r}, file=sys.stderr)"

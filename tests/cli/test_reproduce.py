@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from secl.runs.folder import FILE
-from secl_paper import check
-from secl_paper.check import disagreements
-from secl_paper.paper import read_paper
+from secl_paper import paper
+from secl_paper.paper import disagreements, read_paper
 from secl_paper.tables import TABLES
 from tests.answers import stored
 from tests.cli.conftest import Interrupt, Shell, Use
@@ -161,7 +160,7 @@ def test_all_1035_numbers_are_those_of_the_paper_and_a_typo_is_noticed(monkeypat
         model, row, column = places[7 * step % len(places)]
         numbers: Any = spoiled.tables[key].numbers[model][row]
         numbers[column] += 0.0007
-        monkeypatch.setattr(check, "read_paper", lambda spoiled=spoiled: spoiled)
+        monkeypatch.setattr(paper, "read_paper", lambda spoiled=spoiled: spoiled)
         total, wrong = disagreements(source, [key])
         assert total == len(places)
         assert 1 <= len(wrong) <= 2  # a neighbour that another row repeats may be named, too

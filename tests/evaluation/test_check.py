@@ -18,7 +18,7 @@ from secl.methods import method
 from secl.metrics.intervals import Difference, Interval, paired_differences
 from secl.metrics.probability import normalised_p_true
 from secl.records import Record, Reply
-from secl.reports.check_section import check_sentences
+from secl.reports.comparison_report import check_sentences
 from secl.reports.formatting import percent
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import compared, make_record, make_reply

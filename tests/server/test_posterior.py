@@ -15,7 +15,7 @@ import pytest
 import secl
 from examples.route import Endpoint, route
 from secl.backends.open_answers import compare
-from secl.cli.server_pages import explanation_page, history_page
+from secl.cli.state import explanation_page, history_page
 from secl.evidence import CandidateEvidence, EvidenceKind, Sample
 from secl.grading import everyday
 from secl.grading.texts import LONGEST_TEXT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from secl.cli.server_pages import history_page
+from secl.cli.state import history_page
 from secl.errors import ParameterError, StorageError
 from secl.runs.folder import FILE
 from secl.runs.store import Store

@@ -96,7 +96,6 @@ def _hint(complaint: str) -> str:
 
 
 def fail(sentence: str) -> NoReturn:
-    """Print an error and end with exit code 2."""
     print(f"secl: {sentence}", file=sys.stderr)  # noqa: T201
     raise SystemExit(2)
 
@@ -110,5 +109,4 @@ def print_json(values: dict[str, object]) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console for tables and paths."""
     return Console(markup=False, stderr=stderr)  # paths and domains may hold brackets

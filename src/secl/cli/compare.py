@@ -14,8 +14,7 @@ from secl.evaluation.compare import compare as compare_sides
 from secl.evaluation.estimators import foremost, make_estimators
 from secl.evaluation.json_values import json_value
 from secl.records import Record
-from secl.reports.check_section import check_sentences
-from secl.reports.comparison_report import comparison_table, remarks
+from secl.reports.comparison_report import check_sentences, comparison_table, remarks
 from secl.reports.formatting import terminal_text
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, print_sections

@@ -13,10 +13,9 @@ from secl.cli.run import name_skipped, print_result, proceed
 from secl.errors import ParameterError, RunError, needs
 from secl.reports.formatting import number
 from secl.reports.table import listing
-from secl.runs.extracting import failures
+from secl.runs.extracting import by_document, failures, object_results
 from secl.runs.folder import FILE
 from secl.runs.manifest import Manifest
-from secl.runs.object_table import by_document, object_results
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.settings.groups import FLAT, ExtractSettings, PromptSettings

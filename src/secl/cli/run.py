@@ -1,20 +1,24 @@
-"""Commands that ask many questions: run and demo."""
+"""Commands that ask many questions: run and demo; and the progress of long commands."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
+from rich import progress
+
 from secl.calibrator import Calibrator
 from secl.cli.app import Full, Set, app, console, echo, fail
-from secl.cli.progress import follow
 from secl.cli.report import write_and_print
 from secl.errors import ParameterError, StorageError
 from secl.records import Record
+from secl.reports.formatting import amount, counted
 from secl.runs.extracting import DocumentFile
 from secl.runs.folder import FILE
 from secl.runs.labelling import current_records
@@ -172,3 +176,67 @@ def _watch(run: Run, *, transient: bool) -> None:
             shown(done, total, text)
 
         run.proceed(show)
+
+
+EVERY = 30.0
+"""Seconds between two lines about progress, if standard error is no terminal."""
+
+ENOUGH = 10
+"""Number of answered questions after which the bar shows the remaining time."""
+
+Show = Callable[[int, int | None, str], None]
+"""Shows the number of finished questions, the total (None while unknown), and the present step."""
+
+
+@contextmanager
+def follow(
+    text: str, total: int | None, done: int = 0, *, noun: str = "question", transient: bool = False
+) -> Iterator[Show]:
+    """Show progress on standard error while the block runs: a bar in a terminal, otherwise a line every half minute.
+
+    `noun` is the singular of the counted things.
+    """
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        yield lines(done, noun)
+        return
+    text_column = progress.TextColumn("{task.description}", markup=False)
+    columns = (text_column, progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeElapsedColumn())
+    with progress.Progress(*columns, progress.TimeRemainingColumn(), console=screen, transient=transient) as bar:
+        task = bar.add_task("", total=None, completed=done)
+
+        def show(now: int, whole: int | None, what: str) -> None:
+            busy = not now and whole is not None
+            title = f"{what} {counted(whole, noun)}" if busy and whole else what
+            bar.update(task, completed=now, total=None if busy else whole, description=title)
+
+        show(done, total, text)
+        yield show
+
+
+def lines(before: int, noun: str = "question", clock: Callable[[], float] = time.monotonic) -> Show:
+    """Return a function that prints a line if the last one is half a minute old."""
+    began = latest = clock()
+
+    def show(done: int, total: int | None, _text: str) -> None:
+        nonlocal latest
+        now = clock()
+        if now - latest >= EVERY:
+            latest = now
+            echo(line(done, total, done - before, now - began, noun), error=True)
+
+    return show
+
+
+def line(done: int, total: int | None, here: int, seconds: float, noun: str = "question") -> str:
+    """Return progress and remaining time in words, if `here` things called `noun` took these seconds.
+
+    >>> line(40, 2100, 30, 90.0)
+    '40 of 2,100 questions, 0:01:30, about 1:43:00 to go'
+    """
+    if total is None:
+        return f"{counted(done, noun)}, {timedelta(seconds=int(seconds))}"
+    text = f"{amount(done)} of {counted(total, noun)}, {timedelta(seconds=int(seconds))}"
+    if here >= ENOUGH and done < total:
+        text += f", about {timedelta(seconds=int(seconds / here * (total - done)))} to go"
+    return text

@@ -1,8 +1,9 @@
-"""The command for many runs: sweep."""
+"""Commands for many runs: sweep and reproduce."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +11,12 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table as RichTable
 
-from secl.cli.app import Flag, app, console, fail
-from secl.cli.progress import follow
+from secl.cli.app import Flag, app, console, echo, fail
+from secl.cli.run import follow
 from secl.errors import ParameterError, check_whole
 from secl.evaluation.estimators import foremost
 from secl.evaluation.summary import summarise
-from secl.reports.formatting import percent
+from secl.reports.formatting import counted, percent
 from secl.reports.summary_table import score_cells
 from secl.reports.table import Cell, Column, Table, listing, to_rich
 from secl.runs.labelling import current_records
@@ -25,6 +26,12 @@ from secl.runs.ray_sweep import run_on_ray
 from secl.runs.runner import estimators_of
 from secl.runs.store import Store
 from secl.runs.sweep import Job, OnProgress, is_finished, plan, progress_of, question_counts, read_sweep
+from secl.settings.groups import FLAT
+from secl_paper.compare import FilledTable
+from secl_paper.output import as_table
+from secl_paper.paper import disagreements, read_paper
+from secl_paper.reproduce import Reproduction, find
+from secl_paper.setup import Setup
 
 HERE, RAY = "here", "ray"
 
@@ -128,3 +135,73 @@ def perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
             run_here(jobs, on_progress)
         else:
             run_on_ray(jobs, None if on == RAY else on, workers=workers, on_progress=on_progress)
+
+
+@app.command
+def reproduce(
+    *table: str,
+    setup: Annotated[Setup | None, FLAT] = None,
+    out: Path = Path("runs/reproduce"),
+    on: str = HERE,
+    workers: int | None = None,
+    dry_run: Annotated[bool, Flag] = False,
+    check: Path | None = None,
+) -> int:
+    """Repeat the paper's tables: do the missing runs, and print the paper's numbers, ours, and the differences.
+
+    Settings default to the paper's, with 500 questions of each benchmark.
+    The values of a setting that a table varies override the flag.
+
+    Args:
+        table: Tables by name; all if none is named.
+        out: Folder of runs and tables; finished runs are not repeated.
+        on: Where to run: here, ray (workers on this machine), or ray://HOST:PORT (a cluster).
+        workers: Parallel processes with --on ray; 2 by default.
+        dry_run: List the runs without doing them.
+        check: Only compare the stored numbers of the paper with this LaTeX source; exit code 1 for a difference.
+    """
+    if check is not None:
+        return _check(check, {each.paper or each.key for each in find(table)})
+    check_place(on, workers)
+    reproduction = Reproduction.plan(find(table), setup or Setup(), out)
+    if dry_run:
+        _show_plan(reproduction)
+        return 0
+    try:
+        tables = list(reproduction.fill(lambda jobs: perform(jobs, on, workers)))
+    except KeyboardInterrupt:
+        fail(f"stopped; finished work is kept in {out}, and the same command continues.")
+    screen = console()
+    for each in tables:
+        _print_filled(each, screen)
+    screen.print(f"tables: {out / 'README.md'}", soft_wrap=True)
+    return 0
+
+
+def _check(source: Path, keys: set[str]) -> int:
+    total, wrong = disagreements(source, keys)
+    if not total:
+        fail("the paper has no numbers in these tables; name other tables, or no table for all.")
+    for line in wrong:
+        echo(line)
+    echo(f"{total - len(wrong):,} of {total:,} stored numbers of the paper's tables agree with {source}")
+    return 1 if wrong else 0
+
+
+def _show_plan(reproduction: Reproduction) -> None:
+    """Print the runs of a reproduction with their progress, and the column of the paper to compare with."""
+    screen, missing, compared = console(), reproduction.missing, reproduction.compared
+    print_whole(overview(reproduction.runs), screen)
+    runs, tables = counted(len(reproduction.runs), "run"), counted(len(reproduction.tables), "table")
+    questions = counted(sum(question_counts(missing).values()), "question")
+    column = "no column of the paper" if compared.name is None else f"the paper's {read_paper().models[compared.name]}"
+    screen.print(f"{runs} for {tables}, {len(reproduction.runs) - len(missing)} finished; {questions} left to ask")
+    screen.print(f"compared with {column}: {compared.why}", soft_wrap=True)
+
+
+def _print_filled(table: FilledTable, screen: Console) -> None:
+    screen.print(f"{table.key}: {table.title}", style="bold", soft_wrap=True)
+    print_whole(to_rich(replace(as_table(table), notes=())), screen)
+    for note in table.notes:
+        screen.print(note, style="dim", soft_wrap=True)
+    screen.print()

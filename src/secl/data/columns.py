@@ -185,7 +185,6 @@ class Template:
 
     @property
     def names(self) -> list[str]:
-        """The names in braces."""
         return [part[1:-1] for part in self._parts if part[:1] == "{" and part[-1:] == "}"]
 
     def columns(self, columns: Sequence[str]) -> dict[str, str]:

@@ -273,7 +273,6 @@ def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how
 
 
 def pandas_for(what: str, *engine: str) -> Any:
-    """Import pandas, with the package for a format."""
     packages = ("pandas", *engine)
     try:
         pandas, *_ = map(import_module, packages)

@@ -68,7 +68,6 @@ def _basis(advice: Advice) -> str:
 
 
 def _wanted(advice: Advice) -> str:
-    """Return the labels that a guarantee needs."""
     if advice.basis == "labels" and (advice.needed is None or advice.needed <= advice.labels):
         return f"at least {advice.fewest} right answers in a row, from the most confident on"
     return f"about {counted(advice.needed or advice.fewest, 'label')} of answers drawn at random"

@@ -13,7 +13,7 @@ from secl.question import References
 from secl.records import Record
 from secl.reports.formatting import number
 from secl.reports.table import Cell, Column, Table
-from secl.runs.object_table import document_of
+from secl.runs.extracting import document_of
 
 LOW = 0.5
 """Confidence below which an answer is probably wrong."""

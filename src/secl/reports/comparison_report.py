@@ -1,13 +1,14 @@
-"""The output of `secl compare`: a table of differences, and notes."""
+"""What `secl compare` and `secl check` print: differences with notes; which method fits, and whether to learn."""
 
 from __future__ import annotations
 
 import math
 
+from secl.evaluation.check import MIN_GAIN, Check
 from secl.evaluation.compare import Comparison
 from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference
 from secl.metrics.measures import MEASURES
-from secl.reports.formatting import UNDEFINED, number
+from secl.reports.formatting import UNDEFINED, counted, number, percent
 from secl.reports.table import Cell, Column, Row, Table
 
 NOTE = (
@@ -51,7 +52,6 @@ def _row(name: str, difference: Difference) -> Row:
 
 
 def remarks(comparison: Comparison) -> list[str]:
-    """Return notes on a comparison."""
     a, b = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in comparison.floors.values())
     lines = [
         f"If both were perfectly calibrated, chance would give A an ECE of {a} and B an ECE of {b}.",
@@ -66,5 +66,106 @@ def remarks(comparison: Comparison) -> list[str]:
         lines.append(
             f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong. The AUROC uses the "
             "confidences before labels."
+        )
+    return lines
+
+
+BY_EXPERIENCE = (
+    "in our measurements its Brier score was lower than that of the stated confidence on every question set with a "
+    "local model, but higher on 32 questions with a server; to test this confidence here, label twenty answers"
+)
+
+SMALL_GAIN = 0.05
+"""Gain in accuracy below which thoughts, which multiply the tokens, are not worth their cost."""
+
+
+def check_sentences(result: Check) -> list[str]:
+    """Return sentences: the recommended command, its reason, whether to learn, and notes."""
+    best = " --answer best" if result.answer == "best" else ""
+    return [
+        f"Use: secl run --method {result.method}{best}",
+        f"Why: {_by_labels(result) if result.basis == 'labels' else BY_EXPERIENCE}.",
+        f"Learning (--method secl): {_learning(result)}",
+        *_thinking(result),
+        *_notes(result),
+    ]
+
+
+def _thinking(result: Check) -> list[str]:
+    """Return the effect of thoughts on accuracy; empty without thoughts about questions with options."""
+    if not result.thought:
+        needs = f"the comparison needs {FEWEST_COMPARED} questions with options and a reference"
+        return [f"Thinking (--thinking): cannot tell: {needs}."] * bool(result.thinking)
+    accuracy = result.thought["accuracy"]
+    verdict = "it pays" if accuracy.rises else "cannot tell"
+    if accuracy.interval.high < SMALL_GAIN:
+        verdict = "it does not pay"
+    shares = f"{percent(accuracy.b)} of the answers after thoughts are correct, {percent(accuracy.a)} of those without"
+    ends = f"{percent(accuracy.interval.low)} to {percent(accuracy.interval.high)}"
+    return [f"Thinking (--thinking): {verdict}: {shares} (95 % interval of the gain: {ends})."]
+
+
+def _by_labels(result: Check) -> str:
+    if not result.gain:
+        return "no other confidence has a significantly lower Brier score than the stated one"
+    brier, auroc = result.gain["brier"], result.gain["auroc"]
+    reason = (
+        f"its Brier score is {brier.b:.3f} against {brier.a:.3f} stated (a gain of {-brier.interval.high:.3f} to "
+        f"{-brier.interval.low:.3f}) and its AUROC {number(auroc.b, 3)} against {number(auroc.a, 3)}"
+    )
+    if result.answer == "best":
+        accuracy = result.best["accuracy"]
+        reason += f"; {percent(accuracy.b)} of its best answers are right, and {percent(accuracy.a)} of the model's own"
+    if not auroc.b > 0.5:
+        reason += "; it ranks these answers no better than chance, so the gain may come from calibration alone"
+    return reason
+
+
+def _learning(result: Check) -> str:
+    if not result.labelled:
+        return f"cannot tell: none of the {result.questions} questions has a reference or a label."
+    if not result.rated:
+        return (
+            "cannot tell: no graded answer has normalised P(True); a run records it with --set "
+            "evidence.extra_evidence=p_true."
+        )
+    if not result.signal:
+        return (
+            f"cannot tell: {counted(result.rated, 'graded answer')} with normalised P(True), {result.right} right; a "
+            f"verdict needs at least {FEWEST_COMPARED} ({FEWEST_OF_A_KIND} right, {FEWEST_OF_A_KIND} wrong), usually "
+            "some hundreds."
+        )
+    ece, brier = result.signal["ece"], result.signal["brier"]
+    text = (
+        f"{result.verdict}: normalised P(True) has a Brier score of {brier.b:.3f} against {brier.a:.3f} stated and an "
+        f"ECE of {ece.b:.3f} against {ece.a:.3f}"
+    )
+    gain = f"a gain in ECE of {-ece.interval.high:.3f} to {-ece.interval.low:.3f}"
+    if result.verdict == "adapt":
+        return f"{text}, {gain}."
+    if result.verdict == "cannot tell":
+        return f"{text}, {gain}; {result.rated} questions are too few to decide."
+    excluded = "it is significantly worse" if brier.rises else f"a gain in ECE of {MIN_GAIN:g} or more is excluded"
+    return f"{text}: {excluded}."
+
+
+def _notes(result: Check) -> list[str]:
+    lines = []
+    if result.labelled and (unlabelled := result.questions - result.labelled):
+        lines.append(f"{unlabelled} of {result.questions} questions have no reference and do not count.")
+    if result.rated and (unrated := result.labelled - result.rated):
+        lines.append(f"{unrated} answers have no normalised P(True) (unreadable, or no distractor) and do not count.")
+    if not result.signal:
+        return lines
+    auroc = result.signal["auroc"]
+    if auroc.falls:
+        lines.append(
+            f"Warning: normalised P(True) ranks answers worse than the stated confidence (AUROC {auroc.b:.3f} against "
+            f"{auroc.a:.3f}), so learning may cost ranking."
+        )
+    if result.verdict == "adapt" and auroc.b <= 0.5:
+        lines.append(
+            f"Warning: normalised P(True) ranks these answers no better than chance (AUROC {auroc.b:.3f}), so the "
+            "model may learn how many of its answers are right, but not which."
         )
     return lines

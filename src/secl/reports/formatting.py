@@ -56,7 +56,6 @@ def percents(low: float, high: float) -> str:
 
 
 def amount(value: int) -> str:
-    """Return a count with thousands separators."""
     return f"{value:,}"
 
 

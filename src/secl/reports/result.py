@@ -113,7 +113,6 @@ def look_first(records: Sequence[Record]) -> str | None:
 
 
 def next_step(run: RunReport, folder: Path) -> str:
-    """Return the recommended next step."""
     shell_name = shlex.quote(str(folder))
     if not run.complete:
         return f"secl run --resume {shell_name}"

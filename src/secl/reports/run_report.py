@@ -65,7 +65,6 @@ class RunReport:
 
     @property
     def graded(self) -> bool:
-        """Whether any answer is graded."""
         return self.summary.unlabelled < len(self.records)
 
     @property

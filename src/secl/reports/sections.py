@@ -14,7 +14,7 @@ from secl.posterior.views import view_title
 from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_table
 from secl.reports.answers import neediest, questions_table, wrong_table
-from secl.reports.check_section import check_sentences
+from secl.reports.comparison_report import check_sentences
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure

@@ -22,11 +22,10 @@ from secl.grading.rules import reported_correct
 from secl.question import Question, References
 from secl.records import Record
 from secl.runs.encoding import to_export
-from secl.runs.extracting import failures
+from secl.runs.extracting import by_document, document_of, expected_errors, failures, object_results
 from secl.runs.folder import check_outside, storage_errors
 from secl.runs.labelling import current_records
 from secl.runs.manifest import Manifest
-from secl.runs.object_table import by_document, document_of, expected_errors, object_results
 from secl.runs.store import Store
 
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")

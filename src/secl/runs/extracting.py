@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,22 +16,17 @@ from secl.data.documents import read_document, read_documents
 from secl.data.question_files import QuestionFile, cell_of, usable
 from secl.data.tables import Row, parse_json, text_of
 from secl.errors import DataError, ParameterError, SeclError, UnavailableError
-from secl.fields.extraction import (
-    WINDOW,
-    ObjectRequest,
-    WritesObjects,
-    field_question,
-    request_of,
-    weigh_objects,
-)
+from secl.evaluation.json_values import defined
+from secl.fields.extraction import WINDOW, ObjectRequest, WritesObjects, field_question, request_of, weigh_objects
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import shown
+from secl.fields.weighing import whole_accepted, whole_confidence
+from secl.grading.rules import reported_correct
 from secl.grading.texts import parse_number
 from secl.model import Model, Rating
 from secl.question import Question
 from secl.records import Record
 from secl.runs.folder import RESUME, storage_errors
-from secl.runs.object_table import by_document
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 
@@ -199,3 +196,56 @@ def extract_fields(
             continue
         fields = (found.fields[leaf.name] for leaf in request.schema.leaves)
         yield from (record for record in fields if record.position >= resumed)
+
+
+LEAST_CERTAIN = 3
+"""Number of fields that the row of a document names for checking."""
+
+
+def document_of(question: Question) -> str:
+    """Return the id of a field's document."""
+    return question.id.removesuffix(f"/{question.domain}")
+
+
+def by_document(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Return the fields of each document by the document's id."""
+    documents: dict[str, list[Record]] = {}
+    for record in records:
+        documents.setdefault(document_of(record.question), []).append(record)
+    return documents
+
+
+def expected_errors(records: Iterable[Record]) -> float:
+    """Return the expected number of wrong answers among unlabelled ones."""
+    return math.fsum(1 - record.expected_grade for record in records if record.label is None)
+
+
+def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
+    """Return values and confidences of a document by column."""
+    values = {record.question.domain: record for record in fields}
+    results: dict[str, object] = {}
+    for name, record in values.items():
+        results |= {name: value_in(record), f"{name}_confidence": defined(record.confidence)}
+    grades = [reported_correct(record) for record in fields]
+    unsure = sorted((record for record in fields if record.label is None), key=lambda record: record.expected_grade)
+    return results | {
+        "confidence": defined(whole_confidence(fields)),
+        "accepted": whole_accepted(fields, fields[0].accept),
+        "correct": False if False in grades else None if None in grades else True,
+        "expected_errors": expected_errors(fields),
+        "least_certain": [record.question.domain for record in unsure[:LEAST_CERTAIN]],
+    }
+
+
+def value_in(record: Record) -> object:
+    """Return the value of a field: a text, a number, a boolean or None; a list or an object becomes a JSON text.
+
+    A field's text has quotes (`shown`) if it would read like another value without them.
+    """
+    text = record.text or ""
+    with suppress(ValueError):
+        value = json.loads(text)
+        special = value is None or isinstance(value, str | bool)
+        if (special and shown(value) == text) or record.question.form == "number":
+            return value
+    return text

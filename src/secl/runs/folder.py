@@ -55,7 +55,6 @@ def lock_folder(folder: Path) -> IO[str]:
 
 
 def connect(path: Path, writable: bool) -> sqlite3.Connection:
-    """Open a run's file."""
     # The threads of a server take turns with the connection (`secl.server.store`).
     db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
     try:

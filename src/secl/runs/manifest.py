@@ -132,7 +132,6 @@ class Manifest(BaseModel):
 
     @property
     def plan(self) -> Plan:
-        """The plan of the run's loop."""
         return self.settings.plan(self.model_tau, self.letters)
 
 

@@ -176,7 +176,6 @@ class Store(Shown):
         self.db.execute("INSERT INTO records (position, seconds, body) VALUES (?, ?, ?)", values)
 
     def write_snapshot(self, version: int, snapshot: bytes) -> None:
-        """Replace the learner's state."""
         self.db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (version, snapshot))
 
     def write_version(self, version: Version, position: int) -> None:
@@ -274,7 +273,6 @@ class Store(Shown):
             raise self.damaged(problem) from problem
 
     def damaged(self, problem: Exception) -> RunError:
-        """Return the error of a damaged file."""
         return RunError(f"{self.folder / FILE} is damaged or not a run: {problem}.")
 
 

@@ -30,7 +30,6 @@ Quantize = Literal["8bit", "4bit"]
 
 
 def check_device(name: str) -> str:
-    """Check the name of a device, and return it."""
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
         raise ParameterError(
             f"model.device is {name!r}; it must be one of auto, cpu, cuda, mps, or a GPU such as cuda:1."
@@ -204,7 +203,6 @@ class GateSettings(Settings):
     )
 
     def overrides(self) -> dict[str, object]:
-        """Return the gate's parameters that are set, by name."""
         return self.model_dump(exclude={"name"}, exclude_none=True)
 
 

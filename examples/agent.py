@@ -1,4 +1,4 @@
-"""An agent that runs the tool calls that are likely to be correct, and asks a person about all others.
+"""An agent that runs tool calls of high confidence, and asks a person about all others.
 
 python examples/agent.py Qwen/Qwen3-4B 0.8 "We are five. Get us a room on 3 May 2026 at two in the afternoon."
 """
@@ -13,7 +13,7 @@ from typing import Any
 import secl
 
 STEPS = 5
-"""Most replies to one request."""
+"""Largest number of replies to one request."""
 
 
 def find_rooms(date: str, people: int) -> list[str]:

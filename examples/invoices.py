@@ -1,9 +1,9 @@
-"""Invoices from a folder of texts to a spreadsheet, and a list of the values that a person should check.
+"""Read invoices from a folder into a spreadsheet, and list the values that a person should check.
 
     python examples/invoices.py FOLDER [MODEL [OUT]]
 
 Reads every .txt file of a folder. Writes `invoices.csv` with a row for each invoice, and `review.csv` with every value
-whose confidence is below 0.9: the invoices with most expected errors first, and in each the least certain value first.
+whose confidence is below 0.9. The invoices with most expected errors come first, the least certain value of each first.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pydantic import BaseModel, Field
 import secl
 
 ACCEPT = 0.9
-"""Values of at least this confidence need no check."""
+"""Values with this confidence or more need no check."""
 
 
 class Invoice(BaseModel):
-    """The columns of the spreadsheet; the model reads their descriptions."""
+    """The columns of the spreadsheet. The model reads their descriptions."""
 
     number: str = Field(description="Number of the invoice, not of the order")
     vendor: str = Field(description="Company that sends the invoice")
@@ -33,7 +33,7 @@ class Invoice(BaseModel):
 
 
 def main(folder: str, model: str = "smollm2", out: str = ".") -> None:
-    """Read the invoices of a folder, write both tables, and print how much there is to check."""
+    """Read the invoices of a folder, write both tables, and print the number of values to check."""
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(Path(folder).glob("*.txt"))}
     with secl.load(model) as reader:
         invoices = dict(zip(texts, reader.extract_all(list(texts.values()), Invoice, progress=True), strict=True))

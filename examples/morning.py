@@ -1,10 +1,10 @@
-"""From a table of questions to accepted answers: confidences, a few labels, a threshold, and the answers for people.
+"""From a table of questions to accepted answers: confidences, a few labels, and a threshold from costs.
 
     python examples/morning.py [MODEL [QUESTIONS.csv [FOLDER]]]
 
-Answers the questions of a CSV (`morning.csv` beside this file: a passage beside each question, and its right answers),
-lets a person rate 20 answers drawn at random, accepts those that are worth it if a wrong answer costs twice a look,
-and writes `answers.csv` with every answer, its confidence, its band and whether it is accepted, and `threshold.png`.
+Answers the questions of a CSV; by default `morning.csv`, which has a passage and right answers for each question. Then
+a person labels 20 random answers. A wrong answer costs twice as much as a check, so answers with a confidence of at
+least 0.5 are accepted. Writes `answers.csv` (answers, confidences, 90 % intervals, acceptance) and `threshold.png`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COST_WRONG, COST_REVIEW = 2.0, 1.0
 def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".csv")), folder: str = "morning") -> None:
     questions = secl.read_questions(Path(file))
     chat = secl.load(model)
-    # secl does not see the right answers. They stand for the person who rates 20 answers, and grade all at the end.
+    # secl does not see the right answers. They replace the person's labels, and grade all answers at the end.
     records = list(chat.ask_all([replace(question, reference=None) for question in questions]))
     by_position = {record.position: question for record, question in zip(records, questions, strict=True)}
 
@@ -42,7 +42,7 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     before, after = (sum(each.confidence for each in group) / len(group) for group in (records, rated))
     print(f"{len(records)} answers, mean confidence {before:.2f}; after {LABELS} labels {after:.2f}")
 
-    accept = 1 - COST_REVIEW / COST_WRONG  # above this, checking costs more than wrong answers
+    accept = 1 - COST_REVIEW / COST_WRONG  # from here on, a check costs more than the expected error
     right = [bool(grade(by_position[record.position], record.answer)) for record in rated]
     taken = [verdict for record, verdict in zip(rated, right, strict=True) if record.confidence >= accept]
     print(f"in truth: {sum(right)} of {len(right)} answers are right, {sum(taken)} of {len(taken)} accepted ones")
@@ -55,7 +55,7 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
 
 
 def write(path: Path, records: Sequence[secl.Record], accept: float) -> None:
-    """One row for each answer, with the columns that the question came with."""
+    """Write a row for each answer, with the columns of its question."""
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         names = [name for name, _ in records[0].question.row]

@@ -1,13 +1,13 @@
 """The posterior in one flat file of plain transformers, without the library, training or labels.
 
-The model is asked in several ways. Each way is a view: one number in nats for each candidate answer. A softmax turns
-the weighted sum of the views into probabilities:
+Each view of the model's probabilities gives every candidate answer a number in nats. A softmax over the weighted sum of
+the views gives probabilities:
 
     options   .8 s * letters under two orders  +  (.5 - s/3) * ln P of the option's text per token
     open      .3 s * letters under two orders  +  .4 * ln share of the samples  +  .4 * ln P of the text
 
-s is the reliability of the letters, 0 to 1: how far they follow the options and not their places, as the stream shows
-without labels. Left out: numbers, sentences, the finer rule for same answers. The library's numbers equal these.
+s, the reliability of the letters (0 to 1), tells how much letters depend on the options, not on their places. Earlier
+questions show s. Left out: numbers, sentences, and the full rule for equal answers. The library's numbers equal these.
 
     python examples/posterior_by_hand.py FOLDER "What is the capital of Peru?" [Quito Lima Bogota]
 """

@@ -1,11 +1,11 @@
-"""Ask a small model first, and a larger model if the small one is not sure enough; count the savings.
+"""Ask a small model first, and a larger model if the small model's confidence is low; count the savings.
 
-    secl threshold RUN --risk 0.1                               # which confidence is enough?
-    secl serve state --model smollm2 --accept 0.8       # the small model, with that threshold
+    secl threshold RUN --risk 0.1                       # lowest confidence of accepted answers, such as 0.8
+    secl serve state --model smollm2 --accept 0.8       # the small model, with this threshold
     python examples/route.py QUESTIONS.jsonl http://127.0.0.1:8080/v1 http://127.0.0.1:8000/v1 0.1 2.0
 
-The second address is any endpoint that speaks OpenAI's chat API; OPENAI_API_KEY is its key. The last two numbers are
-the prices of a thousand tokens, of the small model (all that its answer and its confidence took) and of the large one.
+The second address is a server with OpenAI's chat API; OPENAI_API_KEY is its key. The last two numbers are the prices of
+a thousand tokens of the small and the large model. The small model also pays for the tokens of its confidences.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import secl
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model behind an address, with the price of a thousand tokens."""
+    """A model at an address, with the price of a thousand tokens."""
 
     client: openai.OpenAI
     model: str
@@ -31,7 +31,7 @@ class Endpoint:
 
     @classmethod
     def at(cls, address: str, price: float, key: str | None = None) -> Endpoint:
-        """Return the first model that an address lists; without a key, the environment's key is used."""
+        """Return the first model that an address lists. Without a key, the environment's key is used."""
         client = openai.OpenAI(base_url=address, api_key=key)
         return cls(client, next(iter(client.models.list())).id, price)
 
@@ -92,7 +92,7 @@ def bill(answers: list[Routed]) -> str:
 
 
 def main(file: str, small: str, large: str, price_small: str = "0", price_large: str = "1") -> None:
-    """Route the questions of a file; print each answer, then the bill."""
+    """Route the questions of a file. Print each answer, then the bill."""
     first, second = Endpoint.at(small, float(price_small), key="none"), Endpoint.at(large, float(price_large))
     answers = []
     for each in route(secl.read_questions(Path(file)), first, second):

@@ -1,14 +1,14 @@
 """SECL in one flat file of plain transformers and PEFT, without the library.
 
 The method for multiple-choice questions in the order of the paper: answer, stated confidence, entropy, gate, bursts,
-normalised P(True), bin gate, three LoRA steps. Left out are open answers with their distractors, the KL term, and
-models that think aloud although their chat template is told not to. The tests compare the library's numbers with
-these, the benchmarks its speed. Prompts are padded into batches; every pass goes through the whole network.
+normalised P(True), bin gate, three LoRA steps. Open answers with their distractors, the KL term, and models that think
+in spite of their chat template are left out. Tests compare the library's numbers with those of this file, benchmarks
+its speed. Prompts are padded into batches; every pass goes through the whole network.
 
     python examples/secl_by_hand.py FOLDER QUESTIONS.jsonl [--gate page-hinkley|always|never] [--tau 0.7] [--limit 20]
 
-QUESTIONS.jsonl has one object a line: {"question": ..., "options": [...], "reference": "A"}. One JSON line per question
-is printed: answer, stated confidence, normalised P(True), target, and the frozen model's answer and confidence.
+QUESTIONS.jsonl has one object a line: {"question": ..., "options": [...], "reference": "A"}. The script prints one JSON
+line per question: answer, stated confidence, normalised P(True), target, and the frozen model's answer and confidence.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class ByHand:
 
 
 class PageHinkley:
-    """The gate (Eq. ph): opens a burst if the entropy has stayed above its moving average for long enough."""
+    """The gate (Eq. ph). Opens a burst if the entropy stays above its moving average for long enough."""
 
     def __init__(
         self, ema: float = 0.05, epsilon: float = 0.05, threshold: float = 3.0, warmup: int = 30, burst: int = 50

@@ -1,10 +1,10 @@
 """A model from outside the library: a class that implements `secl.Model` can run, serve and resume.
 
-    python examples/third_party_model.py run FOLDER      # 60 questions; kill it and call it again: it goes on
+    python examples/third_party_model.py run FOLDER      # 60 questions; after a kill, the same command continues
     python examples/third_party_model.py serve FOLDER    # 20 questions through the server's service, with lessons
 
-The "model" needs no network of neurons: it prefers the option that shares most letters with the question, is always
-sure of itself, and has one weight that learning can move. Everything that a real engine must do is here.
+The "model" has no neural network. It prefers the option that shares most letters with the question, is always sure of
+its answer, and has one weight that learning can move. The class has every method that a real engine needs.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def bins(confidence: float) -> tuple[float, ...]:
 
 
 def run(folder: Path, seconds: float) -> None:
-    """Start a run, or go on with one that was killed."""
+    """Start a run, or continue a killed run."""
     settings = secl.RunSettings.of({"stream.benchmarks": BENCHMARKS, "method": "secl", "gate.name": "always"})
     load = lambda _settings: LetterModel(seconds)  # noqa: E731
     opened = secl.resume_run(folder, load=load) if folder.exists() else secl.start_run(settings, folder, load=load)
@@ -195,11 +195,11 @@ def run(folder: Path, seconds: float) -> None:
         opened.proceed()
         opened.finish()
         last = opened.records[-1]
-    print(f"stated {last.frozen.stated:.2f} by the untouched model, {last.reply.stated:.2f} by the adapted one")
+    print(f"stated {last.frozen.stated:.2f} by the frozen model, {last.reply.stated:.2f} by the adapted one")
 
 
 def serve(folder: Path, seconds: float) -> None:
-    """Ask questions through the service that `secl serve` puts behind HTTP."""
+    """Ask questions through the service of `secl serve`, without HTTP."""
     settings = serving_settings({"method": "secl", "gate.name": "always"})
     service = open_service(folder, settings, load=lambda _settings: LetterModel(seconds))
     service.start()

@@ -10,9 +10,9 @@ from typing import Any
 from secl.conversation import Turn
 from secl.question import Question
 from secl.server.http.api_keys import Keys
-from secl.server.http.pages import rendering
+from secl.server.http.pages import page as page_module
 from secl.server.http.pages import view as view_module
-from secl.server.http.pages.rendering import ASSETS, overview
+from secl.server.http.pages.page import ASSETS, overview
 from secl.server.http.pages.view import State, view
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
@@ -41,7 +41,7 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_without_a_script(make_service: Make, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(rendering, "time", lambda: 0.0)
+    monkeypatch.setattr(page_module, "time", lambda: 0.0)
     service = served(make_service())
     state: Any = view(service)
     text = overview(state)

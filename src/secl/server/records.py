@@ -65,12 +65,20 @@ def search(state: ServerStore, wanted: Search) -> RecordList:
         "accepted = ?": wanted.accepted,
     }
     conditions = {condition: value for condition, value in wishes.items() if value is not None}
-    query = f"SELECT position FROM answers WHERE {' AND '.join(conditions) or 1} ORDER BY position DESC LIMIT ?"
-    positions = [position for (position,) in state.rows(query, *conditions.values(), wanted.count + 1)]
-    more = len(positions) > wanted.count
-    return RecordList(
-        records=_listed(state, positions[: wanted.count]), before=positions[wanted.count - 1] if more else None
-    )
+    query = f"{_POINTS} WHERE {' AND '.join(conditions) or 1} ORDER BY position DESC LIMIT ?"
+    rows = state.rows(query, *conditions.values(), wanted.count + 1)
+    points = [_point(row) for row in rows[: wanted.count]]
+    marks, positions = ", ".join("?" * len(points)), [each.position for each in points]
+    stored = {each.position: each for each in state.records(f"r.position IN ({marks})", *positions)}
+    listed = [
+        Listed(
+            **dict(point),
+            question=excerpt(stored[point.position].question.text, BEGINNING),
+            answer=excerpt(answer_text(stored[point.position]), BEGINNING),
+        )
+        for point in points
+    ]
+    return RecordList(records=listed, before=positions[-1] if len(rows) > wanted.count else None)
 
 
 def _match(state: ServerStore, query: str) -> str:
@@ -124,34 +132,17 @@ class RecordList(BaseModel):
 _POINTS = """
     SELECT id, position, time, domain, reported, frozen, nullif(json_extract(body, '$.reply.entropy'), 'nan'), version,
            outcome, json_extract(body, '$.decision.alarm'), json_extract(body, '$.decision.in_burst'), correct, accepted
-    FROM answers WHERE {which} ORDER BY position"""
+    FROM answers"""
 
 
 def _point(row: Sequence[object]) -> Point:
     return Point.model_validate(dict(zip(Point.model_fields, row, strict=True)))
 
 
-def _listed(state: ServerStore, positions: Sequence[int]) -> list[Listed]:
-    """Return the records at these positions, in their order."""
-    marks = ", ".join("?" * len(positions))
-    with state.moment():
-        rows = state.rows(_POINTS.format(which=f"position IN ({marks})"), *positions)
-        records = {each.position: each for each in state.records(f"r.position IN ({marks})", *positions)}
-    points = {row[1]: _point(row) for row in rows}
-    return [
-        Listed(
-            **dict(points[position]),
-            question=excerpt(records[position].question.text, BEGINNING),
-            answer=excerpt(answer_text(records[position]), BEGINNING),
-        )
-        for position in positions
-    ]
-
-
 def latest_points(state: ServerStore, count: int) -> list[Point]:
     """Return the latest answers, the oldest first, without answers from elsewhere."""
     latest = "position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND outcome != 'given'"
-    return [_point(row) for row in state.rows(_POINTS.format(which=latest), count)]
+    return [_point(row) for row in state.rows(f"{_POINTS} WHERE {latest} ORDER BY position", count)]
 
 
 @dataclass(frozen=True, slots=True)

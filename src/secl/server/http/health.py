@@ -36,14 +36,6 @@ def problems(service: Service, *, details: bool = False) -> list[str]:
     return [f"{text} ({error})" if details and error else text for text, error in parts.items()]
 
 
-def learning_state(service: Service) -> Literal["on", "paused", "off"]:
-    """Return "on", "paused", or "off" if the server does not learn or its learner fails."""
-    learner = service.learner
-    if learner.paused is not None:
-        return "paused"
-    return "on" if learner.active and learner.alive else "off"
-
-
 class Readiness(TypedDict):
     """Whether the server accepts questions; problems: a sentence for each failing part."""
 
@@ -52,7 +44,11 @@ class Readiness(TypedDict):
 
 
 class Health(TypedDict):
-    """State of the server. problems: a sentence for each failing part. trouble: reasons not to act on confidences."""
+    """State of the server.
+
+    learning: "off" if the server does not learn or its learner fails. problems: a sentence for each failing part.
+    trouble: reasons not to act on confidences.
+    """
 
     status: Literal["ok", "degraded"]
     learning: Literal["on", "paused", "off"]
@@ -120,11 +116,12 @@ def health_router(metrics: Metrics) -> APIRouter:
     @router.get("/healthz")
     def healthz() -> Health:
         """Return the state of the server; the status is 200 while the process runs."""
-        names, verdict = problems(service), service.verdict
+        names, verdict, learner = problems(service), service.verdict, service.learner
+        learning: Literal["on", "off"] = "on" if learner.active and learner.alive else "off"
         trouble = [reason.code for reason in verdict.stops]
         return {
             "status": "degraded" if names or trouble else "ok",
-            "learning": learning_state(service),
+            "learning": learning if learner.paused is None else "paused",
             "problems": names,
             "verdict": verdict.level,
             "trouble": trouble,

@@ -19,7 +19,7 @@ from secl.reports.formatting import UNDEFINED, counted, number, terminal_lines
 from secl.reports.table import listing
 from secl.server import recompute
 from secl.server.entries import Served, Values, answer_text, moment
-from secl.server.explain import Explained, explain, outcome_in_words, weights_in_words
+from secl.server.explain import Explained, explain, weights_in_words
 from secl.server.folder import backup as copy_state
 from secl.server.http.api_keys import Keys
 from secl.server.records import history as history_of
@@ -155,7 +155,7 @@ def history_page(past: Values) -> list[RenderableType]:
     if past["first"]:
         parts.append(f"the records before number {past['first']} were pruned")
     labelled = counted(past["labelled"], "answer")
-    lessons = ", ".join(f"{count} {outcome_in_words(name)}" for name, count in sorted(past["lessons"].items()))
+    lessons = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(past["lessons"].items()))
     parts.append(f"lessons: {lessons or 'none'}; {labelled} labelled by people")
     versions = [
         (

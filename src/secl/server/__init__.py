@@ -3,7 +3,7 @@
 Path of a chat request:
 
     http/middleware     errors as replies; API key; size of the body
-    http/routes         `chat` reads the request (chat_request), or structured an object or calls
+    http/routes         `chat` reads the request; chat_request has its fields, structured its object or tools
     http/streams        `TextEvents` carries pieces and ends from the writing thread to `ChatReply`, which makes chunks
     online/texts        a thread writes the texts, in turns with other work (queue)
     online/queue        each text waits for its confidence, among plain questions

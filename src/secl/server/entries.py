@@ -1,7 +1,7 @@
-"""A server's own tables and their entries: records with the circumstances of their replies, and events of learning.
+"""A server's own tables: for each record its id, time, batch and label; and events of learning.
 
 Triggers update counters in the transaction that changes a record, so that the overview needs no table scan. Counters
-include pruned records. A server that keeps no texts redacts records; numbers, option letters and domains remain.
+include pruned records. A server that keeps no texts redacts its records: numbers, option letters and domains remain.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Keep = Literal["none", "full"]
 """Whether texts are stored."""
 
 NOT_KEPT, ANOTHER = "(not kept)", "(another one, not kept)"
-"""Replacements of a text, and of an answer of the frozen model that differs from the reply's."""
+"""Replacements of a text, and of a frozen model's answer that differs from the answer of the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A record with the circumstances of its reply.
+    """A record with its id, time, batch and label.
 
     Attributes:
         id: random id, which the client gets.
@@ -115,7 +115,7 @@ pass, and `reported_numbers`. The view `answers` adds the columns for lists, fil
 """
 
 INDEXED = 10_000
-"""Characters of a question, and of an answer, whose words are indexed."""
+"""Number of characters at the beginning of a question, and of an answer, whose words are indexed."""
 
 
 def indexed_texts(record: Record) -> tuple[str, str]:
@@ -135,13 +135,13 @@ def answer_text(record: Record) -> str:
 
 
 def remark_on(record: Record, plan: Plan) -> str | None:
-    """Return in one sentence why an answer lacks the posterior of a plan; None if it has the posterior."""
+    """Return in one sentence why an answer has no posterior although its plan wants one; None without a reason."""
     expected = not record.gated or "candidates" in plan.weighed(record.decision.in_burst)
     if source_of(record) == "posterior" or not expected:
         return None
     if record.reply.answer is None:
         return "the answer could not be read, so it has no confidence."
-    missing = "there are no two different candidates to compare, or more than the model has letters for"
+    missing = "there are no two different candidates to compare, or more candidates than letters"
     if record.posterior is not None:
         missing = "the model's own answer is none of the candidates"
     elif not record.question.options and not is_brief(record.reply.answer, record.question.form):
@@ -150,7 +150,7 @@ def remark_on(record: Record, plan: Plan) -> str | None:
 
 
 def new_record_id() -> str:
-    """Return a random id, which only the record's client and readers of all records know."""
+    """Return a random id; only the record's client and keys with the role read get to know it."""
     return f"rec_{secrets.token_hex(12)}"
 
 

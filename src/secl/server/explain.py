@@ -148,7 +148,7 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
     if record.outcome == "idle" and record.decision.in_burst:
         reason = f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
     signalled = "" if signal is None else f"; the signal was {signal:.3f} (bin {bin_index(signal)})"
-    return f"{outcome_in_words(record.outcome)}, because {reason}{signalled}"
+    return f"{record.outcome.replace('_', ' ')}, because {reason}{signalled}"
 
 
 def weights_in_words(posterior: Posterior) -> str:
@@ -186,10 +186,6 @@ def _gate(record: Record, threshold: float | None) -> str:
         return f"{what}{to_come}; nothing was tested"
     against = "" if threshold is None else f" against the threshold {threshold:g}"
     return f"{what}{to_come}; statistic {decision.statistic:.4f}{against}"
-
-
-def outcome_in_words(outcome: str) -> str:
-    return outcome.replace("_", " ")
 
 
 def sentence(text: str) -> str:

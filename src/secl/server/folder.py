@@ -31,7 +31,7 @@ def make_private(folder: Path) -> None:
     except (PermissionError, FileExistsError, NotADirectoryError) as problem:
         reason = str(problem.strerror)
     if reason is not None:
-        why = f"{folder} would hold what people ask, but it cannot be closed to other users: {reason}"
+        why = f"{folder} would hold people's questions, but it cannot be closed to other users: {reason}"
         raise RunError(f"{why}; name a folder of your own.")
     if open_before:
         log.warning("other users could open %s; now only its owner can.", folder)

@@ -31,10 +31,9 @@ ROUNDING = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.05}
 
 Passes of another shape, and other processors, round differently. An unknown precision counts as 16 bits.
 
-A logit of ten or so goes through dozens of layers, each of which rounds by 2^-24 in float32 (2^-11 in float16, 2^-8 in
-bfloat16). Added up, the error is 10 * 100 * 2^-24 = 6e-5 at worst. In 16 bits this bound would be useless. There,
-independent errors add up to 10 * sqrt(100) * 2^-9 = 0.2 of a logit, and a probability moves by at most a quarter of
-this error.
+Each of a hundred layers rounds a logit of about 10 by 2^-24 in float32 (2^-11 in float16, 2^-8 in bfloat16). In
+float32 the errors add up to at most 10 * 100 * 2^-24 = 6e-5. In 16 bits, this bound would be useless; independent
+errors add up to 10 * sqrt(100) * 2^-9 = 0.2 of a logit. A probability moves by at most a quarter of a logit's error.
 """
 
 NATS = 20.0

@@ -20,10 +20,10 @@ from secl.server.entries import Text, Values, answer_text
 from secl.server.store import ServerStore
 
 BEGINNING = 200
-"""Characters of a question and of an answer that are shown in a list."""
+"""Number of characters of a question, and of an answer, in a list."""
 
 RECENT = 1000
-"""Latest answers from which a review draws, because labels shall describe present answers."""
+"""Number of latest answers from which a review draws, so that labels describe present answers."""
 
 SEED = 42
 
@@ -34,7 +34,7 @@ Labelled = Literal["right", "wrong", "none"]
 class Search(BaseModel):
     """A search for records; an omitted parameter excludes no record.
 
-    query: words that question and answer together contain. Double quotes enclose adjacent words. label: of the answer;
+    query: words that must all occur in question or answer. Double quotes enclose adjacent words. label: of the answer;
     `none` without a label. before: the `before` of the previous page.
     """
 

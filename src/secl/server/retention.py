@@ -31,7 +31,7 @@ INTERVAL = 600.0
 """Seconds between two prunings."""
 
 STEP, MERGED = 100, 100
-"""Maximum number of records that one step prunes, and of pages of the word index that it frees of pruned words."""
+"""Maximum number of records that a step prunes, and of pages from which a step removes pruned words of the index."""
 
 VERSIONS = 50
 """Number of newest adapter versions to keep for rollbacks, besides the versions that answered a kept record."""
@@ -42,7 +42,7 @@ REST = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The records to keep: the latest records, by number or by days; None keeps all records."""
+    """Number or age in days of the latest records to keep; None keeps all records."""
 
     records: int | None = None
     days: int | None = None

@@ -1,8 +1,8 @@
 """The state folder of a server, with the tables of a run (`secl.runs.store`) and of `secl.server.entries`.
 
 Labels are an append-only log. Labels move confidences, and never train weights. The server sends a reply after its
-record is on the disk, so the record survives a power cut. It writes the record's lesson later, with the learner's new
-state. Rows:
+record is on the disk, so the record survives a power cut. The server writes the record's lesson later, together with
+the learner's new state. Rows:
 
     records    as in `secl.runs.store`
     served     (28, "rec_0a1b2c3d4e5f", 1795636800.0, 8, 0.82, 0.75, None)    position, id, time, batch, reported, ...
@@ -56,7 +56,8 @@ BUSY_TIMEOUT = 1.0
 class ServerStore(Store):
     """The open state folder of a server. Any thread may call its methods.
 
-    Without `writable` it is open for reading, also while its server writes. `lock` keeps several statements together.
+    Without `writable`, the folder is open for reading only, also while its server writes. `lock` keeps several
+    statements together.
 
     Raises RunError: the folder is not a server's state, or is damaged.
     """
@@ -75,9 +76,9 @@ class ServerStore(Store):
             if writable:
                 make_private(self.folder)
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
-            # A run that loses its last question in a power cut asks it again. A reply that was sent cannot be unsent.
+            # After a power cut, a run asks its last question again; a server cannot take back the reply that it sent.
             self.db.execute("PRAGMA synchronous = FULL")
-            self.db.execute("PRAGMA secure_delete = ON")  # what is pruned is gone from the file, too
+            self.db.execute("PRAGMA secure_delete = ON")  # overwrites pruned records
             self.keep_text: Keep = self.manifest["keep_text"]
             failure.pop_all()
 
@@ -136,7 +137,7 @@ class ServerStore(Store):
         """Write the records of one pass in one transaction.
 
         The pass took `seconds`, and ended at `moment` (seconds since 1970). `stream`: the stream after the pass, for
-        checkpoints. `ids`: ids of the records. `version`: version of the weights, if not stored yet.
+        checkpoints. `version`: version of the weights, if not stored yet.
         """
         first, count = records[0].position, len(records)
         with self.writing():
@@ -157,7 +158,7 @@ class ServerStore(Store):
         self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (stream.position, stream.pack()))
 
     def stream(self, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
-        """Return the stream before record `until` (default: after all), without labels. Raises RunError: damaged."""
+        """Return the stream before record `until`, or at the end, without labels. Raises RunError: damaged."""
         end = len(self) if until is None else until
         stream = StreamState(gate=gate.start(), posterior=rule.start())
         query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
@@ -257,7 +258,7 @@ class ServerStore(Store):
         return dict(self.rows("SELECT outcome, value FROM counts WHERE value > 0"))
 
     def kept_versions(self, count: int = -1) -> list[Values]:
-        """Return the newest kept versions; `position` and `time` of their first answers, `drift` of their weights."""
+        """Return the newest kept versions, each with `position` and `time` of its first answer, and `drift`."""
         names = ("version", "position", "time", "drift")
         return [dict(zip(names, row, strict=True)) for row in self.rows(_VERSIONS, count)]
 

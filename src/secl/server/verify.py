@@ -51,7 +51,8 @@ class Rederived:
     Attributes:
         agrees: whether both replies agree. None if secl cannot verify the reply: a near-tie between words was decided
             differently, or texts were not kept.
-        difference: largest difference of a probability; logarithms and entropies count by `NATS`; None if incomparable.
+        difference: largest difference of a probability; logarithms and entropies are divided by `NATS`; None without a
+            comparison.
         detail: how the reply differs, or why secl cannot verify the reply, in one sentence; empty if it agrees.
     """
 

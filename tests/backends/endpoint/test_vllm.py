@@ -19,8 +19,7 @@ from secl.backends.endpoint.vllm import backend as vllm_backend
 from secl.backends.endpoint.vllm import server as vllm_server
 from secl.backends.endpoint.vllm.backend import VllmBackend
 from secl.backends.endpoint.vllm.connect import answer_by_vllm
-from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
-from secl.backends.endpoint.vllm.versions import CONFIG, WEIGHTS, Versions
+from secl.backends.endpoint.vllm.server import CONFIG, WEIGHTS, CompletionRequest, TokenServer, Versions
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.conversation import Turn
@@ -143,7 +142,7 @@ def test_a_version_is_a_folder_for_peft_whose_name_stands_for_number_weights_and
 
 
 def test_versions_that_were_used_last_stay(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr("secl.backends.endpoint.vllm.versions.KEPT", 3)
+    monkeypatch.setattr("secl.backends.endpoint.vllm.server.KEPT", 3)
     versions = Versions(tmp_path, {})
     others = Versions(tmp_path, {}, name="other").publish(1, b"")
     names = [versions.publish(number, b"w") for number in range(4)]

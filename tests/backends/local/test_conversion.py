@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from secl.backends.endpoint.vllm.versions import Versions
+from secl.backends.endpoint.vllm.server import Versions
 from secl.backends.local.loading import conversion
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import load

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.reading import DIGITS, bins_of, read_names
-from secl.backends.endpoint.said import Said, first_said, split_thought
+from secl.backends.endpoint.reading import DIGITS, Said, bins_of, first_said, read_names, split_thought
 from secl.conversation import Prompt, Turn
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.prompts.templates import REQUESTED_TOKENS, digit_prompt, request_for

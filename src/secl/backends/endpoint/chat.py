@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from secl.backends.endpoint.abilities import OFF, ON, ROUTE, WORD_TOKENS, Abilities, messages_of
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.said import Said, Usage, read_chat, said_in
+from secl.backends.endpoint.reading import Said, Usage, read_chat, said_in
 from secl.backends.generation import thoughts_apart
 from secl.conversation import Prompt
 from secl.errors import ModelError, QuestionError, UnavailableError

@@ -15,7 +15,7 @@ from typing import Any
 from secl.backends.endpoint.abilities import ROUTE, Abilities
 from secl.backends.endpoint.chat import reasoned
 from secl.backends.endpoint.client import Body, Endpoint
-from secl.backends.endpoint.said import Said, Usage, first_said, said_in
+from secl.backends.endpoint.reading import Said, Usage, first_said, said_in
 from secl.backends.generation import question_seed
 from secl.display import excerpt
 from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, TooLongError, needs

@@ -24,8 +24,8 @@ from secl.runs.folder import storage_errors
 from secl.server.folder import KEYS, make_private
 
 Role = Literal["ask", "read", "review", "admin"]
-"""Roles of a key. Each role also has the rights of the roles before it: ask, and label own answers; read all records;
-give labels that count as drawn at random; roll back, pause and resume."""
+"""Roles of a key, each with the rights of the roles before it. ask: ask, and label own answers. read: read all records.
+review: give labels that count as drawn at random. admin: roll back, pause and resume."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 PREFIX = "secl_"

@@ -20,7 +20,7 @@ from secl.server.settings import MAX_CHOICES, MAX_PROMPT_CHARS, Limits
 from secl.writing import MAX_TOP, Writing
 
 MAX_STOPS = 4
-"""Maximum number of stop texts."""
+"""Maximum number of texts in `stop`."""
 
 WITHOUT_EFFECT = (
     "user", "safety_identifier", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",
@@ -29,7 +29,7 @@ WITHOUT_EFFECT = (
 """Fields without effect on the reply; `warnings` names them."""
 
 PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")
-"""Fields that only other servers support; here they must be 0 or empty."""
+"""Fields that only servers behind `--engine openai` support; elsewhere these fields must be 0 or empty."""
 
 OBJECTS = ("json_object", "json_schema")
 """Types of `response_format` that ask for an object."""

@@ -1,7 +1,7 @@
 """ASGI middleware: errors and metrics of every request, authentication, Host and Origin checks, limits of bodies.
 
-Without a file of API keys, only programs on this machine may send requests. These programs have every right. A page of
-a foreign site in a browser on this machine could also send requests, so the server then checks Host and Origin.
+Without a file of API keys, only programs on this machine may send requests, with the role admin. A foreign site's page
+in a browser on this machine could also send requests, so the server then checks Host and Origin.
 Starlette's TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses.
 """
 
@@ -38,13 +38,13 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 
 PAGES = ("/", "/records", "/review")
-"""Pages that ask callers without a key for a key; the page of each record does so, too."""
+"""Pages that ask callers without a key for one, as does the page of each record."""
 
 OFTEN = ("/", "/healthz", "/readyz", "/metrics")
-"""Paths that probes and open pages request all the time; their successes are logged at the level debug."""
+"""Paths that probes and open pages request all the time; secl logs their successes at the level debug."""
 
 DRAINED_BYTES = 64 * 2**20
-"""Bytes of an oversized body to read before the reply 413; clients read no reply while they send."""
+"""Bytes of an oversized body that secl reads before the reply 413, because clients read no reply while they send."""
 
 
 class Boundary:

@@ -29,7 +29,7 @@ from secl.server.settings import MAX_CONCURRENT, MAX_SILENT, SILENCE
 log = logging.getLogger("secl.server")
 
 ACCEPTING = 0.05
-"""Seconds in which Uvicorn takes over the connections that the socket has accepted last."""
+"""Seconds for Uvicorn to take over the last accepted connections."""
 
 LINGER = 1.0
 """Seconds after the signal in which open connections may send a request; idle ones are then closed."""
@@ -95,7 +95,7 @@ def answer_until_stopped(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer the pending requests, and end.
 
-    `early` holds signals from before the start, and collects later signals. With an early signal, the server does not
+    `early` lists the signals so far, and collects later ones. If a signal came before the start, the server does not
     start.
     """
     numbers = (signal.SIGINT, signal.SIGTERM)

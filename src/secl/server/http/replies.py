@@ -16,7 +16,7 @@ from secl.server.online.queue import Answer
 from secl.writing import Finish, Token
 
 LEAST = -9999.0
-"""Logarithm of a probability of 0, as at OpenAI's."""
+"""Logarithm of the probability 0 in OpenAI's API."""
 
 
 class Candidate(TypedDict):
@@ -75,7 +75,7 @@ class AnswerReply(Named, Secl):
 
 
 class Usage(TypedDict):
-    """Tokens of the prompt, counted once, and of all texts. `secl.records` has the tokens for the confidence."""
+    """Tokens of the prompt, counted once, and of all texts, without the tokens for the confidence (`Record.ledger`)."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -243,7 +243,7 @@ def log_probs(tokens: Sequence[Token]) -> LogProbs | None:
 
 
 def _log_prob(text: str, log_p: float) -> TopLogProb:
-    """UTF-8 bytes of a token. A decoder turns half a character into U+FFFD, so its original bytes are unknown."""
+    # A decoder turns half a character into U+FFFD, so the bytes of such a token are unknown.
     return {"token": text, "logprob": max(LEAST, log_p), "bytes": None if "\ufffd" in text else list(text.encode())}
 
 

@@ -1,7 +1,7 @@
-"""Answers as they come: waiting for the service, and replies to chats, whole or as streams of server-sent events.
+"""Waiting for the service, and replies to chats, whole or as streams of server-sent events.
 
-A stream: role of each choice -> pieces, as they are written -> for each choice why it ended, and its `secl` -> usage ->
-[DONE]. An object comes in one piece.
+A stream: role of each choice -> pieces, as they are written -> for each choice its finish reason and its `secl` ->
+usage -> [DONE]. An object comes in one piece.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from secl.backends.endpoint.client import Upstream
 
 GRACE = 0.5
-"""Seconds that the end of a stream waits for the confidence; clients take a longer silence for a fault."""
+"""Seconds that a stream waits for the confidence at its end; clients take a longer silence for an error."""
 
 log = logging.getLogger("secl.server")
 
@@ -240,7 +240,7 @@ class ChatReply:
 
 
 async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:
-    """Chunks as server-sent events, then the end of the stream; a failure becomes the last event before the end."""
+    """Yield chunks as server-sent events, then the end of the stream; an error is the last event before the end."""
     try:
         async for chunk in chunks:
             yield f"data: {ascii_json(chunk)}\n\n"

@@ -134,7 +134,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
 
 
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
-    """Record an environment that differs from the last start, because it may change last digits of probabilities."""
+    """Record an environment that differs from the last start; another environment may change last digits."""
     starts = state.events(1, "start")
     latest = starts[0].detail if starts else _described(state.manifest["environment"])
     if _described(now) != latest:

@@ -23,7 +23,7 @@ log = logging.getLogger("secl.server")
 LESSON, DISK = "the latest lesson failed", "lessons wait: writing to disk fails"
 
 RETRY = 1.0
-"""Seconds between two trials of a lesson that could not be stored."""
+"""Seconds before another attempt at a lesson that could not be stored."""
 
 
 class Learner:
@@ -36,7 +36,7 @@ class Learner:
         paused: reason for a pause; None without a pause.
         problems: failing parts in words, each with its latest error in one sentence.
         newest: snapshot of the version that the service should load; None for the frozen model.
-        relative_norm: relative norm of the change of the weights, which takes a while to compute.
+        relative_norm: norm of the change of the weights relative to their norm, kept because its computation is slow.
     """
 
     def __init__(self, calibrator: Calibrator, state: ServerStore, scheduler: Scheduler) -> None:

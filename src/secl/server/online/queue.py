@@ -1,7 +1,7 @@
 """Requests and their answers, the queue from which batches are taken, and the turns of the threads that compute.
 
-Two simultaneous passes share the cores badly. Each takes several times as long as a pass alone. So answering and
-writing take turns, and learning has the idle time and a share of the rest.
+Two simultaneous passes share the cores badly: each takes several times as long as a pass alone. Therefore answering and
+writing take turns. Learning gets the idle time and a share of the rest.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Found = Record | Extraction | Calls | SeclError
 """A model's result for a request."""
 
 GATHER = 0.005
-"""Seconds that the first request waits for others; clients of one batch ask again at the same time."""
+"""Seconds that the first request waits for others, because clients of one batch ask again at the same time."""
 
 SLICE = 0.1
-"""Shortest turn of a text, in seconds: one token between two batches would starve the text."""
+"""Shortest turn of a text, in seconds; with one token between two batches, a text would take too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Answer:
 
     Attributes:
         record_id: random id, which the client gets.
-        stored: whether the record is on disk. The next record gets the position of a record that is not stored.
+        stored: whether the record is on disk. If not, the next record gets its position.
         remark: sentence about the confidence; None without a remark.
     """
 
@@ -73,7 +73,7 @@ class Request:
 
     @property
     def kind(self) -> tuple[type, bool]:
-        """Kind of the request; requests of one kind share passes."""
+        """Kind of the request. Only requests of one kind share passes."""
         return type(self.asked), self.rate
 
     def check(self, model: Model) -> None:
@@ -106,7 +106,7 @@ def records_of(found: Found, *, rate: bool) -> tuple[Record, ...]:
 
 
 class RequestQueue:
-    """A queue of at most `most` requests; a batch takes at most `batch` requests."""
+    """A queue of at most `most` requests, taken in batches of at most `batch` requests."""
 
     def __init__(self, most: int, batch: int) -> None:
         self.most, self.batch = most, batch

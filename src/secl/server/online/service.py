@@ -49,10 +49,10 @@ STORAGE = "the server does not store answers: writing to disk fails"
 NEW_LABELS = "new labels move no confidence"
 
 WINDOW = 200
-"""Latest answers that a verdict is about."""
+"""Number of latest answers that a verdict is about."""
 
 LABELS = 100
-"""Latest labelled answers that a verdict is about; people rate few answers, and late."""
+"""Number of latest labelled answers that a verdict is about; people rate few answers, and late."""
 
 
 class Service:
@@ -64,7 +64,7 @@ class Service:
         problems: failing parts in words, each with its latest error in one sentence.
         failures: number of questions that failed through no fault of their own.
         unreadable: number of replies without a readable answer.
-        unstored: latest ids of records that do not exist because answering or storing failed.
+        unstored: latest ids whose records do not exist because answering or storing failed.
         on_answer: callback for every answer, which runs in the answering thread.
     """
 
@@ -96,7 +96,7 @@ class Service:
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer and to learn at the end of the stored stream."""
+        """Restore the stored stream, and begin to answer and to learn."""
         resumed = self.state.stream(self.calibrator.gate, self.calibrator.plan.posterior)
         self.calibrator.state = replace(resumed, labels=self.calibrator.state.labels)
         self.refresh_labels()
@@ -239,7 +239,7 @@ class Service:
             self.problems[NEW_LABELS] = public_reason(problem, "taking labels into account")
 
     def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[Answer]:
-        """Return the answers; an error of verdict or learner fails no answer, because all answers are stored."""
+        """Return the answers. They are stored already, so an error of verdict or learner does not fail them."""
         try:
             if stored:
                 own = [record for record in records if not record.given]
@@ -295,7 +295,7 @@ class Service:
         return True
 
     def refresh_labels(self) -> None:
-        """Let the verdict count the latest labels."""
+        """Let the verdict take new labels into account."""
         self._labelled = labelled_answers(self.state, LABELS)
 
     def _load_newest(self) -> None:

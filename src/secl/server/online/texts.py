@@ -1,4 +1,4 @@
-"""Free answers: several texts grow at once, token by token, between the passes of the answering thread."""
+"""Free answers: several texts are written at once, a few tokens at a time, between the batches of answers."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class WritingJob:
 class TextWriters:
     """Writes texts, and queues each text for its confidence.
 
-    If the memory suffices, the texts of `most` requests grow at the same time. As many requests as the queue holds may
-    wait. A model in this process writes the texts in turns of a few tokens, all in one thread, because PyTorch keeps
-    compiled kernels for each thread.
+    If the memory suffices, secl writes the texts of `most` requests at the same time. Further requests wait, as many as
+    the queue has places. A model in this process writes the texts in turns of a few tokens, all in one thread, because
+    PyTorch keeps compiled kernels for each thread.
 
     Attributes:
         unrated: record ids of written texts that have no confidence yet.
@@ -123,7 +123,7 @@ class TextWriters:
         ]
         self.unrated |= set(job.record_ids)
         try:
-            waiting = [self.queue.put(request, full=True) for request in requests]  # the limit held when they began
+            waiting = [self.queue.put(request, full=True) for request in requests]  # `submit` checked the limit
             return tuple(each.result() for each in waiting)
         finally:
             self.unrated -= set(job.record_ids)

@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from secl.backends.base import Bundle, Position, Statistics, TokenSequence, Training
-from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
-from secl.backends.endpoint.vllm.versions import Versions
+from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer, Versions
 from secl.backends.entropy import entropy_of
 from secl.backends.generation import Draft, Step, TextRules
 from secl.backends.local.backend import LocalBackend, LocalReading

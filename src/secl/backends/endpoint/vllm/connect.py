@@ -12,8 +12,7 @@ from safetensors.numpy import load, save
 from secl.backends.base import Bundle, Span
 from secl.backends.endpoint.client import Endpoint, Upstream
 from secl.backends.endpoint.vllm.backend import VllmBackend
-from secl.backends.endpoint.vllm.server import SILENCE, CompletionRequest, TokenServer
-from secl.backends.endpoint.vllm.versions import Versions
+from secl.backends.endpoint.vllm.server import SILENCE, CompletionRequest, TokenServer, Versions
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import SAMPLE
 from secl.errors import ModelError, NotLoadedError, QuestionError

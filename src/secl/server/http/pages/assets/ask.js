@@ -1,4 +1,4 @@
-// Asking on the overview.
+// The form for questions on the overview.
 import { $, post } from "./shell.js";
 
 // Ask, and go to the page of the record: it explains the confidence, and takes the rating.

@@ -1,4 +1,4 @@
-// What the pages can do with a script; each part looks for what its own page has.
+// The script of all pages; each part looks for the elements of its own page.
 import { $, start } from "./shell.js";
 import "./ask.js";
 import "./rating.js";

@@ -1,4 +1,4 @@
-// Rating: one answer after the other in a review, or the one of a record's page.
+// Rating of answers: one after the other in a review, or the answer of a record's page.
 import { $, post } from "./shell.js";
 
 const DONE = "secl-rated"; // in sessionStorage: the answers of a review, the latest last, and whether each was rated
@@ -27,13 +27,13 @@ async function rate(correct) {
   else location.reload();
 }
 
-// On to the next answer of a review.
+// Go on to the next answer of a review.
 function go(next, rated) {
   keep([...done(), { record: box().dataset.record, rated }]);
   location.replace(new URL(next, location.href));
 }
 
-// Back to the answer before; what was said of it is taken back.
+// Go back to the previous answer, and take its label back.
 async function undo() {
   const answers = done();
   const last = answers.pop();

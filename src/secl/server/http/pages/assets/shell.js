@@ -1,10 +1,10 @@
-// Keys, requests and updates: what all pages share. The server renders; nothing here is made from text.
+// API key, requests and updates, for all pages. The server renders all HTML.
 const INTERVAL = 2000; // milliseconds between two updates
 const KEY = "secl-key"; // in sessionStorage, which ends with the tab
 const ROOT = new URL("../", import.meta.url); // of the overview, wherever a proxy has put it
 export const $ = (id) => document.getElementById(id);
 
-// A request with the key, if there is one.
+// Send a request, with the key if the user has entered one.
 function request(address, body) {
   const key = sessionStorage.getItem(KEY);
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
@@ -13,7 +13,7 @@ function request(address, body) {
   return fetch(address, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
-// The server's reply to a question or a rating; a refusal is thrown with the server's own message.
+// Return the server's reply to a question or a rating; throw a refusal with the server's own message.
 export async function post(path, body) {
   const reply = await request(new URL(path, ROOT), body).catch(() => {
     throw new Error("The server does not answer.");
@@ -24,7 +24,7 @@ export async function post(path, body) {
   throw new Error(content.error?.message ?? `The server refused with status ${reply.status}.`);
 }
 
-// Fetch the page again: the whole where a key locks or opens it, else its element with data-refresh.
+// Fetch the page again. Replace the whole page if a key locks or opens it, else only the element with data-refresh.
 async function refresh() {
   const reply = await request(location.href).catch(() => null);
   const found = reply?.headers.get("Content-Type")?.startsWith("text/html");

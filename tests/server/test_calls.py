@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from secl.conversation import ToolCall, Turn
-from secl.errors import SeclError, UnfinishedError
+from secl.errors import SeclError
 from secl.fields.calls import WrittenReply
 from secl.server.online.service import Service
 from secl.server.verify import examine
@@ -120,20 +120,6 @@ def test_a_conversation_goes_on_behind_the_results_of_tools(ask: Any) -> None:
     assert request.question.text == USER["content"]
     called = Turn("assistant", "", (ToolCall("record", ARGUMENTS, "a"),))
     assert request.since == (called, Turn("tool", "ok", answers="a"))
-
-
-def test_without_confidence_calls_leave_no_record(ask: Any) -> None:
-    answer = ask(reply(CALLED), secl={"confidence": False}).json()
-    assert answer["choices"][0]["finish_reason"] == "tool_calls"
-    assert "turned confidences off" in answer["secl"]["reason"]
-    assert "calls" not in answer["secl"]
-    assert ask.service.position == 0
-
-
-def test_a_call_that_is_not_closed_ends_for_its_length(ask: Any) -> None:
-    answer = ask(UnfinishedError("the model did not close its call within 9 tokens; bound long texts.")).json()
-    assert answer["choices"][0]["finish_reason"] == "length"
-    assert "within 9 tokens" in answer["secl"]["reason"]
 
 
 def test_tool_choice_none_asks_for_a_text(ask: Any) -> None:

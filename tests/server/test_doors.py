@@ -106,7 +106,7 @@ def test_each_role_has_its_rights_and_no_more(address: str, keys: Keys) -> None:
             assert client.get("/v1/records/rec_0123456789abcdef01234567").status_code == 404
 
 
-def test_only_a_key_for_reviews_changes_a_drawn_label(address: str, keys: Keys) -> None:
+def test_only_a_key_for_reviews_changes_a_drawn_label(address: str, keys: Keys, service: Service) -> None:
     right = {**RIGHT, "record_id": httpx.post(f"{address}/v1/ask", json=ASKED).json()["record_id"]}
     read, review = (bearing(keys.add(role, role)) for role in ("read", "review"))
 
@@ -114,6 +114,7 @@ def test_only_a_key_for_reviews_changes_a_drawn_label(address: str, keys: Keys) 
         return httpx.post(f"{address}/v1/feedback", json={**right, **more}, headers=headers).status_code
 
     assert [said(read, correct=False), said(review, drawn=True)] == [200, 200]
+    assert [(label.chance, label.source) for label in service.state.labels()] == [(1.0, "review")]
     assert [said(read, correct=correct) for correct in (True, False, None)] == [403, 403, 403]
     assert said(review, correct=None) == 200
 

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from secl.errors import ParameterError
-from secl.labels.label import MIN_CHANCE
 from secl.labels.state import LabelState
 from secl.server.http.health import problems
 from secl.server.online import service as service_module
 from secl.server.online.service import Service
 from secl.testing import toy_stream
 from tests.server.conftest import Log, Make, Patch, client_of, metrics_of
-from tests.server.waiting import close, examined
+from tests.server.waiting import examined
 
 
 def rated(service: Service) -> Service:
@@ -48,19 +47,6 @@ def test_a_chance_that_would_outweigh_all_other_labels_is_refused(make_service: 
     assert reply["detail"]["labelled"]["labels"] == 0
 
 
-def test_a_state_that_holds_a_label_of_a_tiny_chance_starts_and_answers(make_service: Make) -> None:
-    service = rated(make_service())
-    with service.state.writing():
-        service.state.db.execute("UPDATE labels SET chance = 5e-324 WHERE number = 7")
-    close(service)
-    service = make_service()
-    record: Any = service.ask(toy_stream(31)[30], 20).record
-    assert 0.0 < record.confidence < 1.0
-    assert record.labelled.labels == 30
-    assert min(label.chance for label in service.state.label_log() if label.chance) == MIN_CHANCE
-    assert service.ask(toy_stream(32)[31], 20).stored
-
-
 def test_labels_that_cannot_be_taken_fail_no_answer(make_service: Make, monkeypatch: Patch) -> None:
     service = rated(make_service())
     monkeypatch.setattr(LabelState, "add", lambda *_: 1 / 0)
@@ -89,18 +75,6 @@ def test_labels_are_counted_while_answers_can_be_written(make_service: Make) -> 
     assert (served.label, served.record.label) == (True, None)  # labels have a log of their own
     assert any("INSERT INTO labels" in each for each in statements)
     assert [each for each in statements if "count(*)" in each] == []
-
-
-def test_domains_keep_their_own_level(make_service: Make) -> None:
-    client = client_of(make_service())
-    asked = {"question": "Which is it?", "options": ["this", "that"], "detail": "full"}
-    for number in range(12):
-        client.post("/v1/ask", json={**asked, "domain": "law" if number % 2 else "art"})
-        client.post("/v1/feedback", json={"record_id": str(number), "correct": number % 2 == 0, "chance": 1})
-    art, law = (client.post("/v1/ask", json={**asked, "domain": name}).json() for name in ("art", "law"))
-    assert art["detail"]["labelled"]["label_free"] == law["detail"]["labelled"]["label_free"]
-    assert art["detail"]["labelled"]["labels"] == law["detail"]["labelled"]["labels"] == 12
-    assert law["low"] < law["confidence"] < art["confidence"] < art["high"]
 
 
 def test_labels_that_contradict_are_named_everywhere(make_service: Make, monkeypatch: Patch, caplog: Log) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -14,13 +13,8 @@ import pytest
 
 import secl
 from examples.route import Endpoint, route
-from secl.backends.open_answers import compare
 from secl.cli.state import explanation_page, history_page
-from secl.evidence import CandidateEvidence, EvidenceKind, Sample
-from secl.grading import everyday
-from secl.grading.texts import LONGEST_TEXT
-from secl.model import Rating
-from secl.prompts.parsing import is_brief
+from secl.evidence import CandidateEvidence
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
 from secl.server.http.pages.view import view
@@ -28,7 +22,7 @@ from secl.server.online.service import Service
 from secl.server.recompute import verify
 from secl.server.records import history
 from secl.testing import ScriptedModel, toy_stream
-from tests.server.conftest import Make, Patch, client_of, metrics_of, opened
+from tests.server.conftest import Make, client_of, metrics_of, opened
 from tests.server.waiting import ask_all, examined, explained, settled
 
 
@@ -239,31 +233,3 @@ def test_answers_waiting_together_share_a_pass_with_their_own_kind(make_service:
     assert [served.batch for served in service.state.latest(6)] == [2, 2, 3, 3, 3, 1]
     assert [answer.record.position for answer in done] == list(range(6))
     assert [answer.record.given for answer in done] == [False, False, True, True, True, False]
-
-
-class Comparing(ScriptedModel):
-    """A scripted model that compares rated answers as real models do, with two samples of its own."""
-
-    def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
-        drawn = [Sample(text=text, candidate=None, log_p=None) for text in ("Ann Lee wrote it.", "It was Bo Li")]
-        for each in given:
-            if is_brief(each.answer, each.question.form):
-                compare(each.question, each.answer, drawn, rivals=each.rivals)
-        return super().rate_given(given, evidence)
-
-
-@pytest.mark.parametrize("text", ["1" * 5000, "Ann" + " " * 30_000 + "Lee", "8 between and " * 1500])
-def test_graders_read_long_answers_up_to_a_limit(text: str, make_service: Make, host: Any, monkeypatch: Patch) -> None:
-    lengths: list[int] = []
-
-    def judged(question: str, reference: str, answer: str) -> bool:
-        lengths.extend(map(len, (question, reference, answer)))
-        return rule(question, reference, answer)
-
-    rule = everyday._says
-    monkeypatch.setattr(everyday, "_says", judged)
-    address = host(make_service(model=Comparing()))
-    for body in ({"answer": text}, {"answer": "Zed", "rivals": [text, f"{text}."]}):
-        reply = httpx.post(f"{address}/v1/score", json={"question": f"Who wrote it? {text}", **body}, timeout=60)
-        assert reply.status_code == 200, reply.text
-    assert 0 < max(lengths) <= LONGEST_TEXT

@@ -135,10 +135,8 @@ def test_labels_of_pruned_records_still_move_confidences(make_service: Make) -> 
 
 SPOILS = (
     "UPDATE served SET reported = reported + 1e-3 WHERE position = 20",
-    "DELETE FROM served WHERE position = 25",
     "UPDATE labels SET correct = 0 WHERE position = 25",
     "DELETE FROM checkpoints WHERE position = 20",
-    "DELETE FROM records WHERE position = 20",
 )
 
 

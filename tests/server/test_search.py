@@ -148,12 +148,3 @@ def test_the_api_searches_pages_and_refuses_in_words(make_service: Make) -> None
         refused = client.get("/v1/records", params=params)
         assert refused.status_code in (400, 422)
         assert sentence in refused.json()["error"]["message"]
-
-
-def test_a_drawn_label_has_the_chance_of_its_lot_and_no_other(make_service: Make) -> None:
-    service = rated(make_service(), 5)
-    client = client_of(service)
-    said = {"record_id": "1", "correct": True, "drawn": True}
-    assert client.post("/v1/feedback", json=said).status_code == 200
-    assert (service.state.labels()[-1].chance, service.state.labels()[-1].source) == (1.0, "review")
-    assert client.post("/v1/feedback", json={**said, "chance": 0.5}).json()["error"]["param"] == "chance"

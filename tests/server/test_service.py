@@ -21,7 +21,7 @@ from secl.records import Reply, Update
 from secl.runs.folder import FILE
 from secl.server.online import learner
 from secl.server.online import service as service_module
-from secl.server.online.queue import Request, RequestQueue
+from secl.server.online.queue import Request
 from secl.server.online.service import STORAGE
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import Make, Patch
@@ -80,6 +80,9 @@ def test_what_was_asked_before_the_end_is_answered(make_service: Make) -> None:
     assert [future.result(60).record.position for future in asked] == list(range(30))
     ending.join(60)
     assert not ending.is_alive()
+    for full in (False, True):
+        with pytest.raises(ClosingError, match="is stopping"):
+            service._queue.put(Request(asked=toy_stream(1)[0]), full=full)
 
 
 def test_freed_memory_goes_back_to_the_system_from_time_to_time(make_service: Make, monkeypatch: Patch) -> None:
@@ -101,14 +104,6 @@ def test_freed_memory_goes_back_to_the_system_from_time_to_time(make_service: Ma
     until(lambda: released)
     assert len(last) == 4096
     assert released[0] > 2**25 or not hasattr(ctypes.CDLL(None), "malloc_trim")
-
-
-def test_what_is_asked_after_the_end_is_refused_and_waits_for_nobody() -> None:
-    queue = RequestQueue(4, 2)
-    queue.close()
-    for full in (False, True):
-        with pytest.raises(ClosingError, match="is stopping"):
-            queue.put(Request(asked=toy_stream(1)[0]), full=full)
 
 
 def test_lessons_beyond_the_backlog_cost_the_answers_no_transaction(make_service: Make, monkeypatch: Patch) -> None:

@@ -31,7 +31,7 @@ from pydantic import TypeAdapter
 
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, RunError, StorageError
-from secl.labels.label import MIN_CHANCE, Label, standing
+from secl.labels.label import Label, standing
 from secl.records import Record
 from secl.runs.encoding import from_body, to_body
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
@@ -277,7 +277,4 @@ class Store(Shown):
 
 
 def _label(row: tuple[Any, ...]) -> Label:
-    values = dict(zip(_LABEL, row, strict=True))
-    if isinstance(values["chance"], float):  # a tiny chance must not make the whole state unreadable
-        values["chance"] = max(MIN_CHANCE, values["chance"])
-    return _LABELS.validate_python(values)
+    return _LABELS.validate_python(dict(zip(_LABEL, row, strict=True)))

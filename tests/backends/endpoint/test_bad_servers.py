@@ -54,7 +54,6 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Callable[[EndpointModel], object]
     "a number": ({"broken": lambda body: b"%*d" % (len(body), 0)}, ANSWERS | START, ModelError, NO_JSON),
     "other JSON": ({"broken": lambda body: b"%-*s" % (len(body), b"{}")}, ANSWERS | START, ModelError, OTHERWISE),
     "no model": ({"models": ["other"]}, ANSWERS | TEXT | START, ModelError, "status 404: The model `tiny` does not"),
-    "no log-probabilities": ({"most": 0}, START, ModelError, "without the log-probabilities of the most probable"),
 }
 
 

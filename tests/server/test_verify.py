@@ -87,7 +87,7 @@ SPOILS = {
     "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
     "DELETE FROM records WHERE position = 39": ("integrity", "the table served has no record"),
     changed("json_set(body, '$.update', NULL)", 4): ("integrity", "contradict each other"),
-    changed("json_set(body, '$.update.version', 50)", 4): ("integrity", "no higher than that"),
+    changed("json_set(body, '$.update.version', 50)", 4): ("integrity", "no higher than the version"),
     "DELETE FROM versions WHERE version = 10": ("integrity", "the version that answered is not kept"),
     changed("json_set(body, '$.reply.version', 3)", 1): ("integrity", "no earlier question made the version"),
     changed("json_set(body, '$.outcome', 'trained')", 20): ("integrity", "contradict each other"),

@@ -150,7 +150,7 @@ def remark_on(record: Record, plan: Plan) -> str | None:
 
 
 def new_record_id() -> str:
-    """Return a random id; only the record's client and keys with the role read get to know it."""
+    """Return a random id, which only the record's client and callers with the role read can see."""
     return f"rec_{secrets.token_hex(12)}"
 
 
@@ -177,7 +177,9 @@ def redacted(record: Record, keep: Keep) -> Record:
             (NOT_KEPT,) * len(question.options),
             domain=question.domain,
             form=question.form,
-            id=question.id.partition("/")[2] if record.outcome == "field" else question.id,  # else a digest of the text
+            id=question.id.partition("/")[2]
+            if record.outcome == "field"
+            else question.id,  # a digest of the text precedes a field
             context=question.context and NOT_KEPT,
             system=question.system and NOT_KEPT,
             history=tuple(replace(turn, text=NOT_KEPT, calls=()) for turn in question.history),

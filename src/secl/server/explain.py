@@ -35,8 +35,8 @@ class Explained(TypedDict):
 
     time: of the answer, in seconds since 1970. batch: number of questions in the same pass. label: whether people
     judged the answer right; null while unlabelled. source: of the confidence. why: sentences about confidence, gate,
-    lesson and label. prompt: the conversation whose next token was the confidence digit, before the chat template; null
-    for fields, and without kept texts. record: as in docs/reference.
+    lesson and label. prompt: what the model read before the confidence digit, without the chat template; null for
+    fields, or if texts are not kept. record: as in docs/reference.
     """
 
     record_id: str

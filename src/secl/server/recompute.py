@@ -37,8 +37,8 @@ errors add up to 10 * sqrt(100) * 2^-9 = 0.2 of a logit. A probability moves by 
 """
 
 NATS = 20.0
-"""Tolerance of entropies and of log-probabilities per token, as a multiple of the tolerance of probabilities, which
-saturate."""
+"""Tolerance of entropies and of log-probabilities per token, as a multiple of the tolerance of probabilities. The
+factor is large because probabilities saturate."""
 
 
 def load_recorded_model(state: ServerStore) -> Model:

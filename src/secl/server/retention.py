@@ -3,9 +3,8 @@
 A step is one transaction. A step writes a checkpoint of the stream at the first kept record, where a replay begins. If
 the process is killed between two steps, the folder stays consistent. SQLite overwrites pruned records.
 
-Pruning always keeps the latest record, labels, events and counters. It also keeps all records from the first pending
-lesson on. It keeps the adapter versions that answered a kept record, the newest versions, and the current learned
-weights.
+Pruning always keeps the latest record, all records from the first pending lesson on, labels, events and counters. Of
+the adapter versions, pruning keeps those that answered a kept record, the newest ones, and the current learned weights.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ BUSY_TIMEOUT = 1.0
 class ServerStore(Store):
     """The open state folder of a server. Any thread may call its methods.
 
-    Without `writable`, the folder is open for reading only, also while its server writes. `lock` keeps several
+    Without `writable`, the folder is open for reading only, also while its server writes. Hold `lock` to keep several
     statements together.
 
     Raises RunError: the folder is not a server's state, or is damaged.

@@ -23,7 +23,7 @@ from secl.server.entries import Values, reported_numbers
 from secl.server.store import ServerStore
 
 ARITHMETIC = 1e-9
-"""Largest difference in a replay that double arithmetic explains, of numbers around 1.
+"""Largest difference between a replayed and a stored number, for numbers around 1, that rounding explains.
 
 A step rounds by 2^-53 (1.1e-16). The errors of sums over some thousand numbers, and of fits that lose three more
 digits, stay below this bound. Changes by hand exceed the bound, and so do flipped bits of an exponent or of the leading
@@ -87,7 +87,7 @@ class Verification:
         self.findings.append(Finding(check, position, detail))
 
     def compare(self, check: Check, position: int, difference: float, detail: str) -> None:
-        """Add a finding if a number differs from the stored one by more than arithmetic explains."""
+        """Add a finding if a number differs from the stored number by more than rounding explains."""
         if difference > ARITHMETIC:
             self.find(check, position, detail)
         else:
@@ -151,7 +151,7 @@ CONTRADICTIONS = {
         SELECT position FROM served WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
     "its outcome and its stored update contradict each other": """
         SELECT position FROM records WHERE position >= ? AND (outcome = 'trained') != (learned IS NOT NULL)""",
-    "the version of its update is no higher than that of the update before": """
+    "the version of its update is no higher than the version of the update before": """
         SELECT position FROM (
             SELECT position, learned, lag(learned) OVER (ORDER BY position) AS before FROM records
             WHERE learned IS NOT NULL)
@@ -166,7 +166,7 @@ CONTRADICTIONS = {
     "a label names this record, which does not exist": """
         SELECT position FROM labels WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
 }
-"""Queries for contradictory records, from the first kept one on; pruned records made the older versions."""
+"""Queries for contradictory records. Their parameter is the first kept position; pruned records made older versions."""
 
 
 class LabelsAgain:

@@ -53,7 +53,7 @@ because a model may begin its thought without a mark."""
 TRIAL = digit_prompt(Prompt(("Question: What is 2 + 2?",)), "4")
 
 ALL_DIGITS = 10
-"""Minimum number of log-probabilities that show every digit."""
+"""Number of log-probabilities per token that is enough to read all ten digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +188,7 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
 
 
 def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
-    """Return the reply to the trial question.
-
-    An end mark reveals a thought that has no mark at its beginning.
-    """
+    """Return the reply to the trial question. Some thoughts begin without a mark; secl sees them by their end mark."""
     said, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL)))
     if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
         longer, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL, MUSING_TOKENS)))
@@ -201,9 +198,9 @@ def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
 
 
 def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> Abilities:
-    """Return the abilities with the fields that switch thoughts on, or with a request for a model without thoughts.
+    """Return the abilities with the fields that switch thoughts on, or with the sentence that asks for a thought.
 
-    Raises ModelError: the server gives no log-probabilities after a thought, or those of other tokens.
+    Raises ModelError: the server gives no log-probabilities after a thought, or log-probabilities of other tokens.
     """
     refusal = ""
     budget = thinking if isinstance(thinking, int) else None
@@ -228,7 +225,7 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
 
 
 def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
-    """Return the abilities with the numbers of the trial reply.
+    """Return the abilities with `top` and `digit_mass` of the trial reply.
 
     Raises ModelError: no log-probabilities, or log-probabilities of other tokens.
     """

@@ -28,7 +28,7 @@ class Findings:
         requested: kinds of requested evidence, with or without a result.
         reply: the model's answer, or the given answer.
         rivals: other answers to compare a given answer with.
-        drawn: further answers to compare an open answer with, without letters.
+        drawn: further answers to compare an open answer with; their letters are not read yet.
         p_true: P(True) of the candidates; None if not requested or not readable.
         candidates: letters of the candidates; None if not requested, or if the question has no candidates.
     """

@@ -100,7 +100,7 @@ class Requests:
                 text.close()
 
     def _write(self, question: Question, writing: Writing, number: int) -> Generator[Piece, None, None]:
-        """Yield the pieces of a text. If the text after a thought is empty, the text without a thought follows."""
+        """Yield the pieces of a text. If no text follows its thought, request a text without a thought."""
         able, begun = self.abilities.thinks_first and self.abilities.off is not None, False
         with closing(self._stream(question, writing, number)) as pieces:
             for piece in pieces:
@@ -164,7 +164,7 @@ class Requests:
         yield last if thought is None else replace(_after(thought, last), thought=None)
 
     def _body(self, question: Question, writing: Writing, number: int, *, think: bool) -> dict[str, object]:
-        """Return the body of a request, without a limit in `writing` that is optional (`or_fewer`)."""
+        """Return the body of a request. It leaves out an optional limit of tokens (`Writing.or_fewer`)."""
         most = None if writing.or_fewer else writing.max_tokens
         body = self.abilities.chat(answer_prompt(question), most, think=think)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed + number}
@@ -195,7 +195,7 @@ def reasoned(
 ) -> tuple[Prompt | None, Piece]:
     """Request a thought about a question; `drawn` are the sampling parameters.
 
-    Return the conversation that asks for the answer after the thought, or None after an empty thought, and the thought.
+    Return the conversation that asks for the answer after the thought (None if the thought is empty), and the thought.
     """
     body = abilities.chat(thinking_prompt(question, abilities.request), abilities.budget)
     del body["logprobs"], body["top_logprobs"]

@@ -125,7 +125,7 @@ class Endpoint:
             if isinstance(cause, httpx2.ReadError | httpx2.RemoteProtocolError):
                 raise self.broke_off(type(cause).__name__) from problem
             absent = isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
-            remedy = UNREACHED if absent else "try again when it is less busy"
+            remedy = UNREACHED if absent else "try again when the server is less busy"
             raise UnavailableError(f"{self.url} does not answer ({type(cause).__name__}); {remedy}.") from problem
         except openai.APIError as problem:  # an error in the middle of a stream
             raise self.broke_off(problem.message) from problem

@@ -1,6 +1,6 @@
-"""JSON objects that a server writes.
+"""JSON objects that a server writes under the constraint of a schema, if the server supports schemas.
 
-secl checks every object. A JSON Schema constrains the server, if it supports schemas.
+secl checks every object.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ObjectAsker:
         )
 
     def _body(self, request: ObjectRequest, drawn: Body) -> tuple[dict[str, Any], Piece | None]:
-        """Return the body of a request for an object, and the thought that the model wrote on request before it."""
+        """Return the body of a request for an object, and the requested thought before the object, if any."""
         thought, behind = None, None
         if self.abilities.request:
             behind, thought = reasoned(self.endpoint, self.abilities, request.question, drawn)
@@ -142,7 +142,7 @@ class ObjectAsker:
 
 
 def _thought(said: Said, used: Usage, requested: Piece | None = None) -> Thought | None:
-    """Return the thought before an object, which may be `requested`."""
+    """Return the thought before an object: the `requested` thought, or else the thought in the reply."""
     return said.whole_thought(used.get("completion_tokens", 0)) if requested is None else requested.whole_thought
 
 

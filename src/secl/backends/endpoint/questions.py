@@ -182,7 +182,7 @@ class EndpointAsker:
         )
 
     def _distractors(self, findings: Findings, answer: str) -> Distractors:
-        """Return distractors of an open answer, which are its rivals if there are any."""
+        """Return distractors of an open answer: its rivals, or else answers that the model lists."""
         question, rivals = findings.question, findings.rivals
         if rivals:
             return Distractors([*rivals], f"given:{len(rivals)}")
@@ -205,9 +205,9 @@ class EndpointAsker:
         """Request evidence about candidates. An open question becomes a multiple-choice question with "None of these".
 
         `behind`: whether the answer has a thought before it. If so, the model first chooses letters without a thought,
-        in both orders of the options. It then chooses after a second thought, over the other order. If the second
-        thought led to another option, the model also chooses after a third thought. Return a function that waits for
-        the results and adds the results to the findings.
+        in both orders of the options. Then the model chooses after a second thought, with the options in the other
+        order. If the second thought led to another option, the model also chooses after a third thought. Return a
+        function that waits for the results and adds the results to the findings.
         """
         question = choice = findings.question
         orders: Iterable[tuple[int, ...]] = ()

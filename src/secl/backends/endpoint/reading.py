@@ -2,7 +2,7 @@
 
 The names are the letters, digits or verdicts to read. A chat API does not let secl begin a reply, so a model may write
 "**B**" or "My confidence is 8." instead of the bare name. secl reads the distribution at the first token that spells
-one of the names. It adds up the spellings of a name ("B", " B", "B."). If no token spells a name, secl reads the first
+one of the names, and adds up the spellings of a name ("B", " B", "B."). If no token spells a name, secl reads the first
 token, where names have little mass.
 """
 
@@ -33,13 +33,13 @@ END = re.compile(r"<[^<>\s]*>$")
 OTHERWISE = "the endpoint's reply does not have the form of OpenAI's API."
 
 HALF = "\ufffd"
-"""Reported for the bytes of a character that several tokens share."""
+"""Servers report this character for a token that has only some bytes of a character."""
 
 DECORATION = "*_`\"'()[]<>.:,;! "
 """Characters that may surround a name."""
 
 WORDS = ("A", "I")
-"""Letters that are words of a sentence if a word in lower case follows."""
+"""Option letters that are words of a sentence if a word in lower case follows."""
 
 VOCABULARY = 128_000
 """Assumed size of the vocabulary, for the tail of an entropy; a factor of two changes a few hundredths of a nat."""
@@ -105,7 +105,7 @@ class Said:
 
 
 def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str]:
-    """Return the thought that a text begins with, or None, and the answer after it, "" before the end of the thought.
+    """Return the thought at the beginning of a text, None without one, and the answer, "" if the thought has no end.
 
     >>> split_thought("<think>Hm.</think>\\n\\nParis"), split_thought("Paris")
     (('Hm.', 'Paris'), (None, 'Paris'))
@@ -148,7 +148,7 @@ def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> 
 
 
 def _begin(whole: str, text: str) -> int | None:
-    """Return the position in `whole` of a text at its end, before tokens that end replies; else None."""
+    """Return where a text begins in `whole` if only tokens that end replies follow the text; else None."""
     if whole.endswith(text):
         return len(whole) - len(text)
     return _begin(END.sub("", whole).rstrip(), text) if END.search(whole) else None
@@ -209,7 +209,7 @@ def _pair(token: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def entropy(token: Token) -> float:
-    """Return the entropy (nats) after a token, with an estimated tail (`secl.backends.entropy`)."""
+    """Return the entropy (nats) at a token; `secl.backends.entropy` estimates the share of unlisted tokens."""
     return entropy_of((log_p for _, log_p in _reported(token)), VOCABULARY)
 
 

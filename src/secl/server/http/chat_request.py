@@ -249,7 +249,7 @@ class ChatRequest(BaseModel):
 
 
 def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:
-    """Return the turns of a conversation. Raises RequestError: a turn has an unknown role, or more than text."""
+    """Return the turns of a conversation. Raises RequestError: an unknown role, or a part that is not text."""
     return [_turn(message, f"{field}.{number}") for number, message in enumerate(messages)]
 
 
@@ -296,14 +296,14 @@ def question_in(messages: Sequence[Message], domain: str = "default", *, tools: 
     text = _text(last, field)
     if not text.strip():
         raise RequestError(400, f"{field} has no text.", "empty_message", f"{field}.content")
-    # An empty system text stays a turn: without any system turn, a template may put its own text.
+    # An empty system text stays a turn: without a system turn, a template may insert a text of its own.
     leads = bool(earlier) and earlier[0].role == "system" and bool(earlier[0].text)
     system, history = (earlier[0].text, earlier[1:]) if leads else ("", earlier)
     return check_length(Question(text, domain=domain, form="text", system=system, history=tuple(history)))
 
 
 def check_length(question: Question, *answers: str) -> Question:
-    """Return the question unless it is too long, together with answers to it (`RequestError` 413)."""
+    """Return the question. Raises RequestError (413): question and `answers` together are too long."""
     turns = [turn.text for turn in question.history]
     texts = (question.text, question.context, question.system, *turns, *question.options, *answers)
     length = sum(map(len, texts))

@@ -38,7 +38,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 
 PAGES = ("/", "/records", "/review")
-"""Pages that ask callers without a key for one, as does the page of each record."""
+"""Pages that ask a caller without a key for a key, like the page of each record."""
 
 OFTEN = ("/", "/healthz", "/readyz", "/metrics")
 """Paths that probes and open pages request all the time; secl logs their successes at the level debug."""
@@ -50,7 +50,7 @@ DRAINED_BYTES = 64 * 2**20
 class Boundary:
     """Middleware around the application: checks the caller, reads the body, turns exceptions into responses.
 
-    It puts the role of the caller into the scope as `secl_role`, counts and times every request, and completes the
+    The middleware puts the role of the caller into the scope as `secl_role`, counts and times every request, and adds
     headers. Without keys, the server must be bound to this machine alone (`loopback`).
     """
 

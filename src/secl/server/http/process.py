@@ -32,7 +32,7 @@ ACCEPTING = 0.05
 """Seconds for Uvicorn to take over the last accepted connections."""
 
 LINGER = 1.0
-"""Seconds after the signal in which open connections may send a request; idle ones are then closed."""
+"""Seconds after the signal in which open connections may send a request; then secl closes idle connections."""
 
 TOO_MANY = RequestError(
     503, "the server is answering too many requests; ask again in a moment.", "busy", headers=RETRY_SOON

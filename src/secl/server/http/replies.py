@@ -45,9 +45,10 @@ class Secl(TypedDict):
     does not calibrate by labels. candidates: possible answers, the most probable first; null without a posterior.
     accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: for reading
     the record and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the
-    stated one; absent otherwise. fields: of an object, by name or JSON pointer; absent for other answers. calls: of
-    tools; absent without tools. ended: the choice to call no (further) tool; absent without this choice. detail: the
-    record, as of `/v1/records/{record_id}`; absent unless the request asks for it.
+    stated one; absent otherwise. fields: confidences of an object's fields, by name or JSON pointer; absent for other
+    answers. calls: confidences of calls; absent if the request has no tools. ended: the choice to call no (further)
+    tool; absent without this choice. detail: the record, as in `/v1/records/{record_id}`; absent unless the request
+    asks for it.
     """
 
     confidence: float | None
@@ -178,7 +179,7 @@ def call_secl(call: Call, parts: Iterator[AnswerReply]) -> CallSecl:
 
 
 def unrated(reason: str, record_id: str | None = None) -> Secl:
-    """Return the object without a confidence, with the reason."""
+    """Return the object `secl` of an answer without a confidence."""
     return {
         "confidence": None,
         "low": None,

@@ -30,7 +30,7 @@ class AskRequest(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid")
-    question: Annotated[str, Field(json_schema_extra={"minLength": 1})]  # `question_of` refuses it in a better sentence
+    question: Annotated[str, Field(json_schema_extra={"minLength": 1})]  # `question_of` refuses an empty text
     options: Annotated[list[str], Field(max_length=1000)] = []
     form: Literal["choice", "number", "short", "sentence"] | None = None
     context: str | None = None
@@ -138,7 +138,7 @@ def streamed(chunks: AsyncIterator[Values], cancel: Callable[[], None] = lambda:
 
 async def passed_on(chunks: AsyncGenerator[Values], request: Request, *, stream: bool) -> Response:
     """Return another server's answer as a stream, or as one reply if the answer is a single chunk."""
-    first = await unless_gone(request, anext(chunks, {}))  # a failure before it is an HTTP error
+    first = await unless_gone(request, anext(chunks, {}))  # a failure before the first chunk is an HTTP error
     if not stream:
         await chunks.aclose()
         return json_response(first)

@@ -99,7 +99,7 @@ def records_router(service: Service) -> APIRouter:
             require("review")(request)
         state.add_feedback(position, body.correct, body.chance, drawn=body.drawn)
         service.refresh_labels()
-        with at_one_moment(state.folder) as reader:  # no answer waits while labels are counted
+        with at_one_moment(state.folder) as reader:  # a separate connection, so that no answer waits
             count = label_count(reader)
         return {"record_id": body.record_id, "correct": body.correct, "labels": count}
 

@@ -161,7 +161,7 @@ class ChatReply:
         }
 
     def texts(self, ended: Ended, missing: Sequence[Secl] = ()) -> Completion:
-        """Return the whole reply with texts; `missing`: what the choices have in place of confidences."""
+        """Return the whole reply with texts; `missing`: objects `secl` for texts without a confidence."""
         rated = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
         pairs = zip(ended.texts, rated or missing or [UNWANTED] * len(ended.texts), strict=True)
         choices = [
@@ -218,7 +218,7 @@ class ChatReply:
         except Exception as problem:
             raise of_service(problem) from None
         finally:
-            thread.submit(chunks.close)  # after a chunk that is still awaited
+            thread.submit(chunks.close)  # after the chunk that the thread still waits for
             thread.shutdown(wait=False)
 
     def _headed(self, chunk: Values) -> Values:

@@ -59,10 +59,10 @@ def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | C
         return None
     field = "tools" if calls else "response_format"
     able = isinstance(service.model, WritesCalls if calls else WritesObjects)
-    if not able or (upstream is not None and not upstream.takes_all):  # models in front of vLLM write neither
+    if not able or (upstream is not None and not upstream.takes_all):  # in front of vLLM, a model writes neither
         raise unsupported(field, f"this model supports no {field}; for a fixed set of answers ask /v1/ask.")
     beyond = [name for name in body.extra if name not in WITHOUT_EFFECT]
-    if beyond:  # in front of another server, which knows these fields
+    if beyond:  # fields that only the other server knows
         raise unsupported(field, f"{', '.join(beyond)} cannot be combined with {field}; leave out one of them.")
     if (body.n or 1) > 1:
         raise unsupported("n", f"n is {body.n}; with {field} the server writes one answer, so leave n out.")

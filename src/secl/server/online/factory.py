@@ -62,7 +62,7 @@ def open_service(
         raise ParameterError("--versions is for a vLLM server; name it with --engine vllm --endpoint URL.")
     settings = named(settings)
     with ExitStack() as failure:
-        state = reopened(folder, settings, keep_text)  # before a large model is loaded for nothing
+        state = reopened(folder, settings, keep_text)  # checks settings before the model is loaded
         if state is not None:
             failure.callback(state.close)
         to_load = settings if state is None else Manifest.of(state).to_load(settings)

@@ -167,7 +167,7 @@ class Learner:
                 if self._stopping:
                     return
             with self._model_free:
-                if self._waiting:  # a rollback or a pause may have emptied it
+                if self._waiting:  # a rollback or a pause may have emptied the queue
                     self._train(self._waiting[0])
             if DISK in self.problems:
                 with self._changed:

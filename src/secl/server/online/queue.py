@@ -59,8 +59,8 @@ class Request:
     """A question in the queue, an answer to rate, an object to write, or tools to call.
 
     Attributes:
-        future: an `Answer`; for an object or calls, a pair of the result and the answers for its rated parts, which are
-            empty if the request wants no confidence.
+        future: an `Answer`; for an object or calls, a pair of the result and the answers for its rated parts. There are
+            no such answers if the request wants no confidence.
         written: answer that the model has already written.
         rate: whether an object or calls are recorded.
     """
@@ -80,7 +80,9 @@ class Request:
         """Raise a `QuestionError` if a model cannot answer or rate the request."""
         if isinstance(self.asked, GivenAnswer):
             model.check_given(self.asked)
-        elif isinstance(self.asked, Question) and self.written is None:  # else the model has read the question already
+        elif (
+            isinstance(self.asked, Question) and self.written is None
+        ):  # the model has read the question of a written text
             model.check(self.asked)
 
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Ended(NamedTuple):
-    """The end of all texts. It comes twice: first without `answers`, later with an answer for each rated text."""
+    """The end of all texts, sent twice: first without `answers`, later with an answer for each rated text."""
 
     texts: tuple[Piece, ...]
     answers: tuple[Answer, ...] | None = None
@@ -49,9 +49,9 @@ class WritingJob:
 class TextWriters:
     """Writes texts, and queues each text for its confidence.
 
-    If the memory suffices, secl writes the texts of `most` requests at the same time. Further requests wait, as many as
-    the queue has places. A model in this process writes the texts in turns of a few tokens, all in one thread, because
-    PyTorch keeps compiled kernels for each thread.
+    If the memory suffices, secl writes the texts of `most` requests at the same time. As many further requests as the
+    queue has places may wait. A model in this process writes the texts in turns of a few tokens, all in one thread,
+    because PyTorch keeps compiled kernels for each thread.
 
     Attributes:
         unrated: record ids of written texts that have no confidence yet.

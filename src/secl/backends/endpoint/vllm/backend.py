@@ -28,7 +28,7 @@ CONCURRENT_REQUESTS = 128
 """Maximum number of requests at the same time."""
 
 SEPARATE_POSITIONS = 8
-"""Maximum number of positions that are prompts of their own; for more, the server reads the whole text once."""
+"""Maximum number of positions to request as separate prompts; else the server reads the whole text once."""
 
 NEGLIGIBLE = math.log(1e-7)
 """Log-probability below which the last of the most probable tokens stands for all less probable ones."""
@@ -89,7 +89,7 @@ class VllmReading:
             self._note(position, step)
 
     def _ask(self, wanted: Mapping[Position, Sequence[int]]) -> None:
-        """Request those probabilities of tokens at positions that are not known yet."""
+        """Request the probabilities of tokens that are not known yet."""
         lacking = {
             position: ids
             for position, ids in wanted.items()
@@ -192,7 +192,7 @@ class VllmBackend:
         return list(self._pool.map(self._finish, begun))
 
     def _finish(self, draft: Draft) -> Draft:
-        """Finish a draft at exactly the learner's end."""
+        """Finish a draft exactly where the learner would end it."""
         sampled = draft.seed is not None
         pieces = 0
         rules = self.learner.rules

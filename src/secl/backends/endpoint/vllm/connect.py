@@ -84,7 +84,7 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
     snapshot = learner.snapshot()
     try:
         adapted = _on_trial(learner, frozen)
-        # Random weights enlarge differences of precision. The confidence of a server without them differs even more.
+        # Random weights enlarge differences of precision, but a server that ignores these weights differs even more.
         unlike = _differs(learner, backend, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
     except (NotLoadedError, QuestionError) as problem:
         unlike = str(problem)

@@ -35,7 +35,7 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
 KEPT = 100
-"""Number of latest used versions to keep, more than any reply needs. vLLM 0.32 exits if a request names a loaded
+"""Number of most recently used versions to keep, more than any reply needs. vLLM 0.32 exits if a request names a loaded
 adapter whose folder is missing."""
 
 # A server takes missing fields from its model's generation_config.json.

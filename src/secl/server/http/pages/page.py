@@ -109,7 +109,7 @@ def page_router(service: Service) -> APIRouter:
 
 
 def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> Page:
-    """Return the list of records that match the query `wanted`, with a filter if the server has a threshold."""
+    """Return the list of records that match `wanted`; with `thresholds`, there is a filter for accepted answers."""
     problem, query, page = "", Search(), RecordList(records=[], before=None)
     with at_one_moment(folder) as reader:
         try:
@@ -174,7 +174,7 @@ def record_page(folder: Path, name: str) -> Page:
 
 
 def review_page(folder: Path, after: int | None, name: str) -> Page:
-    """Return the page with the next answer to rate after the record at position `after`, or with a record by name."""
+    """Return the page that rates a record by `name`, or else the next answer after the record at position `after`."""
     with at_one_moment(folder) as reader:
         queue = review_queue(reader, after)
         name = name or str(next(iter(queue.positions), ""))
@@ -232,7 +232,7 @@ def overview(state: State) -> str:
 def fill(template: str, here: str, *, root: str = "", locked: bool = False, **values: object) -> str:
     """Return a page from a template and its values; a `locked` page only asks for a key.
 
-    `here`: name among the links. `root`: path to the overview.
+    `here`: name of the page among the links. `root`: path to the overview.
     """
     return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
 

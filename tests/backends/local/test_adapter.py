@@ -12,14 +12,12 @@ import pytest
 import torch
 import transformers
 
-from secl.backends.local.adapter import Adapter
-from secl.backends.local.distillation import Distiller, stated_confidence
-from secl.backends.local.fast.replay import Replay
+from secl.backends.local.adapter import Adapter, stated_confidence
 from secl.backends.local.loading.presets import PRESETS, parse_layers, preset_of, rule_for
 from secl.calibrator.lesson import teach
 from secl.errors import ModelError, ParameterError
 from secl.metrics.probability import directional_target
-from secl.settings.groups import LoopSettings
+from secl.settings.groups import AdapterSettings, LoopSettings
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_model
 
@@ -221,7 +219,8 @@ class PlainHead:
 class PlainAdapter:
     """One vector that is added to the hidden state, and moves by the gradient itself."""
 
-    def __init__(self, width: int = WIDTH) -> None:
+    def __init__(self, width: int = WIDTH, **settings: float) -> None:
+        self.settings = AdapterSettings(**settings)
         self.moved = torch.zeros(1, width, requires_grad=True)
         self.optimizer = torch.optim.SGD([self.moved], lr=0.1)
         self.parameters = {"moved": self.moved}
@@ -231,13 +230,12 @@ class PlainAdapter:
         pass
 
 
-def gradient(distiller: Distiller, target: float = 0.9) -> tuple[torch.Tensor, torch.Tensor, PlainHead]:
+def gradient(beta: float) -> tuple[torch.Tensor, torch.Tensor, PlainHead]:
     """How far one step moves a hidden state that is not the frozen one; with both states and the head."""
-    head, adapter = PlainHead(), PlainAdapter()
+    head, adapter = PlainHead(), PlainAdapter(epochs=1, beta=beta)
     drawn = torch.Generator().manual_seed(2)
     frozen, begun = torch.randn(1, WIDTH, generator=drawn), torch.randn(1, WIDTH, generator=drawn)
-    replay = Replay(1.0, lambda: begun + adapter.moved)
-    distiller.train(adapter, head, replay, frozen, DIGITS, target)  # type: ignore[arg-type]
+    Adapter.train(adapter, head, lambda: begun + adapter.moved, 1.0, frozen, DIGITS, 0.9)  # type: ignore[arg-type]
     return adapter.moved.detach() / -0.1, torch.cat([frozen, begun]), head
 
 
@@ -252,7 +250,7 @@ def by_hand(loss: Any, states: torch.Tensor, head: PlainHead) -> Any:
 def test_the_loss_is_the_squared_distance_of_the_expected_bin_centre_and_the_divergence_from_the_frozen_model(
     beta: float,
 ) -> None:
-    moved, states, head = gradient(Distiller(epochs=1, beta=beta))
+    moved, states, head = gradient(beta)
 
     def loss(p: torch.Tensor, frozen: torch.Tensor, *, other_way: bool = False) -> torch.Tensor:
         digits = p[DIGITS] / p[DIGITS].sum()
@@ -275,7 +273,7 @@ def test_a_lesson_moves_the_stated_confidence_towards_the_signal_however_little_
     stated = stated_confidence(begun[:, DIGITS]).item()
     head, adapter = PlainHead(), PlainAdapter(VOCABULARY)
     head.weight = torch.eye(VOCABULARY)
-    replay = Replay(1.0, lambda: begun + adapter.moved)
     target = directional_target(stated, signal, 0.5, 0.15)
-    after = Distiller().train(adapter, head, replay, begun, DIGITS, target).after  # type: ignore[arg-type]
+    replay = lambda: begun + adapter.moved  # noqa: E731
+    after = Adapter.train(adapter, head, replay, 1.0, begun, DIGITS, target).after  # type: ignore[arg-type]
     assert min(stated, target) < after < max(stated, target)

@@ -147,7 +147,7 @@ def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
     forward = 0.0
     for record in records:
         ledger = record.ledger
-        steps = model.backend.distiller.epochs
+        steps = model.adapter.settings.epochs
         forward += ledger.total - ledger.learning + ledger.learning * (steps + 1) / (3 * steps + 1)
     # A batch of texts of different lengths is padded, and padding is no work that the method needs.
     assert forward <= sum(counted) + 1e-6

@@ -1,13 +1,15 @@
-"""The trainable weights and their optimizer; `snapshot` and `restore` are exact to the bit."""
+"""The trainable weights, and the optimizer steps that move the stated confidence towards a target (Eq. loss).
+
+`snapshot` and `restore` are exact to the bit.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
 import math
-import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,9 +19,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from secl.backends.local.loading.model_parts import decoder_of, layers_of, weights_at_hand
+from secl.backends.base import Training
+from secl.backends.local.loading.model_parts import Head, modules_of, outside_text_model, weights_at_hand
 from secl.backends.local.loading.quantisation import keep_gradients
-from secl.errors import ModelError
+from secl.errors import ModelError, NotFiniteError
 from secl.settings.groups import AdapterSettings
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
 NUMBERS, STEP = "version and updates", "step"
 
+STEP_COST = 3
+"""Cost of an optimizer step in forward passes; the backward pass counts as two."""
+
 
 class Adapter:
     """LoRA on some layers of a model, switched off outside `with adapter.on()`.
@@ -36,7 +42,7 @@ class Adapter:
     Args:
         model: a transformers causal language model; its own weights are frozen.
         modules: names of the adapted linear modules in each layer, for example ("q_proj", "v_proj").
-        settings: rank, LoRA alpha and learning rate; the product of the matrices is scaled by alpha / rank.
+        settings: of LoRA and its training; the product of the matrices is scaled by alpha / rank.
         seed: seed of the random A matrices. B starts at zero, so version 0 equals the frozen model.
 
     Attributes:
@@ -75,7 +81,7 @@ class Adapter:
             lora_alpha=self.settings.lora_alpha,
             target_modules=list(self.modules),
             layers_to_transform=list(self.layers),
-            exclude_modules=_elsewhere(self.model, self.modules),
+            exclude_modules=outside_text_model(self.model, self.modules),
             lora_dropout=0.0,
             bias="none",
             task_type="CAUSAL_LM",
@@ -101,7 +107,7 @@ class Adapter:
             torch.manual_seed(self.seed)
             try:
                 # The matrices go to the devices of the adapted modules.
-                with warnings.catch_warnings(), weights_at_hand(_adapted(self.model, self.layers, self.modules)):
+                with warnings.catch_warnings(), weights_at_hand(modules_of(self.model, self.layers, self.modules)):
                     # PEFT uses a deprecated name of transformers, and reports its choice for Conv1D modules.
                     warnings.filterwarnings("ignore", message=".*(is_gradient_checkpointing|fan_in_fan_out).*")
                     peft = get_peft_model(self.model, self.config)
@@ -133,9 +139,6 @@ class Adapter:
     @cached_property
     def optimizer(self) -> torch.optim.AdamW:
         """AdamW, with its moments since the last reset."""
-        return self._new_optimizer()
-
-    def _new_optimizer(self) -> torch.optim.AdamW:
         return torch.optim.AdamW(list(self.parameters.values()), lr=self.settings.learning_rate)
 
     @property
@@ -171,6 +174,45 @@ class Adapter:
             self.optimizer.load_state_dict(moments)
             raise
 
+    def train(
+        self, head: Head, replay: Callable[[], Tensor], cost: float, frozen: Tensor, digits: Tensor, target: float
+    ) -> Training:
+        """Minimise the squared error between stated confidence and target; the version number grows by one.
+
+        With `beta`, the loss includes KL(frozen || adapted) over the full vocabulary at the confidence token.
+
+        Args:
+            replay: computes the adapted model's hidden state (1, d) before the confidence digit.
+            cost: number of tokens of a replay.
+            frozen: the frozen model's hidden state (1, d) at the same place.
+            digits: (10,) token ids of the digits.
+            target: in [0, 1].
+
+        Raises:
+            NotFiniteError: a loss, a gradient or the confidence is not finite; no weight has changed.
+        """
+        losses: list[float] = []
+        epochs, beta = self.settings.epochs, self.settings.beta
+        tokens = cost * (STEP_COST * epochs + 1)  # a forward pass after the steps reads the result
+        with self.all_or_nothing():
+            # Steps do not change the trunk below the adapted layers, so a step replays the top layers alone.
+            for _ in range(epochs):
+                hidden = replay()
+                loss = (stated_confidence(head.rows(hidden, digits)) - target).square().sum()
+                if beta > 0:
+                    loss = loss + beta * _divergence(head.logits(frozen, digits), head.logits(hidden, digits))
+                self.optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                gradients = [each.grad for each in self.parameters.values() if each.grad is not None]
+                norm = torch.nn.utils.get_total_norm(gradients)
+                losses.append(_finite(cost * STEP_COST * (len(losses) + 1), loss=loss.detach(), gradient=norm))
+                self.optimizer.step()
+            with torch.no_grad():
+                confidence = stated_confidence(head.rows(replay(), digits)).sum()
+                after = _finite(tokens, confidence=confidence)
+        self.count_update()
+        return Training(tuple(losses), after, tokens)
+
     def count_update(self) -> None:
         """Give new weights their version number."""
         self.updates += 1
@@ -181,7 +223,7 @@ class Adapter:
         with torch.no_grad():
             for parameter, initial in zip(self.parameters.values(), self._initial, strict=True):
                 parameter.copy_(initial)
-        self.optimizer = self._new_optimizer()
+        vars(self).pop("optimizer", None)
         self.version = 0
 
     def weights(self) -> bytes:
@@ -258,16 +300,22 @@ def _peft_name(name: str) -> str:
     return name.replace(".default.", ".")
 
 
-def _elsewhere(model: PreTrainedModel, modules: Sequence[str]) -> str | None:
-    """Return a pattern of modules with the adapted names outside a multimodal model's text model; None without any."""
-    text = decoder_of(model)
-    prefix = next(name for name, module in model.named_modules() if module is text)
-    inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")
-    others = [name for name, _ in model.named_modules() if name.endswith(tuple(modules)) and not inside.match(name)]
-    return rf"(?!{inside.pattern}).*" if others else None
+def stated_confidence(logits: Tensor) -> Tensor:
+    """Return the expected bin centre (Eq. soft_conf) from the logits of the ten digits; (..., 10) becomes (...)."""
+    centres = (torch.arange(10, device=logits.device) + 0.5) / 10
+    return (logits.softmax(-1) * centres).sum(-1)
 
 
-def _adapted(model: PreTrainedModel, layers: Sequence[int], modules: Sequence[str]) -> list[nn.Module]:
-    """Return the linear modules that LoRA adapts."""
-    chosen = [layer for number, layer in enumerate(layers_of(model)) if number in layers]
-    return [module for layer in chosen for name, module in layer.named_modules() if name.endswith(tuple(modules))]
+def _finite(tokens: float, **values: Tensor) -> float:
+    """Fetch numbers from the device together, and return the first if all are finite; `tokens` is the cost so far."""
+    numbers: list[float] = torch.stack([*values.values()]).tolist()
+    for what, number in zip(values, numbers, strict=True):
+        if not math.isfinite(number):
+            raise NotFiniteError(f"the {what} of a lesson is {number}; the weights stay unchanged.", tokens)
+    return numbers[0]
+
+
+def _divergence(frozen: Tensor, adapted: Tensor) -> Tensor:
+    return torch.nn.functional.kl_div(
+        adapted.log_softmax(-1), frozen.log_softmax(-1), log_target=True, reduction="batchmean"
+    )

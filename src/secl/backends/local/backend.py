@@ -16,7 +16,6 @@ from secl.backends.base import Bundle, Position, Statistics, TokenBackend, Token
 from secl.backends.chat_templates import render
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.distillation import Distiller
 from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.select_network import Trial, check_usable, connect
@@ -161,7 +160,6 @@ class LocalBackend(TokenBackend[LocalReading]):
         layers = parse_layers(which, config.num_hidden_layers)
         self.first = min(layers)
         self.adapter = Adapter(model, layers, modules, settings, seed=seed)
-        self.distiller = Distiller(settings.epochs, settings.beta)
         sample = self.token_ids.encode(render(loaded.tokenizer, answer_prompt(SAMPLE)))
         with as_model_error(loaded.name):
             trial = Trial.of(model, sample)
@@ -254,7 +252,7 @@ class LocalBackend(TokenBackend[LocalReading]):
         node = reading.nodes([position])
         replay = self.network.adapted(reading.forward, node)
         frozen = reading.forward.frozen(node)
-        return self.distiller.train(self.adapter, self.network.head, replay, frozen, self._digits, target)
+        return self.adapter.train(self.network.head, replay, replay.tokens, frozen, self._digits, target)
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         self.writer.alone = False  # while a pass pauses, another thread computes

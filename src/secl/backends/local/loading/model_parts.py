@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,6 +153,21 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
         return list(Layout.find(model).layers)
     except ModelError:
         return [model]
+
+
+def outside_text_model(model: PreTrainedModel, names: Sequence[str]) -> str | None:
+    """Return a pattern of the modules with some names outside a multimodal model's text model; None without any."""
+    text = decoder_of(model)
+    prefix = next(name for name, module in model.named_modules() if module is text)
+    inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")
+    others = [name for name, _ in model.named_modules() if name.endswith(tuple(names)) and not inside.match(name)]
+    return rf"(?!{inside.pattern}).*" if others else None
+
+
+def modules_of(model: PreTrainedModel, layers: Sequence[int], names: Sequence[str]) -> list[nn.Module]:
+    """Return the modules with some names in some layers."""
+    chosen = [layer for number, layer in enumerate(layers_of(model)) if number in layers]
+    return [module for layer in chosen for name, module in layer.named_modules() if name.endswith(tuple(names))]
 
 
 def choose_device(device: str) -> torch.device:

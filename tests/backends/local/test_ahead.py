@@ -84,19 +84,6 @@ def test_a_refused_question_ends_a_stream_where_it_stands_and_costs_its_window_n
     assert [record.reply.stated for record in records] == pytest.approx(stated, abs=1e-5)
 
 
-def kept(
-    model: LocalModel, settings: dict[str, Any], questions: list[Question], cuts: tuple[int, ...]
-) -> tuple[list[Record], dict[int, bytes]]:
-    """The records of a stream, and what would be kept of the model if it ended after so many of them."""
-    records: list[Record] = []
-    snapshots: dict[int, bytes] = {}
-    for record in Calibrator(model, method="secl", **settings).run(questions):
-        records.append(record)
-        if len(records) in cuts:
-            snapshots[len(records)] = model.snapshot()
-    return records, snapshots
-
-
 def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_model: MakeModel) -> None:
     """The untouched adapter stands for an adapted model that goes on where the frozen one stopped."""
     model = make_model()
@@ -122,7 +109,11 @@ def test_a_resumed_stream_has_the_same_records_and_costs_wherever_it_was_cut(
         "gate": EntropyShift(warmup=3, threshold=1, burst=4),
         "loop": LoopSettings(bin_gate=None, accumulate=accumulate),
     }
-    whole, snapshots = kept(make_model(learning_rate=0.01), settings, stream, (4, 9, 11, 14, 19, 22, 24))
+    whole, snapshots, model = list[Record](), dict[int, bytes](), make_model(learning_rate=0.01)
+    for record in Calibrator(model, method="secl", **settings).run(stream):
+        whole.append(record)
+        if len(whole) in (4, 9, 11, 14, 19, 22, 24):
+            snapshots[len(whole)] = model.snapshot()
     assert sum(record.decision.alarm for record in whole) >= 2
     for cut, snapshot in snapshots.items():
         model = make_model(learning_rate=0.01)

@@ -53,11 +53,7 @@ def agree(rows: list[dict[str, Any]], records: list[Record], tolerance: float) -
 
 
 def as_rows(questions: list[Question]) -> list[dict[str, Any]]:
-    return [{"question": question.text, "options": question.options} for question in questions]
-
-
-def vars_of(question: Question) -> dict[str, Any]:
-    return {"question": question.text, "options": question.options, "form": question.form}
+    return [{"question": each.text, "options": each.options, "form": each.form} for each in questions]
 
 
 @pytest.mark.parametrize(("family", "bursts"), [("llama", False), ("phi3", False), ("llama", True)])
@@ -99,13 +95,11 @@ def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
     hand.optimizer.param_groups[0]["lr"] = 1e-3
     for question in opened:
         (item,) = model._answered([Case(question, kinds=frozenset({"p_true"}))], 0).values()
-        assert model.backend.rules.text(item.listing).splitlines() == hand.listed(vars_of(question))
+        assert model.backend.rules.text(item.listing).splitlines() == hand.listed(*as_rows([question]))
     parameters = {key.removeprefix("gate."): value for key, value in gate.items()}
     detector = None if "name" in parameters else PageHinkley(**parameters)
     judged = [record.evidence.p_true for record in records]
-    rows = [
-        (vars_of(question), () if p is None else p.candidates) for question, p in zip(questions, judged, strict=True)
-    ]
+    rows = [(row, () if p is None else p.candidates) for row, p in zip(as_rows(questions), judged, strict=True)]
     agree(list(secl_paper(hand, rows, 0.7, 0.6, detector)), records, 1e-5)
     trained = {bool(record.question.options) for record in records if record.update is not None}
     assert trained == {True, False}

@@ -13,13 +13,12 @@ import torch
 
 from secl.backends.chat_templates import render
 from secl.backends.local.model import LocalModel
-from secl.backends.token_ids import TokenIds
 from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.evidence import EvidenceKind
 from secl.gates import Always, Never
 from secl.model import Rating
-from secl.prompts.templates import CONFIDENCE, answer_prompt, confidence_prompt
+from secl.prompts.templates import answer_prompt, confidence_prompt
 from secl.question import GivenAnswer, Question
 from secl.settings.groups import LoopSettings
 from tests.backends.local.alone import log_p
@@ -115,20 +114,6 @@ def test_a_system_text_that_stands_in_the_question_too_is_kept(asked: str) -> No
         system = asked.split()[0]
         text = render(tokenizer, answer_prompt(Question(asked, form="text", system=system)))
         assert text.startswith(f"<|start|>user\n{system}\n\n{asked}<|end|>")
-
-
-def test_digits_letters_and_verdicts_are_found_by_construction() -> None:
-    tokenizer = tiny_tokenizer()
-    token_ids = TokenIds.of(tokenizer)
-    assert [tokenizer.decode([i]) for i in token_ids.digits] == list("0123456789")
-    assert [tokenizer.decode([i]).strip() for i in token_ids.letters[:3]] == ["A", "B", "C"]
-    assert {tokenizer.decode([i]).strip().lower() for i in token_ids.true} == {"true"}
-    assert {tokenizer.decode([i]).strip().lower() for i in token_ids.false} == {"false"}
-    bare = copy.deepcopy(tokenizer)
-    bare.chat_template = None
-    with pytest.raises(ModelError, match="chat template"):
-        TokenIds.of(bare)
-    assert token_ids.encode(f"x{CONFIDENCE}7") == [*token_ids.before(f"x{CONFIDENCE}", "7"), token_ids.digits[7]]
 
 
 def test_the_callers_random_numbers_are_left_alone(make_model: MakeModel, questions: list[Question]) -> None:

@@ -13,7 +13,7 @@ from secl.backends.local.fast.batch import ONEDNN, fast_single_row
 from secl.backends.local.writer import Writer
 from secl.question import Question
 from secl.writing import Writing
-from tests.backends.local.conftest import MakeModel, tokens_seen
+from tests.backends.local.conftest import MakeModel
 from tests.tiny import tiny_model, tiny_tokenizer
 
 PROMPTS = [list(range(40, 52)), list(range(60, 65)), list(range(80, 110))]
@@ -38,15 +38,6 @@ def test_a_batch_writes_what_transformers_writes_for_each_alone(writer: Writer) 
         settings = {"do_sample": False, "max_new_tokens": draft.limit, "eos_token_id": list(writer.rules.end_ids)}
         whole = writer.model.generate(ids, attention_mask=torch.ones_like(ids), pad_token_id=1, **settings)
         assert draft.written == whole[0, len(draft.prompt) :].tolist()
-
-
-def test_every_token_that_goes_through_the_network_is_counted(writer: Writer) -> None:
-    seen = tokens_seen(writer.model)
-    drafts = [endless(PROMPTS[0], 8), endless(PROMPTS[0][::-1], 3)]
-    writer.write(drafts)
-    # The last token of a text is never read by the network.
-    assert sum(len(draft.prompt) + draft.tokens for draft in drafts) == sum(seen)
-    assert [draft.tokens for draft in drafts] == [len(draft.written) - 1 for draft in drafts]
 
 
 def test_sampled_lists_depend_on_seed_and_question_alone(make_model: MakeModel) -> None:

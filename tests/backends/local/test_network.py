@@ -81,16 +81,6 @@ def test_gradients_of_a_replay_are_those_of_a_full_pass(family: str, sparse: boo
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
-def test_a_model_of_unknown_layout_takes_the_plain_path_with_a_warning() -> None:
-    model = tiny_model("gpt2")
-    adapter = Adapter(model, (2, 3), ("c_attn",))
-    with pytest.warns(RuntimeWarning, match="plain path"):
-        network = connect(model, adapter, 2, Trial.of(model, range(2, 12)))
-    assert isinstance(network, PlainNetwork)
-    result = network.run(SEQUENCES)
-    check_states(network, model, result, SEQUENCES, 1e-5)
-
-
 def noise_behind_the_head(model: Any) -> None:
     model.lm_head.register_forward_hook(lambda module, args, out: out + torch.randn(out.shape[-1]))
 

@@ -19,11 +19,9 @@ from secl.errors import ParameterError, QuestionError, TooLongError
 from secl.fields.extraction import ObjectRequest, request_of
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
-from secl.gates import Always
 from secl.prompts.templates import other_order
 from secl.question import GivenAnswer, Question
 from secl.runs.settings import Recipe
-from secl.settings.groups import LoopSettings
 from secl.writing import Writing, joined
 from tests.backends.local.conftest import QUESTIONS, alike, tiny_with, tokens_seen
 
@@ -330,17 +328,6 @@ def test_a_thought_that_no_model_shows_is_refused(settings: dict[str, object]) -
         ParameterError, match=r"evidence.show_thought is on, but only a local model .* leave evidence.show_thought out"
     ):
         Recipe.of({"evidence.show_thought": True, **settings})
-
-
-def test_the_paper_s_method_learns_behind_thoughts(brief: None) -> None:
-    loop = LoopSettings(bin_gate=None)
-    calibrator = Calibrator(thinking("Qwen 3"), method="secl", gate=Always(), loop=loop)
-    for record in calibrator.run([CHOICE, SHORT]):
-        assert record.reply.thought is not None
-        assert record.evidence.p_true is not None
-        assert record.update is not None
-        assert record.update.before == pytest.approx(record.reply.stated)
-        assert record.reply.entropy > 0
 
 
 @pytest.mark.parametrize("budget", ["auto", 12])

@@ -1,4 +1,4 @@
-"""Bundles of token sequences that an engine reads, and its readings."""
+"""Bundles of token sequences, and how engines read them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from secl.writing import Piece, Writing
 TokenSequence = Sequence[int]
 
 Position = tuple[int, int]
-"""A next token of interest: (sequence index in the bundle, prefix length)."""
+"""A place in a bundle: (index of a sequence, number of its tokens before the place)."""
 
 
 @dataclass(frozen=True)
 class Span:
     """A token sequence that ends with a text of interest, which begins at `start`.
 
-    Backends do not read the last token.
+    Backends do not read the last token, because no token follows.
     """
 
     tokens: TokenSequence
@@ -72,7 +72,7 @@ class Bundle:
         return sum(self.tokens.values())
 
     def ends(self, purpose: Purpose) -> list[Position]:
-        """Return the end of each sequence with a purpose."""
+        """Return the position at the end of each sequence of a purpose."""
         before = 0
         for each, part in self._parts.items():
             if each == purpose:
@@ -130,7 +130,7 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """An update's loss before each optimizer step, the stated confidence afterwards, and its cost in tokens."""
+    """Losses before the optimizer steps of an update, the stated confidence afterwards, and the cost in tokens."""
 
     losses: tuple[float, ...]
     after: float
@@ -162,8 +162,8 @@ class TokenBackend(Protocol[R]):
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish drafts with the frozen model. Drafts of one batch go through the network together.
 
-        Set each `Draft.begun` to a state of the backend. `read` and later drafts after the same prompt can go on from
-        it.
+        Set each `Draft.begun` to a state of the backend, from which `read` and later drafts after the same prompt can
+        go on.
         """
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
@@ -173,7 +173,7 @@ class TokenBackend(Protocol[R]):
         """
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
-        """Return drafts by an adapted version; None if its `readings` show that it would repeat the draft."""
+        """Return drafts as an adapted version writes them; None if its `readings` show that it repeats the draft."""
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
         """Run reading jobs, in parallel if parallel jobs are faster."""

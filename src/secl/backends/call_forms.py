@@ -1,4 +1,4 @@
-"""The form of a model's tool calls, found by rendering a conversation with calls through its chat template."""
+"""The form of a model's tool calls, found by rendering a conversation with the model's chat template."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from secl.prompts.parsing import THOUGHTS
 _NAMES, _KEY, _VALUE, _ASKED = ("secl_first", "secl_second"), "secl_key", "secl value", "What is the weather?"
 _ARGUMENTS = rf'\{{\s*"{_KEY}"\s*:\s*"{_VALUE}"\s*\}}'
 _ID = re.compile(r',\s*"(?:id|call_id)"\s*:\s*"call\d{5}"')
-"""An id in a call, which clients write and models do not need."""
+"""The id of a rendered call. Clients write ids, but models do not need them."""
 
 _DESCRIBED = (
     "You may call tools. The tools, each as JSON:\n{tools}\n\nTo call a tool, reply with nothing but a JSON object of "

@@ -92,7 +92,7 @@ class Thinker:
 
 
 def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None, *, thinking: bool = False) -> str:
-    """Return the full text of a prompt in the model's chat format; `thinking` ends it where the thought begins."""
+    """Return a prompt as text in the model's chat format; with `thinking`, up to the beginning of the thought."""
     turns = messages(prompt.history)
     turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
     tools = [*map(json.loads, prompt.tools)] or None
@@ -113,7 +113,7 @@ def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None,
 
 
 def messages(history: Sequence[Turn]) -> list[Message]:
-    """Return turns in the form of chat templates; Mistral's requires call ids of nine letters and digits."""
+    """Return turns in the form of chat templates; Mistral's template requires call ids of nine letters and digits."""
     written: list[Message] = []
     waiting: dict[str, str] = {}
     number = 0
@@ -138,10 +138,10 @@ def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
 
 
 def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None = None) -> str:
-    """Return a conversation in which the same text precedes the model's answer as when the model wrote the answer.
+    """Return a conversation in which the model's answer follows exactly the prompt to which the model wrote the answer.
 
-    A template that switches thinking off begins a reply with an empty thought, but drops the empty thought from earlier
-    turns. `thought` is the text before the answer, up to the end of its thought, if any.
+    A template that switches thinking off begins a reply with an empty thought, but drops this thought from earlier
+    turns. `thought` is the text before the answer, up to the end of the thought; None for an answer at once.
     """
     begun = thought or _conversation(chat, earlier, system)
     if text.startswith(begun):
@@ -170,7 +170,7 @@ def render_turns(
     go_on: bool = True,
     switches: Mapping[str, object] = NO_THOUGHTS,
 ) -> str:
-    """Return a conversation in the model's chat format; with `go_on`, it ends where the model's next turn begins."""
+    """Return a conversation in the model's chat format; with `go_on`, up to the beginning of the model's next turn."""
     return tokenizer.apply_chat_template(
         turns,
         tools=tools,

@@ -48,9 +48,9 @@ def question_seed(seed: int, question: Question, purpose: object) -> int:
 def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[int]) -> str:
     """Return the text of tokens after a context.
 
-    Some decoders drop the space at the start of a text. Others render its end differently if more tokens follow. So
-    secl decodes context and tokens together. The returned text begins where the result differs from the decoded
-    context.
+    Some decoders drop the space at the start of a text. Others render the end of a text differently if more tokens
+    follow. So secl decodes context and tokens together. The returned text begins where the result differs from the
+    decoded context.
     """
     before = tokenizer.decode([*context], skip_special_tokens=True)
     whole = tokenizer.decode([*context, *tokens], skip_special_tokens=True)
@@ -87,11 +87,12 @@ class Draft:
         log_p: ln P of each token before top-p truncation, for sampled texts only.
         steps: next-token distributions, if the backend reports them.
         free: whether the prompt goes through the network alone, so that its probabilities do not depend on other texts.
-        thought: the thought that the prompt contains, or that this draft itself is once finished; None without one.
+        thought: the thought in the prompt; for a draft of a thought, the finished thought. None without a thought.
         kept: whether `begun` includes the written text, as it does for a thought.
         begun: state of the backend from which later passes go on; None if not kept.
         number: number of a free text among the texts after its prompt.
-        shown, held: number of tokens of a free text whose text is in its pieces, and text that waits for more tokens.
+        shown: number of tokens that the pieces of a free text contain so far.
+        held: text of a free text that waits for more tokens.
         finish: why a free text ended; None before its end.
     """
 
@@ -123,7 +124,7 @@ class Draft:
 
     @classmethod
     def texts(cls, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()) -> list[Draft]:
-        """Return free texts, which `TextRules.push` turns into pieces."""
+        """Return unwritten free texts, which `TextRules.push` turns into pieces."""
         most, stop = writing.max_tokens or 1, writing.stop
         return [
             cls([*prompt], "text", most, stop=stop, ends=(*ends,), free=True, number=number)
@@ -132,7 +133,7 @@ class Draft:
 
     @property
     def tokens(self) -> int:
-        """Written tokens that went through the network: all except the last."""
+        """Number of written tokens that went through the network: all except the last."""
         return max(0, len(self.written) - 1)
 
 

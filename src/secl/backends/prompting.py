@@ -165,7 +165,7 @@ class Prompting:
         """
         sequence = self.confidence(question, text, thought)
         prompt = self._answer(question, thought)
-        # The chat template may trim the answer, and the tokenizer may split it into other tokens than the model wrote.
+        # The template may trim the answer. The tokenizer may split the answer into other tokens than the model wrote.
         start = common_length(self._encode(prompt), sequence)
         end = max(start, common_length(self._encode(prompt.begun(text)), sequence))
         positions = [(0, length) for length in (*range(start, end + 1), len(sequence))]

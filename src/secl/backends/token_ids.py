@@ -103,7 +103,7 @@ class TokenIds:
     def render(self, prompt: Prompt, *, thinking: bool = False) -> str:
         """Return the full text of a prompt for `encode`. Users' texts cannot forge a turn of the conversation.
 
-        `thinking` ends the text where the thought begins.
+        With `thinking`, the text ends where the thought begins.
         """
         quoted = Prompt(
             tuple(map(self._quoted, prompt.turns)),
@@ -129,7 +129,8 @@ class TokenIds:
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a rendered text, which contains all special tokens already."""
-        # A cut after the first character keeps a text that looks like a token from becoming one.
+        # The tokenizer would turn a text that looks like a special token into this token, so the text is cut after its
+        # first character.
         first, *others = re.sub(f"{_PLAIN}(.)", rf"\1{_PLAIN}", text).split(_PLAIN)
         ids = self._ids(first)
         for other in others:
@@ -147,7 +148,10 @@ class TokenIds:
 
 
 def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[int | None]:
-    """Return the id of each word after `text`: None for several tokens, changed tokens of `text`, or a repeated id."""
+    """Return the id of each word after `text`.
+
+    None for a word that takes several tokens, changes the tokens of `text`, or repeats an earlier id.
+    """
     encoded = [tokenizer(text + word, add_special_tokens=False)["input_ids"] for word in words]
     prefix = encoded[0][:-1]
     ids = [ids[-1] if ids[:-1] == prefix else None for ids in encoded]

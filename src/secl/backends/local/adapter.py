@@ -127,7 +127,7 @@ class Adapter:
 
     @cached_property
     def _modules(self) -> list[LoraLayer]:
-        # Kept, because PEFT's own switch visits all modules of the network for every pass.
+        # The list is kept, because PEFT's own switch visits all modules of the network for every pass.
         from peft.tuners.lora import LoraLayer
 
         return [module for module in self.model.modules() if isinstance(module, LoraLayer)]

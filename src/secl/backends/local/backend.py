@@ -51,7 +51,8 @@ class LocalReading:
 
     Attributes:
         forward: the pass that holds the bundle.
-        head, special: map from hidden states to logits, and the ids whose logits are exact.
+        head: maps hidden states to logits.
+        special: ids whose logits are exact.
         tokens: number of tokens of the bundle that went through the network.
         states: hidden states of the adapted model at the bundle's positions; None for the frozen model, whose hidden
             states are in the pass.
@@ -100,7 +101,7 @@ class LocalReading:
         positions = self.bundle.span_positions
         if not positions:
             return []
-        # All candidates begin after the same text, so its next-token distribution is computed once.
+        # All candidates follow the same text, so the distribution of their first tokens is computed once.
         nodes, places = np.unique(
             self.nodes([position for span in positions for position in span]), return_inverse=True
         )
@@ -143,13 +144,13 @@ class LocalBackend(TokenBackend[LocalReading]):
 
     Attributes:
         first: number of the first adapted layer.
-        described: source of the model's settings and path of its passes, in words.
-        adapted: layers that learn and temperature of P(True), in words.
+        described: source of the settings, and path of the passes, such as "preset smollm2; fast path".
+        adapted: layers that learn, and temperature of P(True), in words.
         text_tokens: tokens of free texts that fit into memory.
     """
 
     def __init__(self, loaded: Loaded, settings: AdapterSettings, *, seed: int) -> None:
-        # cuDNN's attention makes a new plan for every length of a text, and for some lengths its backward pass is not
+        # cuDNN's attention makes a new plan for every length of a text, and for some lengths its gradients are not
         # finite (PyTorch 2.11).
         torch.backends.cuda.enable_cudnn_sdp(False)
         model, preset, config = loaded.model, loaded.preset, text_config(loaded.model.config)
@@ -228,7 +229,7 @@ class LocalBackend(TokenBackend[LocalReading]):
 
     def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:
         """Return an answer up to the adapted model's first different token; None if both answers are equal."""
-        inside = reading.bundle.positions[:-1]  # before each token of the answer, and before what follows the last
+        inside = reading.bundle.positions[:-1]  # before each token of the answer, and after the last token
         (sequence,) = reading.bundle.answers
         written = [sequence[length] for _, length in inside[:-1]]
         chosen = reading.most_likely(inside)

@@ -117,7 +117,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     @cached_property
     def _before(self) -> str:
-        """The grammar rule for text before a tool's name in a JSON object; fenced if calls have JSON form, too."""
+        """The grammar rule of the text before a tool's name in a JSON object, fenced if calls are JSON, too."""
         return _FENCE + _OBJECT if re.match(_OBJECT, self.form.opening) else f"({_FENCE})?{_OBJECT}"
 
     @cached_property
@@ -249,7 +249,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             found = next(filter(None, named))
             tokens = written.tokens((decided, found.end(1)))
             chosen = written.reading(found[1], tokens)
-            if request.choice == "auto" and not calls:  # all tokens that may begin a call choose one
+            if request.choice == "auto" and not calls:  # every token that may begin a call counts as the choice to call
                 begins = math.log(min(1.0, row.notes[tokens[0]])) - written.log_p[tokens[0]]
                 chosen = chosen._replace(log_p=min(0.0, chosen.log_p + begins))
             place = found.end()

@@ -116,7 +116,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     """
 
     method: str
-    """Name of the public method that needs the extra."""
+    """Name of the public method that needs llguidance."""
 
     keeps = False
     """Whether to keep the keys and values of the most probable texts (`Row.kept`)."""
@@ -235,7 +235,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         return Row(task.begun.deep_copy(), task.limit, torch.Generator().manual_seed(seed))
 
     def _outcome(self, task: Task[R, W]) -> Objects[W] | SeclError:
-        """Return a task's texts with the cost of the task alone."""
+        """Return the texts of a task, with their cost without other tasks."""
         if task.text is None:
             return self.unfinished(task)
         whole = [*task.prompt, *task.best.tokens[:-1]]

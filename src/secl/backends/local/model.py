@@ -56,7 +56,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
         backend: engine with the weights in this process.
         asker: asks `backend`, or vLLM servers (`secl.backends.endpoint.vllm.connect.answer_by_vllm`).
         meter: counts tokens by purpose.
-        described: source of the settings and path of the passes, in words.
+        described: source of the settings, and path of the passes, such as "preset smollm2; fast path".
 
     Raises:
         ModelError: the model or the NLI model cannot be used, or the adapter does not fit it.

@@ -128,6 +128,6 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
 
 
 def _before(task: ObjectTask, value: UncertainValue) -> tuple[KeptRow, int, int]:
-    """Return the kept row, the number of tokens before the token that precedes a value, and this token."""
+    """Return the entry of `go_on` for a value: the best row continues with the last token before the value."""
     assert task.best.kept is not None  # noqa: S101
     return task.best.kept, len(task.prompt) + value.first - 1, task.best.tokens[value.first - 1]

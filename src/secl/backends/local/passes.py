@@ -32,8 +32,8 @@ R = TypeVar("R")
 GROUP_TOKENS = 1000
 """Maximum number of distinct tokens in one pass of several bundles: enough for a CPU, and for large models on a GPU.
 
-The time of attention grows with the square. The limit is the same on every device, because a pass of another shape
-rounds differently.
+The time of attention grows with the square of this number. The limit is the same on every device, because a pass of
+another shape rounds differently.
 """
 
 
@@ -230,7 +230,7 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
         RuntimeWarning,
         stacklevel=2,
     )
-    torch.cuda.empty_cache()  # here, because inside the handler the failed work still has its memory
+    torch.cuda.empty_cache()  # not in the handler, where the failed work still has its memory
     half = len(items) // 2
     return in_halves(work, items[:half]) + in_halves(work, items[half:])
 

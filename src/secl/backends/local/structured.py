@@ -100,7 +100,7 @@ def _written(
 def _behind(
     writer: GrammarWriter[R, W], requests: Sequence[R], thoughts: dict[int, Draft]
 ) -> dict[int, Objects[W] | SeclError]:
-    """Write thoughts about some requests, by their numbers, and the most probable text after each thought."""
+    """Write thoughts, and the most probable text after each thought; keys are the numbers of the requests."""
     drafts = [*thoughts.values()]
     writer.asker.think(drafts)
     found = writer.write([requests[n] for n in thoughts], lambda *_: 0, drafts)

@@ -1,8 +1,8 @@
 """Answers of the frozen model and the adapted model to a window of questions.
 
-The frozen model never changes. So secl computes a whole window's answers and P(True) together, and they stay valid. The
-adapted model reads the same token sequences. It reads a whole window while its weights are fixed, and otherwise one
-question at a time.
+The frozen model never changes. So a whole window's answers and P(True) are computed together, and stay valid. The
+adapted model reads the same token sequences: a whole window while its weights are fixed, otherwise one question at a
+time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from secl.writing import Piece
 Job = Callable[[], None]
 
 Windows = dict[Hashable, list[Case]]
-"""Windows of questions as the frozen model answers them, by questions and evidence."""
+"""The frozen model's answers to windows of questions; a key holds the questions and the kinds of evidence."""
 
 
 class SharedAnswers:
@@ -65,8 +65,8 @@ class Answering:
     """The part of `secl.backends.local.model.LocalModel` that answers questions and gathers evidence about the answers.
 
     Attributes:
-        answer_weights: "adapted" if the adapted model writes its own answers; with "frozen" it states its confidence in
-            the frozen model's answers.
+        answer_weights: "adapted" if the adapted model writes its own answers; with "frozen", it only states a
+            confidence in the frozen model's answers.
         _nli: NLI model of DINCO; None asks the model itself.
         _windows: cache of answers, shared with models that have the same prompts and seed; None if not shared.
         _window: answered questions of the present window.
@@ -118,7 +118,7 @@ class Answering:
             UnavailableError: no server answers; a later try may succeed.
         """
         version, meter, case = self.version, self.asker.meter, self._case(question, written, evidence)
-        turn = case.turn  # a written thought changes it
+        turn = case.turn  # a written thought changes `case.turn`
         if turn not in self._window:
             self.check(question, case.given)
         case = self._window.get(turn) or self._answered([case], version)[turn]
@@ -137,7 +137,7 @@ class Answering:
         return ModelAnswer(reply=adapted.reply, frozen=case.reply, plain_tokens=plain_tokens)
 
     def _case(self, question: Question, written: str | Piece | None, evidence: Collection[EvidenceKind]) -> Case:
-        """Return a question, with the answer that was written to it as the answer stands in the conversation."""
+        """Return the case of a question; an answer that exists already gets its form in the conversation."""
         if written is None or question.options:
             return Case(question, kinds=frozenset(evidence))
         thinks = self.asker.prompting.thinks

@@ -31,8 +31,10 @@ PROBED, FACTS = ("capitals", "science"), 12
 """Domains of the built-in quiz, and questions of each, for `prefers_prefill`."""
 
 PREFILL_GAIN = 0.3
-"""Nats of ln P that a reply must gain without "Answer:". The prefix is kept in doubt: our constants were measured
-with the prefix."""
+"""Minimum gain of a reply's ln P (nats) for which secl drops the prefix "Answer:".
+
+In doubt secl keeps the prefix, because our constants were measured with the prefix.
+"""
 
 
 @dataclass
@@ -43,8 +45,8 @@ class Asker:
         learner: the model in this process, which trains and searches for beams.
         backend: engine that reads and writes: the learner, or servers with the same model.
         seed: seed of all samples.
-        verdicts: cache of P(True) and the number of tokens it cost, by question, candidates and source; None if no
-            other model shares the cache.
+        verdicts: cache of P(True) and its cost in tokens, by question, candidates and source; None if no other model
+            shares the cache.
     """
 
     learner: LocalBackend
@@ -67,7 +69,7 @@ class Asker:
         """Return the draft of a greedy answer to an open question, with or without a thought before the answer."""
         if thinking is None or thinking.thought is None:
             return Draft.answer(self.prompting.answer(question), question.form)
-        # After a thought the answer is the number alone, like a few words.
+        # After a thought, the answer to a question for a number is as short as a few words.
         form: Form = "short" if question.form == "number" else question.form
         draft = Draft.answer(self.prompting.answer(question, thinking.thought.text), form)
         return replace(draft, thought=thinking.thought, begun=thinking.begun)
@@ -235,9 +237,9 @@ def shares(logits: Sequence[float]) -> tuple[float, ...]:
 def prefers_prefill(backend: LocalBackend) -> bool:
     """Return whether a model without a preset should begin short replies with "Answer:".
 
-    One pass over 24 facts compares the frozen model's mean ln P of its first token with and without the prefix. No
-    reference answer is used. SmolLM2 answers better without the prefix: -2.1 with, -.9 without. Qwen2.5-Coder-1.5B
-    answers better with the prefix: -.63 with, -.66 without (docs/lab/log.md).
+    One pass over 24 facts compares the frozen model's mean ln P of the first token of a reply with and without the
+    prefix. No reference answer is used. SmolLM2 answers better without the prefix: -2.1 with, -.9 without.
+    Qwen2.5-Coder-1.5B answers better with the prefix: -.63 with, -.66 without (docs/lab/log.md).
     """
     facts = [Question(each.text) for domain in PROBED for each in quiz(domain, FACTS)]
     ids = backend.token_ids

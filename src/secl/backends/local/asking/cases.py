@@ -112,7 +112,7 @@ class Case:
         return self.adapted if version and self.adapted is not None else self
 
     def read_by(self, version: int, reading: Reading) -> Case:
-        """Return the question with the same answer as an adapted version reads it."""
+        """Return the question with the same answer, read by an adapted version."""
         adapted = copy(self)
         adapted.version, adapted.reading, adapted.tokens = version, reading, reading.tokens
         return adapted

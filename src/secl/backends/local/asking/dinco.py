@@ -108,7 +108,7 @@ def gather(
     (reading,) = asker.backend.read([bundle])
     asker.meter.spend("comparing", reading.tokens)
     p_yes = asker.readout.p_yes(reading, bundle.ends("scoring"))
-    # Samples of the same answer get the same text: a candidate's, if one has this answer.
+    # Equal samples get the same text: the text of an equal candidate, if any.
     distinct = first_by_key([*answers, *(sample for sample in counted if sample is not None)], form)
     text_by_key = {key: question.text_of(answer) for key, answer in distinct.items()}
     strangers = dict.fromkeys(text for text in text_by_key.values() if text not in texts)

@@ -44,7 +44,7 @@ def think_again(asker: Asker, cases: Sequence[Case]) -> None:
 
 
 def write_unanswered(asker: Asker, cases: Sequence[Case]) -> None:
-    """Write again, without the thought, the answers that were empty after it."""
+    """Write answers again without a thought if they were empty after a thought."""
     drafts = []
     for case in cases:
         draft, thought = case.draft, case.thought

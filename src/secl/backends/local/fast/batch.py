@@ -94,7 +94,7 @@ class Batch:
         if keep != list(range(len(self.mask))):
             rows = torch.tensor(keep)
             places = {layer.keys.device for layer in self.cache.layers}
-            if len(places) == 1:  # each layer of a model on several devices moves the indices to its own
+            if len(places) == 1:  # each layer of a model on several devices moves the indices to its own device
                 rows = rows.to(*places)
             self.cache.batch_select_indices(rows)
             self.mask = self.mask[rows]
@@ -108,7 +108,7 @@ class Batch:
                 self.written[row].append((token, forward, row))
 
     def passed(self, row: int) -> Pass | None:
-        """Return the pass over a prompt and its text; over the prompt alone if a sliding window dropped its keys.
+        """Return the pass over a prompt and its text; over the prompt alone if a sliding window dropped keys.
 
         Return None if the batch captures nothing.
         """
@@ -138,7 +138,10 @@ def next_logits(model: PreTrainedModel, cache: DynamicCache, mask: Tensor, token
 
 
 def go_on(model: PreTrainedModel, begun: Sequence[tuple[KeptRow, int, int]]) -> Batch:
-    """Return a batch with a row for each kept row, the number of its tokens to go on from, and the next token."""
+    """Return a batch whose rows continue kept rows.
+
+    Each entry of `begun` holds a kept row, the number of its first tokens to keep, and the token that follows them.
+    """
     longest = max(length for _, length, _ in begun)
 
     def padded(part: Tensor, length: int) -> Tensor:
@@ -163,7 +166,7 @@ _ONEDNN_LOCK = Lock()
 
 @contextmanager
 def fast_single_row(wanted: bool = True) -> Iterator[None]:
-    """Within the block, 16-bit products of one row take about half the time on a CPU; larger ones take longer.
+    """Within the block, 16-bit products of one row take about half the time on a CPU; larger products take longer.
 
     oneDNN, which usually computes all 16-bit products, is optimised for many rows. For one row, PyTorch's own kernels
     read the weights once and without repacking. The switch is process-wide: passes of other threads stay correct, but

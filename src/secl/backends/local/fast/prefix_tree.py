@@ -144,7 +144,7 @@ class Trie:
 
 
 def _times(parents: list[int]) -> tuple[Tensor, Tensor]:
-    """Return depth-first entry and exit times of nodes, each of which follows its parent; -1 for a root."""
+    """Return depth-first entry and exit times of nodes. Each node follows its parent; the parent of a root is -1."""
     sizes, enters = [1] * len(parents), [0] * len(parents)
     # A parent precedes its children, so going backwards counts all descendants of a token before the token itself.
     for node in range(len(parents) - 1, -1, -1):
@@ -260,7 +260,7 @@ AttentionInterface.register(NAME, _interface)
 @contextmanager
 def tree_attention(config: PreTrainedConfig) -> Iterator[None]:
     """Within the block, a model with this configuration uses the `block_masks` that its decoder gets."""
-    # transformers looks up the name at every call of a layer, so it can change between passes.
+    # transformers looks up the name at every call of a layer, so the name can change between passes.
     usual = config._attn_implementation
     config._attn_implementation = NAME
     try:

@@ -40,7 +40,7 @@ Key and value projections do not belong here, because the requested tokens atten
 
 @dataclass(frozen=True)
 class Replay:
-    """A repeatable forward pass of the adapted model; it costs as much as `tokens` through the whole network."""
+    """A repeatable forward pass of the adapted model, which costs as much as `tokens` through the whole network."""
 
     tokens: float
     compute: Callable[[], Tensor]
@@ -77,7 +77,7 @@ class Pass:
         """Keep the inputs of the next layer."""
         if not self.arguments:
             self.hidden = hidden
-        # A replay computes its own keys and values, so it gets no cache; other tokens have other masks.
+        # A replay computes its own keys and values, so the cache is left out; other tokens have other masks.
         own = {name: value for name, value in arguments.items() if name not in MASKS and not isinstance(value, Cache)}
         for name, value in own.items():
             if isinstance(value, Tensor) and name not in PER_TOKEN:

@@ -90,7 +90,7 @@ class SharedNetwork:
 
     @torch.no_grad()
     def run(self, sequences: Sequence[Sequence[int]], *, keep: bool = False) -> Pass:
-        """Return one forward pass over the distinct tokens of `sequences`; with `keep`, it can grow."""
+        """Return one forward pass over the distinct tokens of `sequences`; with `keep`, the pass can grow."""
         return self.read(Trie.of(sequences), DynamicCache() if keep else None)
 
     @torch.no_grad()
@@ -115,7 +115,7 @@ class SharedNetwork:
                 )
             forward.states, before = out.last_hidden_state.to(self.device), ends
             chunks.append(forward)
-        # Writing makes new tensors, so the pass keeps its own.
+        # Writing makes new tensors in this cache, so the cache of the pass stays as it is.
         cache = DynamicCache([(layer.keys, layer.values) for layer in cached.layers], config=self.config)
         return replace(chunks[0].joined(*chunks[1:]), trie=Trie.of([tokens]), cache=cached), cache
 
@@ -144,7 +144,7 @@ class SharedNetwork:
         """Return the attention of a pass of `length` tokens, which is deterministic for short passes with gradients."""
         if self.sparse:
             return tree_attention(self.config)
-        # Backward passes of fused kernels add in any order. The math kernel's order is fixed, but it stores all pairs.
+        # Fused kernels add gradients in varying order. The math kernel has a fixed order, but stores all pairs.
         exact = torch.is_grad_enabled() and 0 < length <= EXACT_TOKENS
         return sdpa_kernel(SDPBackend.MATH) if exact else nullcontext()
 
@@ -178,7 +178,7 @@ class SharedNetwork:
     def grow(self, begun: Sequence[Pass], sequences: Sequence[Sequence[int]], *, keep: bool = False) -> Pass:
         """Return a pass over longer sequences; compute only tokens that are not on the paths of `begun`.
 
-        With `keep`, it can grow as well.
+        With `keep`, the new pass can grow as well.
         """
         forwards, paths = numbered(begun)
         caches = [each.cache for each in forwards if each.cache is not None]

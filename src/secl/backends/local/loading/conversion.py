@@ -128,7 +128,7 @@ def _read(path: Path) -> tuple[dict[str, ReaderTensor], PreTrainedConfig]:
 
 @contextlib.contextmanager
 def _progress(path: Path, folder: Path, size: int) -> Iterator[Advance]:
-    """Announce the conversion, and show a progress bar in a terminal; it pulses until the first bytes are written."""
+    """Announce the conversion, and show a progress bar in a terminal; the bar pulses until the first bytes."""
     screen = Console(file=sys.stderr, markup=False, highlight=False)
     screen.print(f"secl: {path.name} is converted once: about {decimal(size)} in {folder}.", soft_wrap=True)
     columns = BarColumn(), DownloadColumn(), TimeRemainingColumn()

@@ -150,7 +150,7 @@ def load(
 
 
 def adopt(model: Any, tokenizer: Any) -> Loaded:
-    """Return the caller's causal language model with new modules over the same weights; secl never writes to them.
+    """Return the caller's causal language model with new modules over the same weights, which secl never changes.
 
     Raises:
         ModelError, ParameterError: the model is of another kind or carries an adapter, or the tokenizer belongs to
@@ -270,7 +270,7 @@ def _packaged_gguf(source: str) -> Path:
 
 
 def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """Return the precision of the body; "auto" is bf16 on CUDA and on CPUs that multiply it natively, else fp32.
+    """Return the precision of the body; "auto" is bf16 on CUDA and on CPUs with native bf16 products, else fp32.
 
     Raises:
         ParameterError: an unknown name.

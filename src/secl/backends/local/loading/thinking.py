@@ -136,7 +136,7 @@ def _mark(thought: Marks) -> str:
 
 
 def _beginning(template: str, reply: str, known: list[Marks]) -> str:
-    """Return the beginning of a reply that the template demands; "" for none."""
+    """Return the text with which a reply must begin under the template; "" for none."""
     for thought in known:
         if thought.opening in reply.rpartition(thought.closing)[2]:  # the template opens a thought
             line_end = "" if reply.endswith("\n") else "\n"

@@ -42,7 +42,7 @@ def error_of(reply: Any) -> dict[str, Any]:
 
 
 def test_a_reply_holds_an_option_and_a_confidence_and_has_a_record(client: httpx.Client, service: Service) -> None:
-    reply = client.post("/v1/ask", json={**OPTIONS, "domain": "cities", "detail": "full"}).json()
+    reply = client.post("/v1/ask", json={**OPTIONS, "domain": "law", "detail": "full"}).json()
     brief = ["text", "letter", "confidence", "low", "high", "candidates", "accepted", "record_id"]
     assert [*client.post("/v1/ask", json=OPTIONS).json()] == brief
     detail = reply.pop("detail")
@@ -51,7 +51,7 @@ def test_a_reply_holds_an_option_and_a_confidence_and_has_a_record(client: httpx
     assert reply["text"] == OPTIONS["options"]["ABC".index(reply["letter"])]
     assert math.isclose(sum(detail["reply"]["bins"]), 1)
     assert math.isclose(reply["confidence"], sum(p * (k + 0.5) / 10 for k, p in enumerate(detail["reply"]["bins"])))
-    assert (detail["posterior"], detail["reply"]["version"], detail["question"]["domain"]) == (None, 0, "cities")
+    assert (detail["posterior"], detail["reply"]["version"], detail["question"]["domain"]) == (None, 0, "law")
     read = client.get(f"/v1/records/{reply['record_id']}").json()
     assert from_plain(read["record"]) == service.state.served(0).record
     assert read["record"]["reply"]["stated"] == reply["confidence"]

@@ -62,11 +62,7 @@ def finish(process: BaseProcess, seconds: float = 120) -> int | None:
 
 
 def _main(
-    log: str,
-    arguments: list[str],
-    die: tuple[str, int] | None,
-    of: signal.Signals,
-    listener: socket.socket | None,
+    log: str, arguments: list[str], die: tuple[str, int] | None, of: signal.Signals, listener: socket.socket | None
 ) -> None:
     from matplotlib.figure import Figure
 

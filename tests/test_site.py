@@ -1,6 +1,8 @@
 """The documentation: its site without a network, the tutorial and the examples of its pages do what they say.
 
-`python -m tests.test_site` writes the outputs of examples into the pages anew.
+Commands of docs/tutorial.md stand in blocks of the kind `console`, behind a dollar sign; lines behind `>` continue a
+command. Its output follows. A block behind `<!-- stable -->` must print the same again, up to rounding.
+`python -m tests.test_site` writes the outputs of examples and commands into the pages anew.
 """
 
 from __future__ import annotations
@@ -9,15 +11,18 @@ import contextlib
 import doctest
 import io
 import json
+import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -26,7 +31,6 @@ from reference import http_api, outside, pictures, python_api
 from reference.__main__ import PAGES
 from secl.settings.names import SETTINGS
 from tests.conftest import ROOT
-from tests.tutorial import PAGE, commands, run
 
 LOADS = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src"), ("use", "href")}
 """What a browser fetches by itself."""
@@ -104,6 +108,88 @@ def test_the_search_finds_a_page_without_a_server(site: Path, browser: Any) -> N
     assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
 
 
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+STABLE = "<!-- stable -->\n"
+CONSOLE = re.compile(rf"({re.escape(STABLE)})?```console\n(.*?)```\n", re.DOTALL)
+PORT = "8080"
+END = "=== end of command"
+COLUMNS = 88
+HEAD, TAIL = 22, 4
+"""Lines that the page shows of a long output."""
+TIME_LIMIT = 900
+"""Seconds for the whole page; on a quiet machine it takes about one minute."""
+
+
+class Command(NamedTuple):
+    """A command and its output, as the page shows both, and whether it must print the same again."""
+
+    shown: str
+    output: str
+    stable: bool
+
+
+def commands(page: str) -> list[Command]:
+    """All commands of a page, in order."""
+    return [
+        Command(match[1], match[2], stable=bool(block[1]))
+        for block in CONSOLE.finditer(page)
+        for match in re.finditer(r"(\$ [^\n]*\n(?:> [^\n]*\n)*)((?:(?!\$ ).*\n)*)", block[2])
+    ]
+
+
+def run(steps: list[Command], folder: Path) -> list[str]:
+    """What the commands print when one shell runs them in a folder; the page's port becomes a free one.
+
+    Raises:
+        RuntimeError: a command fails.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    scripts = ("\n".join(line[2:] for line in step.shown.replace(PORT, port).splitlines()) for step in steps)
+    (folder / "commands.sh").write_text("".join(f"{script}\necho '{END}' $?\n" for script in scripts))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with (folder / "errors").open("w") as errors:
+        shell = subprocess.Popen(
+            ["bash", "commands.sh"],
+            cwd=folder,
+            env={**os.environ, "PATH": path, "COLUMNS": str(COLUMNS)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            text, _ = shell.communicate(timeout=TIME_LIMIT)
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # whatever a failed command left running
+                os.killpg(shell.pid, signal.SIGKILL)
+    outputs = re.findall(rf"(.*?){END} (\d+)\n", text, re.DOTALL)
+    for step, (output, code) in zip(steps, outputs, strict=True):
+        if code != "0":
+            raise RuntimeError(f"{step.shown}ended with {code}:\n{output}\n{(folder / 'errors').read_text()}")
+    return [shortened(output.replace(port, PORT)) for output, _ in outputs]
+
+
+def shortened(output: str) -> str:
+    """An output without the blanks at the ends of its lines, and a long one without its middle."""
+    lines = [line.rstrip() for line in output.splitlines()]
+    kept = lines if len(lines) <= HEAD + TAIL else [*lines[:HEAD], "...", *lines[-TAIL:]]
+    return "".join(f"{line}\n" for line in kept)
+
+
+def with_outputs(page: str, outputs: list[str]) -> str:
+    """The page with these outputs in place of its own."""
+    waiting = iter(zip(commands(page), outputs, strict=True))
+
+    def block(match: re.Match[str]) -> str:
+        count = len(commands(match[0]))
+        body = "".join(step.shown + output for step, output in (next(waiting) for _ in range(count)))
+        return f"{match[1] or ''}```console\n{body}```\n"
+
+    return CONSOLE.sub(block, page)
+
+
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)(%?)")
 BAR = re.compile(r"█+")
 CLOSE = 0.06
@@ -118,14 +204,14 @@ def test_the_commands_do_what_the_page_says(
 ) -> None:
     if whole and shutil.which("curl") is None:
         pytest.skip("the tutorial asks a server with curl")
-    page = PAGE.read_text(encoding="utf-8")
+    page = TUTORIAL.read_text(encoding="utf-8")
     page = page if whole else page.partition("\n## Your own questions")[0]
     steps = commands(page)
     assert len(steps) > (12 if whole else 2)
     for step, output in zip(steps, run(steps, tmp_path), strict=True):
         assert not step.stable or close(step.output, output), (step.shown, output)
     monkeypatch.chdir(tmp_path)
-    examples = doctest.DocTestParser().get_doctest(page, {}, "tutorial", str(PAGE), 0)
+    examples = doctest.DocTestParser().get_doctest(page, {}, "tutorial", str(TUTORIAL), 0)
     assert len(examples.examples) > 4
     assert doctest.DocTestRunner(Close()).run(examples).failed == 0
 
@@ -183,6 +269,8 @@ def rewritten(text: str) -> str:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # examples write files
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # examples and commands write files
+        text = TUTORIAL.read_text(encoding="utf-8")
+        TUTORIAL.write_text(with_outputs(text, run(commands(text), Path(folder))), encoding="utf-8")
         for path in EXAMPLES:
             path.write_text(rewritten(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -37,9 +37,7 @@ class Setup(Settings):
     ('capitals', 'arc')
     """
 
-    model: Annotated[str, OF_MODEL] = Field(
-        "smollm2", description="Preset, hub id, folder or GGUF file; by default smollm2."
-    )
+    model: Annotated[str, OF_MODEL] = Field("smollm2", description="Preset (smollm2), hub id, folder or GGUF file.")
     dtype: Annotated[Dtype, OF_MODEL] = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
     device: Annotated[Device, OF_MODEL] = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
     quantize: Annotated[Quantize | None, OF_MODEL] = Field(None, description="Quantize layers to 8bit or 4bit.")
@@ -57,9 +55,7 @@ class Setup(Settings):
         None, gt=0, description="Temperature of P(True) Norm; the model's own by default."
     )
     nli: Annotated[str | None, OF_METHOD] = Field(None, description="NLI model of DINCO; the model itself by default.")
-    against: PaperModel | None = Field(
-        None, description="The paper's model to compare with; by default the same model."
-    )
+    against: PaperModel | None = Field(None, description="Model of the paper to compare with; by default the same.")
 
     @property
     def model_name(self) -> str:

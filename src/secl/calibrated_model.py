@@ -169,9 +169,8 @@ class CalibratedModel(Shown):
     ) -> Iterator[Extraction]:
         fields = Schema.of(schema)
         asked = [request_of(document, fields, context=context, instruction=instruction) for document in documents]
-        for found in weigh_objects(
-            writer_of(self.calibrator.model, asked), asked, self.calibrator.weigh, accept=self.accept
-        ):
+        writer = writer_of(self.calibrator.model, asked)
+        for found in weigh_objects(writer, asked, self.calibrator.weigh, accept=self.accept):
             if isinstance(found, SeclError):
                 raise found
             for record in found.fields.values():

@@ -104,9 +104,7 @@ class Question:
         """
         if isinstance(question, cls):
             if options or context or system or history:
-                raise QuestionError(
-                    f"{question.mention} is a Question already; put options, context, system and history into it."
-                )
+                raise QuestionError(f"{question.mention} is a Question already; put options and other parts into it.")
             return question
         if isinstance(question, str):
             if isinstance(history, str):
@@ -153,17 +151,13 @@ class Question:
         if len(self.options) < 2:
             raise QuestionError(f"{name} has a single option; give at least two, or none for an open question.")
         if len(self.options) > len(LETTERS):
-            raise QuestionError(
-                f"{name} has {len(self.options)} options but only {len(LETTERS)} letters exist; split it."
-            )
+            raise QuestionError(f"{name} has {len(self.options)} options for only {len(LETTERS)} letters; split it.")
         if self.grader:
             raise QuestionError(f"{name} has options, so it is graded by their letters; leave its grader out.")
         if any(not option.strip() for option in self.options):
             raise QuestionError(f"{name} has an empty option; remove it or fill it in.")
         if self.reference is not None and self.reference not in self.letters:
-            raise QuestionError(
-                f"{name} has the reference {self.reference!r}, which is none of {', '.join(self.letters)}."
-            )
+            raise QuestionError(f"{name} has the reference {self.reference!r}, not one of {', '.join(self.letters)}.")
 
     @property
     def mention(self) -> str:

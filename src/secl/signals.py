@@ -100,9 +100,7 @@ class SelfConsistency:
         answer = self.answer(question, reply, evidence)
         if not evidence.samples or answer is None:
             return None
-        same = [
-            key_of(question, sample) == key_of(question, answer) for sample in evidence.samples if sample is not None
-        ]
+        same = [key_of(question, text) == key_of(question, answer) for text in evidence.samples if text is not None]
         return sum(same) / len(evidence.samples)
 
     def answer(self, question: Question, reply: Reply, evidence: Evidence) -> str | None:

@@ -161,12 +161,7 @@ def test_fields_are_labelled_reported_and_get_thresholds(
 
 @pytest.mark.parametrize("count", [1, 10, 31])
 def test_the_same_command_continues_a_stopped_run_with_the_same_records(
-    shell: Shell,
-    documents: Path,
-    schema: Path,
-    tmp_path: Path,
-    interrupt_at: Interrupt,
-    count: int,
+    shell: Shell, documents: Path, schema: Path, tmp_path: Path, interrupt_at: Interrupt, count: int
 ) -> None:
     arguments = (documents, "--schema", schema, "--text", "body", "--out")
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"

@@ -58,19 +58,10 @@ def test_a_senseless_stream_is_refused(names: list[str], per_domain: int, order:
 
 def test_the_fingerprint_changes_with_any_field_and_with_the_order() -> None:
     base = Question("Why?", ("x", "y"), "A", "d", "one")
-    changes: list[dict[str, object]] = [
-        {"text": "Why not?"},
-        {"options": ("x", "z")},
-        {"options": ("y", "x")},
-        {"reference": "B"},
-        {"reference": None},
-        {"domain": "e"},
-        {"id": "two"},
-        {"context": "x"},
-        {"system": "x"},
-        {"row": (("x", "y"),)},
-    ]
-    changed = [replace(base, **change) for change in changes]  # type: ignore[arg-type]
+    changes: dict[str, Any] = {"text": "Why not?", "options": ("x", "z"), "reference": "B", "domain": "e", "id": "two"}
+    changes |= {"context": "x", "system": "x", "row": (("x", "y"),)}
+    changed = [replace(base, **{name: value}) for name, value in changes.items()]
+    changed += [replace(base, options=("y", "x")), replace(base, reference=None)]
     changed += [Question("Why?", reference=References((), ("A",)), domain="d", id="one")]
     prints = [fingerprint(questions) for questions in ([], [base], [base, base], *([one] for one in changed))]
     assert len(set(prints)) == len(prints)

@@ -164,14 +164,8 @@ def test_an_unreadable_reply_is_said_and_the_most_probable_candidate_given() -> 
 @pytest.mark.parametrize(
     ("samples", "why"),
     [
-        (
-            (("Shakespeare", 0, False),) * 3,
-            "The model repeats this answer in 3 of 3 further answers.",
-        ),
-        (
-            (("Shakespeare", 0, False), ("Kyd", 2, False)),
-            "The model repeats this answer in 1 of 2 further answers.",
-        ),
+        ((("Shakespeare", 0, False),) * 3, "The model repeats this answer in 3 of 3 further answers."),
+        ((("Shakespeare", 0, False), ("Kyd", 2, False)), "The model repeats this answer in 1 of 2 further answers."),
         ((("Kyd", 2, False),) * 2, "The model repeats this answer in 0 of 2 further answers."),
         ((("7", 0, True),), "A short program that the model wrote gives the same number."),
         ((("8", 1, True), ("7", 0, False)), "A short program that the model wrote gives another number."),

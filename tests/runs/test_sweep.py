@@ -18,16 +18,7 @@ from secl.runs.loading import read_stream
 from secl.runs.recipes import read_toml, with_absolute_paths
 from secl.runs.runner import SUMMARY
 from secl.runs.settings import RunSettings
-from secl.runs.sweep import (
-    Job,
-    is_finished,
-    plan,
-    progress_of,
-    read_files,
-    read_sweep,
-    run_job,
-    write_files,
-)
+from secl.runs.sweep import Job, is_finished, plan, progress_of, read_files, read_sweep, run_job, write_files
 from secl.settings.names import dotted
 from secl.signals import SelfConsistency
 from tests.answers import stored

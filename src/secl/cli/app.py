@@ -45,9 +45,7 @@ AsJson = Annotated[bool, Flag, Parameter(name="--json", help="Print one JSON obj
 Full = Annotated[bool, Flag, Parameter(help="Print all tables, not only the result.")]
 Set = Annotated[
     list[str] | None,
-    Parameter(
-        name="--set", group=METHOD, help="Another setting, for example evidence.tau=0.7 (docs/reference/settings.md)."
-    ),
+    Parameter(name="--set", group=METHOD, help="Another setting, as in evidence.tau=0.7 (docs/reference/settings.md)."),
 ]
 
 

@@ -104,7 +104,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     names = (estimator or "").split(":") if estimator is not None else [None]
     if len(names) > 2:
         raise ParameterError(
-            f"the estimator {estimator!r} has {len(names)} parts; give one name, or two as in stated:secl."
+            f"--estimator {estimator!r} has {len(names)} parts; give one name or two, as in stated:secl."
         )
     with Store(run_a) as store_a, Store(run_b) as store_b:
         of_a, of_b = Manifest.of(store_a), Manifest.of(store_b)
@@ -113,9 +113,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     settings = of_a.settings.differences(of_b.settings, ("in A", "in B"))
     notes = ["The runs have different models: weights or files differ."] if of_a.model != of_b.model else []
     if run_a.resolve() == run_b.resolve() and a.estimator.name == b.estimator.name:
-        raise ParameterError(
-            f"{run_a} compared with itself needs two estimators; add for example --estimator stated:secl."
-        )
+        raise ParameterError(f"{run_a} compared with itself needs two estimators, as in --estimator stated:secl.")
     comparison = compare_sides(a, b)
     if {*a.by_question} != {*b.by_question}:
         answered = f"A has answered {len(a.by_question)} questions, B {len(b.by_question)}"

@@ -77,9 +77,7 @@ def export(
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
     if version is not None and format is not None:
-        raise ParameterError(
-            "--version writes a folder for PEFT, which has no format; leave --format or --version out."
-        )
+        raise ParameterError("--version writes a folder for PEFT, without a format; leave --format or --version out.")
     if version is not None and str(out) == "-":
         raise ParameterError("an adapter is written as a folder, not as text; name a folder with --out.")
     with Store(run) as store:

@@ -201,21 +201,17 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
     question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
     alone = "alone" if served.batch == 1 else f"in a batch of {served.batch}"
     did = "rated" if record.given else "answered"
-    title = (
-        f"{served.id} (record {record.position}), {did} {_time(served.time)} {alone} by adapter version {reply.version}"
-    )
-    conversation: RenderableType = (
-        f"texts were not kept (keep-text {explained['keep_text']}); question: {question.text}"
-    )
+    title = f"{served.id} (record {record.position}), {did} {_time(served.time)} {alone} by version {reply.version}"
+    chat: RenderableType = f"texts were not kept (keep-text {explained['keep_text']}); question: {question.text}"
     if explained["keep_text"] == "full":
         turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]
         read = [(turn["role"], turn["content"]) for turn in explained["prompt"] or ()]
-        conversation = Table.grid(padding=(0, 2))
+        chat = Table.grid(padding=(0, 2))
         for role, text in read or turns:
-            conversation.add_row(Text(role, style="dim"), Text(terminal_lines(text)))
+            chat.add_row(Text(role, style="dim"), Text(terminal_lines(text)))
     answer = answer_text(record) if record.answer else "no readable answer"
     bold = Text(terminal_lines(answer), style="bold")
-    parts: list[RenderableType] = [Text(title, style="bold"), "", conversation, "", bold]
+    parts: list[RenderableType] = [Text(title, style="bold"), "", chat, "", bold]
     parts.append(f"reported confidence  {number(record.confidence, 4)} ({explained['source']})")
     parts += map(terminal_lines, explained["why"])
     if posterior is not None:

@@ -141,9 +141,7 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
         raise ParameterError(f"the number of questions of {name} is {n}; ask for at least 1.")
     questions = _official(benchmark, *benchmark.read, data, seed) if benchmark.read else quiz(name, seed=seed)
     if n is not None and n > len(questions):
-        raise DataError(
-            f"{name} has {len(questions)} questions but {n} were asked for; ask for at most {len(questions)}."
-        )
+        raise DataError(f"{name} has {len(questions)} questions but {n} were asked for; take at most {len(questions)}.")
     return questions[:n]
 
 

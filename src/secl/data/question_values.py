@@ -32,9 +32,7 @@ def check_options(options: Sequence[str]) -> None:
     if isinstance(options, str):
         raise ParameterError(f"the options are the text {options[:40]!r}; give a list of texts.")
     if len(options) == 1:
-        raise ParameterError(
-            f"there is one option, {options[0]!r}; give at least two, or no options for open questions."
-        )
+        raise ParameterError(f"there is one option, {options[0]!r}; give at least two, or none for open questions.")
     if len(options) > len(LETTERS):
         raise ParameterError(f"there are {len(options)} options but only {len(LETTERS)} letters; merge some.")
     if not all(isinstance(option, str) and option.strip() for option in options):

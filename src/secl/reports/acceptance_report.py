@@ -13,9 +13,7 @@ from secl.reports.formatting import UNDEFINED, amount, counted, percent
 from secl.reports.table import Table, plain_table
 from secl.reports.verdict import further
 
-ASSUMPTION = (
-    "This holds if the labelled answers are a random sample and later answers come from the same kinds of questions."
-)
+ASSUMPTION = "This holds if the labelled answers are a random sample and later questions are of the same kinds."
 """Conditions of every guarantee."""
 
 MOSTLY_WRONG = 0.5

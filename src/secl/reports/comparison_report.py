@@ -32,9 +32,7 @@ def comparison_table(comparison: Comparison) -> Table:
         Column("95% interval", wraps=True),
         Column("", text=True),
     )
-    rows = {
-        section: [_row(name, difference) for name, difference in part.items()] for section, part in sections.items()
-    }
+    rows = {title: [_row(name, each) for name, each in part.items()] for title, part in sections.items()}
     return Table(columns, rows, (NOTE,))
 
 

@@ -106,9 +106,7 @@ def answer_details(record: Record, tau: float) -> list[RichTable]:
         facts["thought"] = excerpt(reply.thought.text or "not kept", LONGEST)
     if record.signal is not None:
         facts[f"normalised P(True), tau {tau:g}"] = f"{record.signal:.3f}"
-    facts |= {
-        f"weight of the view {name}": f"{weight:.2f}" for name, weight in (posterior.weights if posterior else ())
-    }
+    facts |= {f"weight of the view {name}": f"{value:.2f}" for name, value in (posterior.weights if posterior else ())}
     tables = [listing(("", "value"), facts.items()), bins_table(reply, record.frozen)]
     tables += [p_true_table(p_true)] if p_true is not None else []
     return [*tables, candidates_table(record.question, posterior)] if posterior is not None else tables

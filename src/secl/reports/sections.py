@@ -287,9 +287,7 @@ def _joined(value: object) -> str:
 
 def ledger_table(records: Sequence[Record]) -> Table:
     """Return tokens through the network by purpose: in total, per question, and as a share."""
-    by_purpose = {
-        name: sum(getattr(record.ledger, purpose) for record in records) for purpose, name in PURPOSES.items()
-    }
+    by_purpose = {name: sum(getattr(each.ledger, purpose) for each in records) for purpose, name in PURPOSES.items()}
     total, questions = sum(by_purpose.values()), max(len(records), 1)
     lines = [*((name, tokens) for name, tokens in by_purpose.items() if tokens), ("together", total)]
     rows = [(name, f"{n:,.0f}", f"{n / questions:,.1f}", percent(n / total if total else None, 1)) for name, n in lines]

@@ -109,13 +109,11 @@ def domain_table(run: RunReport) -> Table:
 
 def _domain_row(domain: str, part: Summary, name: str, watched: bool) -> Row:
     cells, best = score_cells(part.estimators.get(name)), part.estimators.get("posterior_best")
-    better = (
-        "" if best is None or name == "stated" or math.isnan(best.accuracy) else f"best {percent(best.accuracy, 1)}"
-    )
+    more = "" if best is None or name == "stated" or math.isnan(best.accuracy) else f"best {percent(best.accuracy, 1)}"
     return [
         Cell(domain),
         Cell(amount(part.questions)),
         *(cells[heading] for heading in ("Brier", "ECE", "AUROC")),
-        Cell(cells["Accuracy"].text, better),
+        Cell(cells["Accuracy"].text, more),
         *([Cell(amount(part.trained)), Cell(amount(part.alarms))] if watched else []),
     ]

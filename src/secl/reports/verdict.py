@@ -39,9 +39,7 @@ def sentence_of(reason: Reason) -> str:
             return f"{text}." if one else f"{text}; --method posterior does not need it."
         case "letter_mass":
             mass = f"the {reason.count} letters together have a probability of {reason.value:.2g}"
-            return (
-                f"The model rarely says an option letter ({mass}); secl takes the most probable letter as the answer."
-            )
+            return f"The model rarely says an option letter ({mass}); the most probable letter is its answer."
         case "unreadable":
             return f"{shown} hold no readable answer, so their confidences mean nothing."
         case "constant":
@@ -84,14 +82,10 @@ def _graded(reason: Reason) -> str:
     on = f"on {counted(reason.count, 'graded answer')}"
     match reason.code:
         case "tested":
-            return (
-                f"Tested {on}: accuracy and mean confidence agree, and the confidences rank answers ({_area(reason)})."
-            )
+            return f"Tested {on}: accuracy and mean confidence agree, and confidences rank answers ({_area(reason)})."
         case "miscalibrated":
             text = f"Calibrated on average, but wrong in places: ECE {number(reason.value, 3)} {on}"
-            return (
-                f"{text}; by chance alone, calibrated confidences have at most {number(reason.beside, 3)} (95% limit)."
-            )
+            return f"{text}; by chance, calibrated confidences have at most {number(reason.beside, 3)} (95% limit)."
         case "inverted":
             return f"The confidences are higher for wrong answers than for right ones ({_area(reason)})."
         case "weak":

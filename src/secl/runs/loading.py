@@ -193,9 +193,7 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
         differences.append(f"answers: {manifest.mode} there, {mode} here")
     if differences:
         different = "; ".join(differences)
-        raise RunError(
-            f"the confidences of {folder} are of another kind ({different}); name a run with the same settings."
-        )
+        raise RunError(f"the confidences of {folder} are of another kind ({different}); use a run with these settings.")
     if not labels:
         raise RunError(f"{folder} has no labels, so there is nothing to calibrate with; see secl label {folder}")
     return (*manifest.calibration, *labels)

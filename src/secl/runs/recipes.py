@@ -88,9 +88,7 @@ def check_scored(settings: RunSettings) -> None:
         raise ParameterError(f"secl score uses the method posterior; leave the method {settings.method!r} out.")
     for name in settings.changed():
         if not used_by_score(name):
-            raise ParameterError(
-                f"secl score rates given answers, so the model writes and learns nothing; leave {name} out."
-            )
+            raise ParameterError(f"secl score rates given answers and neither writes nor learns; leave {name} out.")
     for kind in settings.evidence.extra_evidence:
         if kind not in ("p_true", "candidates"):
             raise ParameterError(

@@ -78,9 +78,7 @@ class Recipe(RecipeTables):
         """Check that the settings fit together."""
         kinds = self.plan().kinds
         if self.evidence.nli is not None and "dinco" not in kinds:
-            raise ParameterError(
-                f"the method {self.method!r} asks no NLI model; leave evidence.nli out or take the method dinco."
-            )
+            raise ParameterError(f"the method {self.method!r} asks no NLI model; leave evidence.nli out or take dinco.")
         if self.loop.answer == "best" and "candidates" not in kinds:
             raise ParameterError(
                 f"the method {self.method!r} compares no candidates, so there is no best answer; leave loop.answer "
@@ -122,7 +120,7 @@ class Recipe(RecipeTables):
             raise ParameterError("--engine openai cannot prefill a reply, as the paper does; leave paper out.")
         if "dinco" in self.plan().kinds:
             raise ParameterError(
-                f"--engine openai has no beam search, which DINCO needs; take another method than {self.method!r}."
+                f"--engine openai has no beam search for DINCO; take another method than {self.method!r}."
             )
         for view in self.posterior.views:
             if view not in ENDPOINT_VIEWS:

@@ -30,10 +30,9 @@ Quantize = Literal["8bit", "4bit"]
 
 
 def check_device(name: str) -> str:
+    """Return the name of a device, or raise a ParameterError."""
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
-        raise ParameterError(
-            f"model.device is {name!r}; it must be one of auto, cpu, cuda, mps, or a GPU such as cuda:1."
-        )
+        raise ParameterError(f"model.device is {name!r}; it must be auto, cpu, cuda, mps, or a GPU such as cuda:1.")
     return name
 
 
@@ -95,9 +94,7 @@ class ModelSettings(Settings):
     name: Annotated[str, Parameter("--model")] = Field(
         "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
     )
-    engine: Engine | None = Field(
-        None, description="Where it runs: local, openai (any OpenAI-compatible server) or vllm."
-    )
+    engine: Engine | None = Field(None, description="Where it runs: local, openai (OpenAI-compatible server) or vllm.")
     endpoint: str | None = Field(None, description="Base URL of the server for --engine.")
     dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
     device: Device = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
@@ -145,9 +142,7 @@ class StreamSettings(Settings):
     options: Annotated[Options, Parameter("--option")] = Field(
         (), description="Option of every row of your file; repeat the flag for each option."
     )
-    template: str | None = Field(
-        None, description="Question made from columns of your file: 'Which team? {subject}: {body}'."
-    )
+    template: str | None = Field(None, description="Question made from columns: 'Which team? {subject}: {body}'.")
     skip_bad: bool = Field(False, description="Skip questions that cannot be used, and list them.")
     per_domain: int | None = Field(None, ge=1, description="At most this many questions per domain; all by default.")
     order: Order = Field("forward", description="Order of the domains: forward, reversed or shuffled.")
@@ -191,16 +186,10 @@ class GateSettings(Settings):
         None, description="When to learn: entropy-shift, page-hinkley, always, never or FILE.py:CLASS."
     )
     burst: Annotated[int | None, UNFLAGGED] = Field(None, description="Questions in a burst; 50 by default.")
-    warmup: Annotated[int | None, UNFLAGGED] = Field(
-        None, description="Questions before the gate can fire; 30 by default."
-    )
+    warmup: Annotated[int | None, UNFLAGGED] = Field(None, description="Questions of the warm-up; 30 by default.")
     threshold: Annotated[float | None, UNFLAGGED] = Field(None, description="Statistic above which the gate fires.")
-    ema: Annotated[float | None, UNFLAGGED] = Field(
-        None, description="page-hinkley: weight of the newest entropy in the mean."
-    )
-    epsilon: Annotated[float | None, UNFLAGGED] = Field(
-        None, description="page-hinkley: rise of the entropy to ignore, in nats."
-    )
+    ema: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: weight of the newest entropy.")
+    epsilon: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: ignored entropy rise in nats.")
 
     def overrides(self) -> dict[str, object]:
         return self.model_dump(exclude={"name"}, exclude_none=True)
@@ -270,9 +259,7 @@ class LoopSettings(Settings):
         description="Answer to return: own (the model's) or best (the most probable candidate); by default best for "
         "your own questions with options, else own.",
     )
-    accept: float | None = Field(
-        None, ge=0, le=1, description="Lowest confidence of an accepted answer; see secl threshold."
-    )
+    accept: float | None = Field(None, ge=0, le=1, description="Lowest accepted confidence; see secl threshold.")
 
 
 class AdapterSettings(Settings):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError
 from secl.metrics.measures import brier, ece, reliability, wilson
 from secl.reports.figures.drawing import BLACK, BLUE, GREY, SKY, VERMILLION, WHITE, Panel, new_figure, styled, wrapped
 from secl.reports.formatting import number
@@ -37,8 +36,6 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
     confidence. The strip below counts the answers of each bin. The title has Brier score and ECE, with ten bins
     [lo, hi).
     """
-    if not panels:
-        raise ParameterError("A reliability figure needs at least one panel.")
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from secl.errors import ParameterError
 from secl.grading.rules import grade
 from secl.records import Record
 from secl.reports.figures.drawing import (
@@ -43,10 +42,6 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     and of the posterior, with signals and targets; and running accuracies. Panels without data are left out. Bursts
     are shaded, alarms are vertical lines, and domain borders are dotted. Of a long stream, `spread` chooses points.
     """
-    if not records:
-        raise ParameterError("There are no records to draw.")
-    if window < 1:
-        raise ParameterError(f"A running mean looks back on at least one question, not {window}.")
     draw = {"entropy": 1.0, "statistic": 0.55, "confidence": 1.25, "accuracy": 0.8}
     if all(record.decision.statistic is None for record in records):
         del draw["statistic"]

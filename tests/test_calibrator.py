@@ -12,13 +12,14 @@ import pytest
 import secl
 from secl import LoopSettings, Question
 from secl.calibrator import WINDOW, Calibrator
-from secl.calibrator.lesson import teach
 from secl.errors import ParameterError
 from secl.evidence import PTrue
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.ledger import Ledger
+from secl.methods import Plan, method
 from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
+from secl.posterior.rule import PosteriorRule
 from secl.records import Record, Reply, Update
 from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
 from secl.testing import ScriptedModel, toy_stream
@@ -274,6 +275,7 @@ REPLY = make_reply(2)
     ],
 )
 def test_targets_are_bounded_or_of_a_bin(paper: bool, rule: LoopSettings, signal: float, target: float | None) -> None:
-    outcome, update = teach(ScriptedModel(), QUESTION, REPLY, signal, rule, paper=paper)
+    plan = Plan.of(method("secl"), NormalisedPTrue(), PosteriorRule(), rule, paper=paper)
+    outcome, update = plan.teach(ScriptedModel(), QUESTION, REPLY, signal)
     assert outcome == ("agreed" if target is None else "trained")
     assert (update and update.target) == (None if target is None else pytest.approx(target))

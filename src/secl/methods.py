@@ -7,13 +7,16 @@ settings into a plan.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, get_args
 
-from secl.errors import ParameterError
-from secl.evidence import EvidenceKind
+from secl.errors import NotFiniteError, ParameterError
+from secl.evidence import Evidence, EvidenceKind
+from secl.metrics.probability import BINS, bin_index, directional_target
+from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
+from secl.records import LearningOutcome, Record, Reply, Update
 from secl.settings.groups import EvidenceOn, LoopSettings
 from secl.signals import Signal
 
@@ -121,7 +124,7 @@ class Plan:
         kinds: kinds of evidence to gather, in bursts or for every question (`on`).
         learns: whether lessons may change the weights.
         loop: the learning rule, which answer is returned, and the threshold.
-        paper: whether lessons follow the paper exactly.
+        paper: whether lessons round the signal to the centre of its bin, as the paper does.
     """
 
     gate: str
@@ -180,3 +183,39 @@ class Plan:
         """Return whether the loop returns the best candidate, not the model's own answer; False for free texts."""
         best = self.loop.answer == "best" or (self.loop.answer is None and bool(question.options))
         return best and "candidates" in self.kinds and not question.free
+
+    def gather(self, model: Model, record: Record, reply: Reply) -> Evidence:
+        """Gather from the frozen model the wanted kinds of evidence that the record lacks."""
+        wanted, question, evidence = self.wanted(record.decision.in_burst), record.question, record.evidence
+        if "p_true" in wanted and evidence.p_true is None:
+            evidence = replace(evidence, p_true=model.score_p_true(question, reply))
+        if "samples" in wanted or "dinco" in wanted:
+            evidence = replace(evidence, samples=model.sample(question, self.loop.samples))
+        if "dinco" in wanted:
+            evidence = replace(evidence, dinco=model.dinco(question, reply, evidence.samples or ()))
+        return evidence
+
+    def teach(
+        self, model: Model, question: Question, reply: Reply, signal: float | None
+    ) -> tuple[LearningOutcome, Update | None]:
+        """Move the stated confidence of the model's latest reply one step towards the target (Eq. target).
+
+        Nothing moves if the bins of confidence and signal agree.
+
+        Args:
+            reply: with the confidence that the present weights state.
+            signal: in [0, 1]; None without usable evidence, which skips the lesson.
+        """
+        if signal is None:
+            return "no_signal", None
+        stated, rule = reply.stated, self.loop
+        if rule.bin_gate is not None and abs(bin_index(stated) - bin_index(signal)) <= rule.bin_gate:
+            return "agreed", None
+        if self.paper:
+            signal = (bin_index(signal) + 0.5) / BINS
+        target = signal if rule.loss == "mse" else directional_target(stated, signal, rule.alpha, rule.delta)
+        try:
+            return "trained", model.learn(question, reply, target)
+        except NotFiniteError as problem:
+            model.meter.spend("learning", problem.tokens)
+            return "failed", None

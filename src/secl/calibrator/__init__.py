@@ -1,6 +1,6 @@
 """The loop over a stream of questions: `secl.Calibrator` and its parts.
 
-Read `calibrator`, the loop; `lesson`, evidence and update; and `stream`, the state of a stream.
+Read `calibrator`, the loop; `stream`, the state of a stream; and `secl.methods.Plan`, evidence and update.
 """
 
 from secl.calibrator.calibrator import Calibrator

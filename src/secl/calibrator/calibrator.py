@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from secl.calibrator.lesson import gather, teach
 from secl.calibrator.stream import WINDOW, StreamState, predict_bursts
 from secl.display import Shown
 from secl.errors import QuestionError, RunError
@@ -248,12 +247,12 @@ class Calibrator(Shown):
         if not latest:
             self._latest = None  # from now on the model's latest answer is the one of this record
             reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
-        evidence = gather(self.model, record, reply, wanted, self.plan.loop.samples)
+        evidence = self.plan.gather(self.model, record, reply)
         signal = self.plan.signal(record.question, reply, evidence)
         outcome: LearningOutcome = "idle"
         update = None
         if record.decision.in_burst and self.learns:
-            outcome, update = teach(self.model, record.question, reply, signal, self.plan.loop, paper=self.plan.paper)
+            outcome, update = self.plan.teach(self.model, record.question, reply, signal)
             if self.plan.loop.accumulate == "question":
                 self.model.reset()
         cost = self.model.meter.take()

@@ -251,10 +251,8 @@ def confidence_prompt(
     the prompt of the answer, by default the result of `answer_prompt`.
     """
     before = before or answer_prompt(question, alongside=alongside)
-    if question.options:
-        return before.begun(f" {text}\n{CONFIDENCE}")
-    if alongside and not question.free:
-        return before.begun(f"{text}\n{CONFIDENCE}")
+    if question.options or (alongside and not question.free):
+        return before.begun(f"{' ' if question.options else ''}{text}\n{CONFIDENCE}")
     turns = (*before.turns, before.prefill + text, _ASK_CONFIDENCE)
     return Prompt(turns, CONFIDENCE, question.system, question.history, thought=before.thought)
 

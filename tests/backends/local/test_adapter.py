@@ -14,10 +14,12 @@ import transformers
 
 from secl.backends.local.adapter import Adapter, stated_confidence
 from secl.backends.local.loading.presets import PRESETS, parse_layers, preset_of, rule_for
-from secl.calibrator.lesson import teach
 from secl.errors import ModelError, ParameterError
+from secl.methods import Plan, method
 from secl.metrics.probability import directional_target
+from secl.posterior.rule import PosteriorRule
 from secl.settings.groups import AdapterSettings, LoopSettings
+from secl.signals import NormalisedPTrue
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_model
 
@@ -100,14 +102,15 @@ def test_a_lesson_with_a_gradient_that_is_not_finite_fails_and_leaves_everything
     reply = model.answer(second).reply
     signal = 0.9 if reply.stated < 0.5 else 0.1
     model.meter.take()
-    assert teach(model, second, reply, signal, LoopSettings()) == ("failed", None)
+    plan = Plan.of(method("secl"), NormalisedPTrue(), PosteriorRule(), LoopSettings())
+    assert plan.teach(model, second, reply, signal) == ("failed", None)
     assert next(gradients) == 2, "the second of three steps was refused"
     assert model.snapshot() == before
     failed = model.meter.take().learning
     spoil.remove()
     for student in (model, calm):
         student.meter.take()
-        outcome, update = teach(student, second, student.answer(second).reply, signal, LoopSettings())
+        outcome, update = plan.teach(student, second, student.answer(second).reply, signal)
         assert (outcome, update is not None) == ("trained", True)
         # Two of three steps, each a forward and a backward pass, of a lesson that ends with a further forward pass.
         assert failed == pytest.approx(student.meter.take().learning * 6 / 10) != 0

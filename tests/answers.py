@@ -76,6 +76,11 @@ def make_reply(confidence_bin: int, answer: str | None = "A", digit_mass: float 
     return Reply(text="A", answer=answer, bins=bins, digit_mass=digit_mass, entropy=entropy, log_probability=-entropy)
 
 
+def replied(text: str, option_log_p: Sequence[float] = ()) -> Reply:
+    """A reply with this answer and these letters; its confidence is never looked at."""
+    return replace(make_reply(0, text), text=text, option_log_p=tuple(option_log_p))
+
+
 def weighed(candidates: Sequence[str], *probabilities: float, own: int | None = 0, **more: Any) -> Posterior:
     """The posterior of candidates; the model's own is the first unless another is named."""
     values = {"weights": (), "reliability": None, "questions": 0, **more}

@@ -131,7 +131,7 @@ def test_the_verdict_follows_from_the_intervals() -> None:
 class Texts(ScriptedModel):
     """Letters know nothing; the right text is likelier by `knows` nats, beside noise of a few."""
 
-    knows = 6.0
+    knows: float
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:  # noqa: ARG002
         names, count = question.options, len(question.options)
@@ -143,11 +143,8 @@ class Texts(ScriptedModel):
         return compared(names, order, likelihoods=likelihoods).candidates
 
 
-class Blind(Texts):
-    knows = 0.0
-
-
-def asked(model: ScriptedModel, count: int = 80) -> list[Record]:
+def asked(model: Texts, count: int = 80, knows: float = 6.0) -> list[Record]:
+    model.knows = knows
     always = LoopSettings(evidence_on="always")
     kinds: tuple[EvidenceKind, ...] = ("p_true", "candidates")
     return list(Calibrator(model, method="secl", gate=Never(), loop=always, evidence=kinds).run(toy_stream(count)))
@@ -170,7 +167,7 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
         f"; {percent(best)} of its best answers are right, and {percent(own)} of the model's own."
     )
 
-    found = check(asked(Blind(stated=0.55)))
+    found = check(asked(Texts(stated=0.55), knows=0.0))
     assert (found.basis, found.method, found.gain) == ("labels", "stated", {})
     assert check_sentences(found)[:2] == [
         "Use: secl run --method stated",

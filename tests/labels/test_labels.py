@@ -286,10 +286,8 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
         both = next(record.labelled for record in current_records(store) if record.position == 4)
         assert both is not None
         assert both.labels == 21
-        assert (
-            answers_of(store.records(), store.label_log()).curve.total == 40
-            # The references of the questions; no label of the first run.
-        )
+        # The references of the questions count, and no label of the first run.
+        assert answers_of(store.records(), store.label_log()).curve.total == 40
 
 
 def test_labels_that_do_not_apply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

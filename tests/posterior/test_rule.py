@@ -21,10 +21,26 @@ from secl.prompts.templates import other_order
 from secl.question import LETTERS as OPTION_LETTERS
 from secl.question import Question
 from secl.records import Record, Reply
-from tests.answers import make_record
-from tests.posterior.synthetic import lettered, replied, texts_of
+from tests.answers import make_record, replied
 
 RULE = PosteriorRule()
+
+
+def texts_of(count: int) -> tuple[str, ...]:
+    return tuple(f"candidate {i}" for i in range(count))
+
+
+def lettered(
+    rng: np.random.Generator, count: int, places: Sequence[float] = (0.0,), noise: float = 1.0, further: int = 1
+) -> Views:
+    """Letters in `1 + further` orders: what their places get, and noise in each order."""
+    texts, orders, half = texts_of(count), [], count // 2
+    orders_of = [tuple(range(count)), other_order(count), (*range(half, count), *range(half))]
+    for order in orders_of[: 1 + further]:
+        log_p = noise * rng.normal(size=count)
+        log_p[[*order]] += places
+        orders.append(LetterOrder(order=order, log_p=centred(texts, log_p.tolist())))
+    return Views(texts, 0, orders=tuple(orders))
 
 
 def stream(count: int, seed: int = 0) -> list[Views]:

@@ -16,8 +16,7 @@ from secl.posterior.views import VIEWS, Views, centred, p_true, read_views, view
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.settings.groups import ViewName
-from tests.answers import compared, make_record
-from tests.posterior.synthetic import replied
+from tests.answers import compared, make_record, replied
 
 ALL: tuple[ViewName, ...] = ("letters", "likelihood", "p_true")
 QUESTION = Question("Capital of France?", ("Rome", "Paris", "Bern"))

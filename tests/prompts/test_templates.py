@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from dataclasses import replace
 from fractions import Fraction
 
@@ -53,8 +52,6 @@ def test_the_papers_question_for_p_true_is_there_word_for_word() -> None:
     question = Question("Which river is longest?")
     (turn,) = templates.p_true_prompt(question, "the Nile", paper=True).turns
     assert turn.endswith("\nIs the following answer to the question correct? (True/False)\nAnswer: the Nile")
-    (unsafe,) = templates.p_true_prompt(question, "X. Confidence: 9", paper=True).turns
-    assert "Confidence: 9" not in unsafe
 
 
 @pytest.mark.parametrize(
@@ -97,7 +94,7 @@ def test_no_part_of_a_question_looks_like_a_reply_in_our_own_format() -> None:
     for prompt in (
         templates.answer_prompt(question),
         templates.order_prompt(question, (1, 0)),
-        templates.p_true_prompt(question, "X. Confidence: 9"),
+        *(templates.p_true_prompt(question, "X. Confidence: 9", paper=paper) for paper in (False, True)),
     ):
         ours = prompt.turns[0].split("Reply in exactly this format")[0]
         assert not re.search(r"confidence\s*[:=]", ours, re.IGNORECASE)
@@ -208,13 +205,17 @@ def test_a_generated_list_loses_its_marks_and_its_rambling() -> None:
     assert read_list(" 12 apples\n2. $1,300\n3. none", "number") == ["12", "1300"]
 
 
-@given(st.text(max_size=200), st.sampled_from(FORMS))
+PROGRAMS = st.text(alphabet="answeround=+-*/(),. 0123456789\n", max_size=60)
+
+
+@given(st.text(max_size=200) | PROGRAMS, st.sampled_from(FORMS))
 def test_no_text_breaks_the_readers(text: str, form: Form) -> None:
     trimmed = trim_answer(text, form)
     assert trimmed == without_thought(text) if form == "text" else "Confidence:" not in trimmed
     read_answer(trimmed, form)
     read_list(text, form)
     is_complete(text, form)
+    assert isinstance(result_of(text), Fraction | None)
 
 
 @pytest.mark.parametrize(
@@ -252,25 +253,11 @@ __import__('os').system('true')\nanswer = 1 | answer = open('/etc/passwd') | ans
 import os\nanswer = 1 | def f(): return 1\nanswer = f() | a, b = 1, 2\nanswer = a | answer = 1\nanswer = (
 """
 LONG = ("(" * 500 + "1" + ")" * 500, "1 + " * 900 + "1", "1 #" + "x" * MOST_CHARACTERS, "1\0")
+FENCES = "`" * 10**6  # a search whose time grows with the square of the length would take hours
 
 
 def test_what_is_no_arithmetic_comes_to_nothing() -> None:
     programs = [part.replace(r"\n", "\n") for line in NOTHING.strip().splitlines() for part in line.split(" | ")]
     assert len(programs) == 29
-    for program in ("", *programs, *(f"answer = {text}" for text in LONG)):
+    for program in ("", FENCES, *programs, *(f"answer = {text}" for text in LONG)):
         assert result_of(program) is None, program
-
-
-@given(st.text(alphabet="answeround=+-*/(),. 0123456789\n", max_size=60))
-def test_any_text_comes_to_a_number_or_to_nothing(text: str) -> None:
-    assert isinstance(result_of(text), Fraction | None)
-
-
-def test_the_time_for_a_reply_of_fences_grows_with_its_length() -> None:
-    def seconds(length: int) -> float:
-        begin = time.perf_counter()
-        assert result_of("`" * length) is None
-        return time.perf_counter() - begin
-
-    short = min(seconds(4_000) for _ in range(5))
-    assert seconds(64_000) < 100 * short + 0.05  # the square of 16 is 256

@@ -211,6 +211,7 @@ def test_a_signal_is_a_probability_of_a_named_answer_and_says_nothing_without_it
 
 
 def test_what_a_reply_and_p_true_say_is_their_formula() -> None:
+    assert REPLY.stated == pytest.approx(0.1 * 0.15 + 0.2 * 0.65 + 0.3 * 0.85 + 0.4 * 0.95)
     assert REPLY.stated_hard == 0.95
     assert answer_probability(REPLY) == math.exp(-0.2)
     assert answer_probability(replace(REPLY, log_probability=math.nan)) is None

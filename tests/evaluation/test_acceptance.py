@@ -34,7 +34,7 @@ def test_people_count_before_references_and_volunteers_not_at_all_beside_them() 
     threshold = advise(answers, 0.1).threshold
     assert threshold is not None
     assert (threshold.labels, threshold.wrong) == (22, 0)
-    # A volunteer's word takes no answer out of a reviewed sample.
+    # A volunteer's label does not remove an answer from the reviewed sample.
     half = [replace(label, correct=label.position % 2 == 0) for label in reviewed]
     thumbs = [replace(label, number=label.number + 40, chance=None, source="feedback") for label in half[1::2]]
     answers = answers_of(records[:22], [*half, *thumbs])
@@ -44,7 +44,7 @@ def test_people_count_before_references_and_volunteers_not_at_all_beside_them() 
 def test_volunteers_give_an_estimate_and_no_promise() -> None:
     records = answered(CONFIDENCE, [None] * 60)
     log = [said(records[k], k < 30, "feedback") for k in (*range(21), 40, 41, 42)]
-    graded = [*(record.with_label(True) for record in records[:21]), *records[21:]]  # labels pass for no references
+    graded = [*(record.with_label(True) for record in records[:21]), *records[21:]]  # labels do not count as references
     assert {answers_of(each, log).basis for each in (records, graded)} == {"volunteers"}
     advice = advise(answers_of(records, log), 0.1)
     assert advice.labels == 24
@@ -61,12 +61,12 @@ def test_a_promise_rests_on_one_random_sample() -> None:
     assert advise(answers_of(records, unequal), 0.1).basis == "volunteers"
     taken_back = [replace(label, number=label.number + 100, correct=None) for label in drawn]
     assert advise(answers_of(records, [*drawn, *taken_back]), 0.1).basis == "confidences"
-    # Feedback about every answer of an easy client, beside a review of all: together they are no random sample.
+    # Feedback about all answers of an easy client and a review of all clients are together not a random sample.
     easy = [said(records[k], True, "feedback") for k in range(50)]
     reviewed = [said(records[k], k % 2 == 0, "review") for k in range(50, 80)]
     answers = answers_of(records, [replace(label, chance=1.0) for label in (*easy, *reviewed)])
     assert (answers.curve.total, answers.left_out) == (30, 50)
-    # Feedback of another chance beside a review, which alone can promise.
+    # Feedback has another chance than the review, so the guarantee rests on the review alone.
     rare = [replace(said(record, False, "feedback"), chance=0.05) for record in records[5:8]]
     answers = answers_of(records[:8], [*drawn[:5], *rare])
     assert answers.basis == "labels"
@@ -79,7 +79,7 @@ def test_thresholds_are_tested_and_given_on_label_free_confidences() -> None:
     log = [said(records[k], k < 40 and k % 2 == 0, "review") for k in (*range(20), *range(40, 60))]
     answers = answers_of(relabelled(records, log), log)
     assert answers.confidence.tolist() == [record.label_free for record in records]
-    pruned = answers_of(records[70:], log)  # the labels of answers whose records are gone count as before
+    pruned = answers_of(records[70:], log)  # labels of pruned records count as before
     assert advise(pruned, 0.1).labels == 40
     assert np.nansum(pruned.correct) == np.nansum(answers.correct)
 
@@ -96,7 +96,7 @@ Graded = list[tuple[float, bool]]
 
 
 def choice(record: Record, answer: str, *, reference: str | None = None, options: tuple[str, ...] = ()) -> Record:
-    """The record as one of a multiple choice with four options of its own."""
+    """Return the record with a question that has four options, which no other question has."""
     texts = options or tuple(f"{letter} of {record.position}" for letter in "abcd")
     question = Question(record.question.text, options=texts, reference=reference)
     correct = None if reference is None else answer == reference
@@ -104,7 +104,7 @@ def choice(record: Record, answer: str, *, reference: str | None = None, options
 
 
 def calibrated(n: int, seed: int = 0) -> Graded:
-    """Confidences from .05 to .95 that mean what they say."""
+    """Calibrated confidences from .05 to .95, with grades."""
     generator = np.random.default_rng(seed)
     chances = generator.uniform(0.05, 0.95, n)
     return [(float(p), bool(generator.random() < p)) for p in chances]
@@ -172,7 +172,7 @@ def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_no
         [choice(make_record(n), "A", reference="A") for n in range(100)],
     ):
         assert "same_letter" not in codes(harmless)
-    # One answer tells it if the letters follow the place.
+    # A single answer shows that the letters follow the places.
     record, plain = choice(make_record(0), "B", options=("Rome", "Paris")), make_record(0)
     order = LetterOrder(order=(1, 0), log_p=(math.log(0.9), math.log(0.1)))
     (reason,) = seen_in_one(replace(record, evidence=compared(("Rome", "Paris"), order)))
@@ -186,13 +186,16 @@ def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_no
 def test_what_shows_without_right_answers() -> None:
     silent = [replace(make_record(n, digit=n % 10, digit_mass=0.0002), correct=None) for n in range(30)]
     verdict = assess(silent)
-    assert (verdict.level, verdict.warnings) == ("unproven", ("digit_mass",))  # only right answers tell what it means
+    assert (verdict.level, verdict.warnings) == (
+        "unproven",
+        ("digit_mass",),
+    )  # only graded answers can prove confidences wrong
     assert "0.0002" in trust_line(verdict)
     equal = [make_record(n, digit=2) for n in range(40)]
     assert codes(equal) == {"constant"}
     band = Labelled(label_free=0.25, confidence=0.25, low=0.0, high=1.0, labels=9, of_domain=9, until=9)
     moved = [replace(record, labelled=replace(band, confidence=n / 40)) for n, record in enumerate(equal)]
-    assert codes(moved) == {"constant"}  # labels move equal confidences apart, and rank nothing
+    assert codes(moved) == {"constant"}  # labels make equal confidences differ, but this difference is not a ranking
     unreadable = [replace(each, reply=replace(each.reply, answer=None)) for each in silent]
     assert "unreadable" in codes(unreadable)
     sound = [choice(make_record(n, digit=n % 10), "ABCD"[n % 4]) for n in range(60)]
@@ -212,5 +215,5 @@ def test_right_answers_overrule_what_looks_odd_and_people_overrule_references() 
     posterior = weighed("abcd", 0.7, 0.1, 0.1, 0.1, own=1)
     record = replace(choice(make_record(0), "B", reference="A"), posterior=posterior, answers_best=True)
     assert (record.answer, record.correct) == ("A", False)
-    assert assess([record]).accuracy == 1.0  # of the answer that was given
+    assert assess([record]).accuracy == 1.0  # of the returned answer
     assert assess([record.with_label(False)]).accuracy == 0.0

@@ -31,14 +31,14 @@ Rule = Callable[[Generator, float], tuple[float, bool]]
 
 
 def check(records: Sequence[Record], tau: float = 1.0) -> Check:
-    """Of records, by the estimators that a report has where the posterior is the method, and P(True) is asked."""
+    """Check records by the estimators in a report of the posterior, and by those that need P(True)."""
     estimators, reported = make_estimators(tau), method("posterior").reports
     shown = {name: each for name, each in estimators.items() if name in reported or each.needs == "p_true"}
     return check_module.check({name: each.estimate(records) for name, each in shown.items()})
 
 
 def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Record]:
-    """Records of a model whose P(True), normalised at `tau`, is what `rule` is told."""
+    """Records of a model whose stated confidence and grades follow `rule` from P(True) normalised at `tau`."""
     generator, records = np.random.default_rng(seed), []
     for i in range(count):
         scores = generator.normal([0.5, 0.0, 0.0, 0.0], 1.0)
@@ -52,18 +52,18 @@ def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Recor
 
 
 def overconfident(generator: Generator, signal: float) -> tuple[float, bool]:
-    """Says about 0.88 whatever it knows; the signal is calibrated."""
+    """The stated confidence is about 0.88 for every answer; the signal is calibrated."""
     return float(generator.normal(0.88, 0.03)), bool(generator.random() < signal)
 
 
 def honest(generator: Generator, signal: float) -> tuple[float, bool]:
-    """Says what is true; the signal knows nothing of it."""
+    """The stated confidence is calibrated; the signal is uninformative."""
     chance = float(generator.beta(2, 2))
     return chance, bool(generator.random() < chance)
 
 
 def even(generator: Generator, signal: float) -> tuple[float, bool]:
-    """Says what the signal says, and both are calibrated: there is no gap."""
+    """Stated confidence and signal are equal and calibrated."""
     chance = min(max(signal, 0.05), 0.95)
     return chance, bool(generator.random() < chance)
 
@@ -80,7 +80,7 @@ def test_a_model_should_adapt_where_it_is_overconfident_and_its_signal_is_not() 
     assert found.verdict == "do not adapt"
     assert check_sentences(found)[2].endswith(": it is significantly worse.")
     assert any("may cost ranking" in note for note in check_sentences(found)[3:])
-    assert sum(check(simulated(60, even, seed)).verdict == "adapt" for seed in range(8)) <= 1  # without a gap
+    assert sum(check(simulated(60, even, seed)).verdict == "adapt" for seed in range(8)) <= 1  # both are calibrated
 
 
 def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
@@ -102,7 +102,7 @@ def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
 
 
 def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
-    """What is stated is 0.9, and a constant near the base rate has a lower ECE and Brier score for sure."""
+    """All stated confidences are 0.9. A constant near the base rate has a significantly lower ECE and Brier score."""
     flat = Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, distractor_source="options"))
 
     def found(right: int) -> Check:
@@ -129,7 +129,7 @@ def test_the_verdict_follows_from_the_intervals() -> None:
 
 
 class Texts(ScriptedModel):
-    """Letters know nothing; the right text is likelier by `knows` nats, beside noise of a few."""
+    """Letters are uninformative; the right text is likelier by `knows` nats, plus noise of a few nats."""
 
     knows: float
 
@@ -185,7 +185,7 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
 
 @pytest.mark.parametrize("better", [True, False])
 def test_answers_after_thoughts_are_compared_with_the_letters_without_them(better: bool) -> None:
-    """The letters say A without a thought and B after it."""
+    """The letters prefer A without a thought and B after a thought."""
     right, wrong = ("B", "A") if better else ("A", "B")
     reference = [right] * 30 + [wrong] * 10
     reply = replace(make_reply(8, "B"), option_log_p=(-2.0, -0.1), thought=Thought(text="Hm.", tokens=2))

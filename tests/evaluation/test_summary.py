@@ -93,7 +93,10 @@ def test_the_counts_are_about_all_questions_and_the_papers_own_costs_come_out() 
     expected = {"questions": 4, "burst": 3, "answered_best": 0, **ones}
     assert {key: getattr(summary, key) for key in expected} == expected
     assert summary.cost_measured == 2200.0 / 400.0
-    for trained, passes in ((512, 9168), (119, 3666)):  # of its table cost, for 2,000 questions of each model
+    for trained, passes in (
+        (512, 9168),
+        (119, 3666),
+    ):  # from the paper's table of costs, for 2,000 questions of each model
         records = [make_record(number, outcome="trained" if number < trained else "idle") for number in range(2000)]
         summary = summarise(records, {"secl": LEARNED["secl"]}, intervals=False)
         assert summary.estimators["secl"].cost_paper * 2000 == pytest.approx(passes)
@@ -145,7 +148,7 @@ def test_a_label_grades_every_equal_reply_and_moved_confidences_have_a_row(tmp_p
     with Store(run_folder(tmp_path / "run", records), writable=True) as store:
         for record in records:
             store.add_label(label_of(record, record.position % 4 == 0, number=record.position + 1))
-        assert list(store.records()) == records  # what was recorded stays
+        assert list(store.records()) == records  # labels do not change stored records
         current = list(current_records(store))
     rows = summarise(current).estimators
     shown, stated = rows["stated_with_labels"], rows["stated"]
@@ -155,7 +158,7 @@ def test_a_label_grades_every_equal_reply_and_moved_confidences_have_a_row(tmp_p
 
 
 def test_the_constant_is_the_mean_of_what_was_stated_before_or_the_share_right_in_the_other_folds() -> None:
-    for grades in ((True, False, None, True), (False, False, False, None)):  # without labels it sees none
+    for grades in ((True, False, None, True), (False, False, False, None)):  # this constant does not depend on labels
         records = [make_record(n, frozen_digit=(9, 1, 5, 3)[n], frozen_correct=grade) for n, grade in enumerate(grades)]
         series = ESTIMATORS["constant"].estimate(records)
         assert series.confidence.tolist() == pytest.approx([0.95, 0.95, 0.55, 0.55])
@@ -173,11 +176,11 @@ def test_the_constant_is_the_mean_of_what_was_stated_before_or_the_share_right_i
     assert len(by_confidence) <= FOLDS
     assert series.confidence.mean() == pytest.approx(0.25)
     for confidence, inside in by_confidence.items():
-        # Folds of eight answers: folds of one confidence have equally many right ones.
+        # Folds have eight answers. Folds with the same confidence have equally many right answers.
         right = sum(inside) * 8 // len(inside)
         assert confidence == pytest.approx((10 - right) / 32, abs=1e-5)
     rows = summarise(answered([0.9, 0.3] * 30, [True, False, True] * 20)).estimators
-    for row in (rows["constant"], rows["constant_labelled"]):  # their order is not measured
+    for row in (rows["constant"], rows["constant_labelled"]):  # measures of ranking are undefined
         assert math.isnan(row.auroc + row.auroc_within + row.prr)
         assert row.intervals is not None
         assert math.isnan(row.intervals["auroc"].low)
@@ -190,7 +193,7 @@ def side(records: Sequence[Record], name: str = "secl", total: int | None = None
 
 
 def expected(pairs: Sequence[tuple[Record, Record]]) -> dict[str, of.Difference]:
-    """What a comparison of their adapted confidences must find."""
+    """The differences that a comparison of adapted confidences must find."""
     first, second = zip(*pairs, strict=True)
     sides = [([r.reply.stated for r in records], [bool(r.correct) for r in records]) for records in (first, second)]
     domains = [record.question.domain for record in first]
@@ -199,7 +202,7 @@ def expected(pairs: Sequence[tuple[Record, Record]]) -> dict[str, of.Difference]
 
 @pytest.fixture
 def runs() -> tuple[list[Record], list[Record]]:
-    """Sixty questions in two domains: one run says 0.85 or 0.95, the other 0.35 or 0.65 and asks them backwards."""
+    """Two runs of sixty questions: confidences of 0.85 or 0.95; and of 0.35 or 0.65, in reversed order."""
     grades = [(i, i % 3 == 0, "late" if i >= 40 else "early") for i in range(60)]
     first = [make_record(i, digit=8 + i % 2, correct=right, domain=domain) for i, right, domain in grades]
     second = [make_record(i, digit=6 if right else 3, correct=right, domain=domain) for i, right, domain in grades]

@@ -63,12 +63,12 @@ def call(name: str, arguments: str = "{}", unsure: str = "", p: float = 0.99) ->
 
 
 def reply(*calls: WrittenCall, text: str = "", ended: float | None = SURE) -> WrittenReply:
-    """A reply that ends with a ln probability of `ended`; None for one that could have no further call."""
+    """A reply that ends with the ln probability `ended`; None if a further call is not possible."""
     return WrittenReply(text, calls, None if ended is None else Reading(NO_TOOL, ended, 0.1))
 
 
 class CallScribe(ScriptedModel):
-    """Writes the replies in turn, and the samples beside each where they are wanted."""
+    """Writes the replies in turn, and the samples for each reply that asks for them."""
 
     def __init__(self, *replies: WrittenReply | SeclError, samples: Sequence[WrittenReply | None] = ()) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tool calls with confidences: the choice of a tool and each argument are questions, and the call is their product."""
+"""Tool calls with confidences: the choice of a tool and each argument are questions; a call has their product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every gate promises, the two that test something against plain recomputations, and gates from a Python file."""
+"""The contract of all gates, two gates against plain recomputations, and gates from a Python file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ def test_every_gate_has_a_row_and_all_parameters_of_the_papers_gate_can_be_set()
     assert {type(gate) for gate, _ in ROWS} == set(GATES.values())
     assert all(name in str(GateSettings.model_fields["name"].description) for name in GATES)
     parameters = {name for gate, _ in ROWS for name in inspect.signature(type(gate)).parameters}
-    assert parameters - set(GateSettings.model_fields) == {"opening", "slack", "restart"}  # for Python, and `paper`
+    assert parameters - set(GateSettings.model_fields) == {
+        "opening",
+        "slack",
+        "restart",
+    }  # set in Python and by the setting `paper` only
 
 
 @pytest.mark.parametrize("gate", [gate for gate, _ in ROWS], ids=repr)
@@ -85,7 +89,7 @@ def test_a_gate_names_the_parameter_that_makes_no_sense() -> None:
 
 
 def plain_shift(gate: EntropyShift, entropies: list[float]) -> list[tuple[bool, float | None]]:
-    """(alarm, statistic), with the reference kept as a list and measured anew at every question."""
+    """Return (alarm, statistic) of each question, with mean and spread computed anew from a list of the reference."""
     expected: list[tuple[bool, float | None]] = []
     reference: list[float] = []
     up, down, burst = 0.0, 0.0, 0
@@ -110,7 +114,7 @@ def plain_shift(gate: EntropyShift, entropies: list[float]) -> list[tuple[bool, 
 
 
 def plain_page_hinkley(gate: PageHinkley, entropies: list[float]) -> list[tuple[bool, float | None]]:
-    """(alarm, statistic) of the paper's equation, by summing from the last restart at every question."""
+    """Return (alarm, statistic) of each question by the paper's equation, summed anew from the last restart."""
     expected: list[tuple[bool, float | None]] = []
     mean_from = sums_from = remaining = 0
     for count in range(1, len(entropies) + 1):
@@ -150,7 +154,7 @@ def test_alarms_are_those_of_a_plain_recomputation(gate: EntropyShift | PageHink
         plain, bound = plain_page_hinkley(gate, entropies), 1e-9
     for (alarm, statistic), decision in zip(plain, replay(gate, entropies), strict=True):
         if statistic is not None and abs(statistic - gate.threshold) < bound * max(1.0, statistic):
-            return  # rounding decides
+            return  # rounding may decide
         assert decision.alarm == alarm
         assert decision.statistic == (None if statistic is None else pytest.approx(statistic, rel=bound, abs=bound))
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Case(NamedTuple):
-    """A question, what is right ("|" stands between several answers), an answer, and what a person says of that."""
+    """A question, its right answers with "|" between them, an answer, and whether a person accepts the answer."""
 
     question: str
     reference: str

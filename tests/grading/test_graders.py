@@ -69,7 +69,7 @@ def test_no_text_makes_the_default_fail_and_a_right_answer_is_right(question: st
                 ("exact", "Goethe", "It was Goethe.", False),
                 ("exact", "Paris", "Paris, France", False),
                 ("contains", "Goethe", "It was Goethe.", True),
-                ("contains", "Goethe", "It was not Goethe.", True),  # a literal rule takes no notice of the rest
+                ("contains", "Goethe", "It was not Goethe.", True),  # a literal rule ignores the other words
                 ("contains", "56", "1956", False),
                 ("number", "56", "7 * 8 = 56", True),
                 ("number", "56", "56 is 7 times 8", False),
@@ -176,7 +176,7 @@ def test_the_grader_of_a_run_is_for_open_questions_that_have_none_of_their_own(t
     named = read_stream(RunSettings.of({**file, "stream.grader": "contains"})).questions
     assert [question.grader for question in plain] == ["", "exact", "", "", ""]
     assert [question.grader for question in named] == ["contains", "exact", "", "", ""]
-    assert fingerprint(plain) == fingerprint(named)  # the same is asked
+    assert fingerprint(plain) == fingerprint(named)  # the questions are the same for a model
     path.write_text(json.dumps(rows[0]) + '\n{"question": "What?", "reference": "(", "id": "q2"}')
     regex = {**file, "stream.grader": "regex"}
     with pytest.raises(DataError, match="'q2' has the reference '\\('"):

@@ -1,4 +1,4 @@
-"""Which answers to an open question say the same: a hundred pairs, as people judge them.
+"""Which answers to an open question mean the same: a hundred pairs with the judgements of people.
 
 The pairs were written before they were first compared. `KNOWN_MISTAKES` are those that the rule gets wrong.
 """
@@ -82,7 +82,7 @@ What is the square root of 144?
 Who painted the Mona Lisa?
 = Leonardo da Vinci = Da Vinci
 """
-# Below each question pairs that say the same (=) and pairs that do not (!).
+# Below each question stand pairs with the same meaning (=) and pairs with different meanings (!).
 
 KNOWN_MISTAKES = {
     ("It is Paris", "The answer is Paris."),
@@ -196,7 +196,7 @@ def test_long_answers_are_read_once_without_their_white_space_or_not_compared() 
     before = read_words.cache_info().misses
     assert everyday.says("Which ones?", [", ".join(names)], ", ".join(reversed(names)))
     assert read_words.cache_info().misses - before <= len(names) + 20
-    # Every place that mentions the answer asks whether it stands in a list.
+    # Each mention of the answer is checked for being part of a list.
     assert all(word.listed for word in read_words("Paris, " * 570)[1:])
     assert not everyday.says("What is the capital of France?", ["Paris"], "Paris, " * 570 + "Rome, and Bern")
     for form in FORMS:

@@ -101,7 +101,7 @@ def test_what_is_taken_back_is_as_if_never_said_and_labels_of_an_earlier_run_as_
     after = LabelState.start(carried).add(own)
     renumbered = [replace(entry, position=100 + entry.position) for entry in carried]
     assert after.rate("a", 0.7) == LabelState.start().add([*renumbered, *own]).rate("a", 0.7)
-    assert after.standing == tuple(own)  # what this stream's own labels are tested by
+    assert after.standing == tuple(own)  # thresholds use the labels of this stream alone
 
 
 @settings(max_examples=25)
@@ -119,7 +119,7 @@ def test_older_labels_weigh_less_and_unlikely_ones_more_but_no_more_than_they_ar
     assert unequal[1] / unequal[0] == pytest.approx(4.0)
     assert unequal.sum() == pytest.approx((1 + 4) ** 2 / (1 + 16))
     assert label_weights([], 0.9).size == 0
-    # The chance of a review is equal for all and unknown; 1 stands for it. It is not weighed against feedback.
+    # A review has an equal, unknown chance for all answers, written as 1. It is not compared with that of feedback.
     review = [label(number, True) for number in range(4)]
     feedback = [label(number, False, chance=0.05, source="feedback") for number in range(4, 8)]
     assert label_weights([*review, *feedback], 1.0) == pytest.approx([1.0] * 8)
@@ -130,7 +130,7 @@ def test_older_labels_weigh_less_and_unlikely_ones_more_but_no_more_than_they_ar
 
 
 def test_what_people_volunteer_moves_the_level_little_and_the_order_of_domains_as_much_as_any_label() -> None:
-    """Users rate wrong answers ten times as often as right ones; four of five answers are right, as is stated."""
+    """Users rate wrong answers ten times as often as right ones. Confidence and accuracy are 80 %."""
     generator = np.random.default_rng(2)
     thumbs = []
     for number in range(1, 3001):
@@ -149,7 +149,7 @@ def test_what_people_volunteer_moves_the_level_little_and_the_order_of_domains_a
 
 
 def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
-    """Simulated models whose parameters come from the prior: 90 % of the bands hold the truth, give or take 6 %."""
+    """For simulated models with parameters drawn from the prior, 84 to 96 % of the bands hold the true rate."""
     generator = np.random.default_rng(3)
     held = []
     for _ in range(100):
@@ -179,7 +179,7 @@ def test_labels_are_about_reported_answers_and_what_to_label_is_drawn_by_the_see
 
 
 def test_only_the_domains_with_the_most_labels_have_a_shift_of_their_own() -> None:
-    """A client may send a domain for each of its users; a fit must not grow with them."""
+    """A client may send a domain for each user; the size of a fit must not grow with the number of users."""
     often = [label(number, True, domain="often") for number in range(4)]
     users = [label(number, number % 3 > 0, domain=f"user {number % 60:02}") for number in range(180)]
     scaling = fit([*users, *often], of_labels.WIDE, 0.999)
@@ -193,7 +193,7 @@ def test_only_the_domains_with_the_most_labels_have_a_shift_of_their_own() -> No
 
 
 def test_a_failed_fit_changes_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """1 / chance squared was infinite below 1e-154, and every later answer failed."""
+    """The squared inverse of a chance below 1e-154 was infinite, and every later answer failed."""
     log = [*(label(number, True) for number in range(50)), label(51, False, chance=MIN_CHANCE)]
     assert np.isfinite(label_weights(log, 1.0)).all()
     assert 0.0 < LabelState.start().add(log).confidence("d", 0.5) < 1.0
@@ -207,7 +207,7 @@ def test_a_failed_fit_changes_nothing(monkeypatch: pytest.MonkeyPatch, caplog: p
 
 
 def test_a_fold_of_labels_is_rated_by_the_others_and_equal_confidences_stay_nearly_equal() -> None:
-    """One map for each label ranked right answers below wrong ones: AUROC .00 where .5 is true."""
+    """Leaving out one label at a time ranked right answers below wrong ones: AUROC .00 instead of .5."""
     records = answered([0.85] * 60, [None] * 60)
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
     rated = list(relabelled(records, log))
@@ -222,10 +222,11 @@ def begun(folder: Path, model: Any = None, **settings: Any) -> Run:
     return start_run(RunSettings.of(chosen), folder, lambda _settings: model or ScriptedModel())
 
 
-def finished(folder: Path, **settings: Any) -> Run:
-    run = begun(folder, **settings)
+def finished(folder: Path, labels: int = 0) -> Run:
+    run = begun(folder)
     run.proceed()
     run.store.close()
+    give_labels(folder, lambda position: position % 3 == 0, labels)
     return run
 
 
@@ -237,7 +238,7 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
         assert waiting == queue(store) != sorted(waiting)
         for position in waiting[:8]:
             add_label(store, store.record(position), False)
-        add_label(store, store.record(waiting[0]), True)  # the last word counts, both are kept
+        add_label(store, store.record(waiting[0]), True)  # the last label counts, and the log keeps both
         add_label(store, store.record(waiting[1]), None)
         assert (len(store.label_log()), len(store.labels())) == (10, 7)
         assert queue(store) == [waiting[1], *waiting[8:]]
@@ -247,26 +248,23 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
             assert record == (other.with_label(said[other.position]) if other.position in said else other)
         assert all(record.labelled is not None and record.labelled.until == 10 for record in now)
         counts = {record.position: record.labelled.labels for record in now if record.labelled is not None}
-        assert counts[waiting[20]] == 7  # an answer without a label gets the map of all
-        assert {counts[position] for position in said} == {5, 6}  # without its fold: one label of seven, or two
+        assert counts[waiting[20]] == 7  # an answer without a label gets the map of all labels
+        assert {counts[position] for position in said} == {5, 6}  # the map leaves out its fold of one or two labels
         assert sum(record.confidence for record in now) < sum(record.confidence for record in run.records)
         with pytest.raises(RunError, match="nothing to take back"):
             add_label(store, store.record(waiting[30]), None)
-        rated = store.record(waiting[30])  # by a volunteer; such answers are drawn as well, or the rest were too good
+        rated = store.record(
+            waiting[30]
+        )  # by a volunteer; the review includes such answers, because the others are right more often
         store.add_label(label_of(rated, False, number=11, source="feedback", chance=None))
         assert queue(store) == [waiting[1], *waiting[8:]]
         add_label(store, rated, False)
         assert queue(store) == [waiting[1], *waiting[8:30], *waiting[31:]]
 
 
-def reviewed(folder: Path, labels: int, **settings: Any) -> Path:
-    finished(folder, **settings)
-    give_labels(folder, lambda position: position % 3 == 0, labels)
-    return folder
-
-
 def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder_no_more(tmp_path: Path) -> None:
-    first = reviewed(tmp_path / "first", 20)
+    first = tmp_path / "first"
+    finished(first, 20)
     with Store(first) as store:
         taught = LabelState.start(store.labels())
     run = begun(tmp_path / "second", **{"model.calibration": str(first)})
@@ -281,7 +279,7 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
         assert record.confidence != record.label_free
     assert resumed.records[:10] == begun_records
     resumed.store.close()
-    with Store(tmp_path / "second", writable=True) as store:  # its own labels come on top, and alone test thresholds
+    with Store(tmp_path / "second", writable=True) as store:  # its own labels are added, and thresholds use these alone
         add_label(store, store.record(3), False)
         both = next(record.labelled for record in current_records(store) if record.position == 4)
         assert both is not None
@@ -292,8 +290,8 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
 
 def test_labels_that_do_not_apply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    reviewed(tmp_path / "first", 3)
-    reviewed(tmp_path / "unlabelled", 0)
+    finished(tmp_path / "first", 3)
+    finished(tmp_path / "unlabelled")
     other = ScriptedModel()
     other.fingerprint = "another"
     for model, changes, why in (

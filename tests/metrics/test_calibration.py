@@ -140,7 +140,7 @@ def test_at_least_nine_of_ten_intervals_hold_the_true_error(excess: float) -> No
         confidences = 0.2 + 0.75 * draw.random(100)
         interval = of.ece_interval(confidences, draw.random(100) < confidences - excess, draws=100)
         held += interval.low - 1e-9 <= excess <= interval.high + 1e-9
-    assert held >= 90  # 95 on average; with percentiles of the bootstrap none at an excess of 0
+    assert held >= 90  # 95 on average; percentiles of the bootstrap would hold none at an excess of 0
 
 
 Pair = tuple[np.ndarray, np.ndarray]

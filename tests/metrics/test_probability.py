@@ -22,7 +22,6 @@ from secl.metrics import recalibration
 from secl.metrics.probability import bin_index, directional_target, normalised_p_true
 from secl.metrics.recalibration import Kind, cross_validated, fit_platt, fit_temperature, label_free
 from secl.metrics.risk_control import estimated, fewest_labels, guaranteed, labels_needed, risk_bound, risk_coverage
-from secl.records import Reply
 
 SHARE = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 10).map(lambda k: k / 10))
 PAIRS = st.lists(st.tuples(SHARE, SHARE), min_size=1, max_size=30)
@@ -80,7 +79,7 @@ def test_any_answers_give_finite_maps_into_the_unit_interval(pairs: list[tuple[f
     assert np.isfinite([platt.a, platt.b]).all()
     apart = fit_platt([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
     assert apart([0.2, 0.5, 0.8]) == pytest.approx([0.0, 0.5, 1.0], abs=1e-4)
-    # With an intercept the fit meets the mean target; a single class is met up to the clipping.
+    # With an intercept, the mean of the fit is the mean target; for a single class it differs by the clipping.
     assert platt(confidence).mean() == pytest.approx(target.mean(), abs=1.1e-6)
     for mapped in (temperature(confidence), platt(confidence)):
         assert mapped.min() >= 0.0
@@ -98,24 +97,6 @@ def test_along_a_stream_maps_are_fits_to_what_came_before(stream: list[tuple[flo
         fitted = recalibration.FITS[kind](*zip(*before, strict=True)) if enough else None
         expected.append(stated if fitted is None else float(fitted(stated)))
     np.testing.assert_allclose(label_free(confidence, signal, kind), expected, rtol=0, atol=1e-12)
-
-
-PROBABILITY = st.floats(0.0, 1.0)
-
-
-@given(st.one_of(PROBABILITY, st.integers(0, 10).map(lambda k: k / 10)))
-def test_a_bin_holds_its_lower_border_and_not_its_upper_one(p: float) -> None:
-    k = bin_index(p)
-    assert k / 10 <= p
-    assert p < (k + 1) / 10 or (k == 9 and p == 1.0)
-
-
-@given(st.lists(st.floats(1e-6, 1.0), min_size=10, max_size=10))
-def test_the_stated_confidence_is_the_expected_centre_of_the_bins(weights: list[float]) -> None:
-    bins = tuple(float(p) for p in np.array(weights) / math.fsum(weights))
-    actual = Reply(text="x", answer="x", bins=bins, digit_mass=1.0, entropy=0.0, log_probability=0.0).stated
-    assert actual == pytest.approx(float(np.dot(bins, np.arange(0.05, 1.0, 0.1))), abs=1e-12)
-    assert 0.05 - 1e-12 <= actual <= 0.95 + 1e-12
 
 
 @given(st.lists(st.floats(1e-300, 1.0), min_size=2, max_size=26), st.floats(0.05, 20.0))
@@ -149,7 +130,7 @@ def test_what_cannot_be_computed_is_named(compute: Callable[..., Any], arguments
         compute(*arguments)
 
 
-@given(PROBABILITY, PROBABILITY, PROBABILITY, st.floats(0.0, 1.0))
+@given(*[st.floats(0.0, 1.0)] * 4)
 def test_the_target_is_between_stated_and_signal(stated: float, signal: float, alpha: float, delta: float) -> None:
     target = directional_target(stated, signal, alpha, delta)
     assert target == pytest.approx(stated + alpha * float(np.clip(signal - stated, -delta, delta)), abs=1e-15)
@@ -167,7 +148,7 @@ def tail(wrong: int, labels: int, risk: Fraction) -> Fraction:
 
 
 def test_a_bound_is_the_risk_at_which_so_few_errors_are_just_too_unlikely() -> None:
-    # Without an error: (1 - r)^n = delta. With all wrong, or no label, nothing is excluded.
+    # Without an error, (1 - r)^n = delta. If all are wrong, or without labels, the bound is 1.
     assert float(risk_bound(0, 45, 0.9)) == pytest.approx(1 - 0.1 ** (1 / 45), abs=1e-12)
     assert risk_bound([5, 0], [5, 0], 0.9).tolist() == [1.0, 1.0]
     assert risk_bound(0, 22, 0.9) <= 0.1 < risk_bound(0, 21, 0.9)
@@ -189,7 +170,7 @@ def test_the_curve_of_six_answers_is_as_counted_by_hand() -> None:
 
 
 def test_the_walk_ends_at_the_first_threshold_that_fails_and_needs_labels_and_estimates_without_them() -> None:
-    # 100 right ones, then 100 wrong ones, then 2,000 right ones: below the wrong ones all is well again, but too late.
+    # 100 right answers, 100 wrong ones, 2,000 right ones: the test sequence ends at the wrong answers.
     correct = np.concatenate([np.ones(100), np.zeros(100), np.ones(2000)])
     assert (found := guaranteed(risk_coverage(np.linspace(0.99, 0.01, 2200), correct), 0.1, 0.9))
     assert 100 <= found.labels < 120
@@ -199,7 +180,7 @@ def test_the_walk_ends_at_the_first_threshold_that_fails_and_needs_labels_and_es
     assert labels_needed(few, 0.1, 0.9) == 66
     assert (found := guaranteed(enough, 0.1, 0.9))
     assert found.labels == 22
-    # The estimate is the mean of what the confidences leave.
+    # The estimate is the mean of 1 - confidence.
     curve = risk_coverage([0.95, 0.85, 0.6], [NAN] * 3)
     assert (estimate := estimated(curve, 0.1))
     assert (estimate.coverage, estimate.expected) == pytest.approx((2 / 3, 0.1))
@@ -207,7 +188,7 @@ def test_the_walk_ends_at_the_first_threshold_that_fails_and_needs_labels_and_es
 
 
 def test_what_is_no_risk_or_no_answer_is_refused() -> None:
-    for risk in (0.0, 5e-324, 1e-10, 1.0, NAN):  # no float is as large as the labels for 5e-324
+    for risk in (0.0, 5e-324, 1e-10, 1.0, NAN):  # the number of labels for 5e-324 exceeds the largest float
         with pytest.raises(ParameterError, match="risk must be at least 1e-09 and below 1"):
             guaranteed(risk_coverage([0.5], [1]), risk, 0.9)
     assert risk_bound(0, fewest_labels(1e-9, 0.9), 0.9) <= 1e-9 < risk_bound(0, fewest_labels(1e-9, 0.9) - 1, 0.9)

@@ -1,4 +1,4 @@
-"""The posterior along a stream: pure, blind to the future, by constants and by what letters follow: place or option."""
+"""The posterior along a stream: pure steps, weights from earlier questions, letters that follow places or options."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def texts_of(count: int) -> tuple[str, ...]:
 def lettered(
     rng: np.random.Generator, count: int, places: Sequence[float] = (0.0,), noise: float = 1.0, further: int = 1
 ) -> Views:
-    """Letters in `1 + further` orders: what their places get, and noise in each order."""
+    """Letters in `1 + further` orders: the effects of their places, plus noise in each order."""
     texts, orders, half = texts_of(count), [], count // 2
     orders_of = [tuple(range(count)), other_order(count), (*range(half, count), *range(half))]
     for order in orders_of[: 1 + further]:
@@ -44,7 +44,7 @@ def lettered(
 
 
 def stream(count: int, seed: int = 0) -> list[Views]:
-    """Letters in two orders and texts that know the right one of four candidates."""
+    """Letters in two orders, and likelihoods, both higher for the right one of four candidates."""
     rng = np.random.default_rng(seed)
     questions = []
     for _ in range(count):
@@ -153,7 +153,7 @@ ALL_VIEWS = PosteriorRule(("letters", "likelihood", "p_true"))
 
 @st.composite
 def asked(draw: st.DrawFn) -> Record:
-    """A question with two to six options, some of them equal, and what the model says of them."""
+    """A record of a question with two to six options, some equal, and with evidence about them."""
     options = tuple(draw(st.lists(st.sampled_from(["a", "b", "c", "d", "a ", "A"]), min_size=2, max_size=6)))
     count = len(options)
     many = st.tuples(*[LOG_P] * count)
@@ -223,7 +223,11 @@ ENDS = (2.0, -2.0, -2.0, 2.0)
 
 def test_letters_that_follow_places_alone_show_nothing_and_what_cannot_tell_leaves_what_was_known() -> None:
     rng = np.random.default_rng(0)
-    for places in ((3.0, 0.0, -1.0, -2.0), ENDS, (-2.0, 2.0, 2.0, -2.0)):  # ends are alike in an order and its reverse
+    for places in (
+        (3.0, 0.0, -1.0, -2.0),
+        ENDS,
+        (-2.0, 2.0, 2.0, -2.0),
+    ):  # the reversed order swaps the first and the last place
         questions = [lettered(rng, 4, places=places, noise=0.0, further=2) for _ in range(20)]
         assert sums(questions).agreement == (0.0, 0.0)
     for silent in ([lettered(rng, 4, further=0) for _ in range(9)], [lettered(rng, count) for count in range(2, 11)]):

@@ -1,4 +1,4 @@
-"""What evidence says about candidates, computed by hand."""
+"""Views of candidates against values computed by hand."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_an_open_question_has_its_own_answer_first_and_all_other_answers_last() 
     assert (views.own, views.none_last, [*views.values]) == (0, True, ["samples"])
     assert [order.order for order in views.orders] == [(0, 1, 2), (2, 0, 1)]
     assert views.orders[1].log_p == (1.0, 1.0, -2.0)
-    # The answer itself was drawn once, Rome once, and something else once; half a time more for each.
+    # Paris has three samples and the answer itself, Rome one, and other answers one; 0.5 is added to each count.
     shares = [math.log(count + 0.5) for count in (4, 1, 1)]
     assert views.values["samples"] == pytest.approx([share - sum(shares) / 3 for share in shares])
     unread = read(evidence=evidence, question=question, reply=replace(reply, answer=None))
@@ -110,14 +110,14 @@ def test_an_open_question_has_its_own_answer_first_and_all_other_answers_last() 
 def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -> None:
     reply = replace(REPLY, text="Paris, I think", answer="Paris, I think", option_log_p=(), log_probability=-2.0)
     rome = Sample(text="Rome", candidate=1, log_p=-3.0)
-    again = Sample(text="Roma", candidate=1, log_p=-0.5)  # a candidate stands for the first text that says it
+    again = Sample(text="Roma", candidate=1, log_p=-0.5)  # the first text of a candidate counts
     evidence = open_evidence(rome, again, named=("Paris, I think", "Rome"))
     views = read(("text",), evidence, question=Question("Capital of France?"), reply=reply)
     texts = [-2.0 / math.sqrt(3), -3.0]
     expected = [*texts, math.log(1 - sum(map(math.exp, texts)))]
     assert views.values["text"] == pytest.approx([score - sum(expected) / 3 for score in expected])
     asked, same = Question("Capital of France?"), replace(reply, log_probability=-9.0)
-    other = replace(same, text="Bern", answer="Bern")  # of the frozen model where it answers the same
+    other = replace(same, text="Bern", answer="Bern")  # the frozen reply counts if it has the same answer
     assert read(("text",), evidence, question=asked, reply=reply, frozen=other).values == views.values
     assert read(("text",), evidence, question=asked, reply=reply, frozen=same).values != views.values
     unknown = replace(reply, log_probability=math.nan)
@@ -125,7 +125,7 @@ def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -
 
 
 def seven(log_p: float, source: str) -> Evidence:
-    """A value that was read once."""
+    """Evidence of a value with one sample."""
     return compared(("7", NONE_OF_THESE), samples=[Sample(text="7", candidate=0, log_p=log_p)], source=f"{source}:1")
 
 

@@ -1,4 +1,4 @@
-"""Every prompt, to the last character: a changed word changes recorded runs; and answers, lists and programs, read."""
+"""Prompts to the last character, because a changed word changes recorded runs; parsing of answers and programs."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_generation_ends_where_the_answer_does(text: str, form: Form, complete: 
         ("1. 1. 1. 1. 1. 1. 1. 1.", True),
         ("北京是首都北京是首都北京是首都", True),
         ("A: yes.\nB: no.\n" * 3, True),
-        ("a b c d e f g h i j k l m n o p " * 3, True),  # of 16 words at most
+        ("a b c d e f g h i j k l m n o p " * 3, True),  # a period has at most 16 words
         ("a b c d e f g h i j k l m n o p q " * 3, False),
         ("The original answer is: The original answer is:", False),
         ("Tora! Tora! Tora!", False),
@@ -189,7 +189,7 @@ def test_generation_ends_where_the_answer_does(text: str, form: Form, complete: 
 def test_a_loop_is_unreadable_and_a_repeated_word_is_not(text: str, loop: bool) -> None:
     assert is_loop(text) is loop
     assert (read_answer(text, "sentence") is None) is (loop or not text)
-    assert trim_answer(text, "text") == text  # what was written stays
+    assert trim_answer(text, "text") == text  # the text itself stays
 
 
 @given(st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=6), st.integers(0, 5))

@@ -63,7 +63,7 @@ def test_arguments_that_are_no_json_object_are_described_instead(arguments: str,
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_every_template_shows_tools_calls_and_results(template: str, brief: None) -> None:
+def test_every_template_shows_tools_calls_and_results_also_at_the_end(template: str, brief: None) -> None:
     tokenizer = at_once(template)
     form = CallForm.of(tokenizer, ENDS)
     text = render(tokenizer, form.prompt(Prompt(("And in Rome?",), system="Be brief.", history=HISTORY, tools=(TOOL,))))
@@ -72,11 +72,6 @@ def test_every_template_shows_tools_calls_and_results(template: str, brief: None
     assert "Be brief." in text
     assert '"name": "look_up"' in text.replace('", "', '", "')
 
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_a_conversation_may_end_with_the_result_of_a_call(template: str, brief: None) -> None:
-    tokenizer = at_once(template)
-    form = CallForm.of(tokenizer, ENDS)
     text = render(tokenizer, form.prompt(Prompt((), history=HISTORY[:3], tools=(TOOL,))))
     assert text.index('"Bonn"') < text.index('"degrees": 20')
     assert text.endswith((render(tokenizer, Prompt(("x",))).rpartition("x")[2][-12:], "[/TOOL_RESULTS]"))

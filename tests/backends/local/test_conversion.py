@@ -126,19 +126,15 @@ def test_a_conversion_without_room_is_refused_before_it_starts(
     assert convert_gguf(file, torch.bfloat16).is_dir()
 
 
-def test_a_broken_conversion_leaves_nothing_behind(tmp_path: Path, own_cache: Path) -> None:
+def test_a_file_that_cannot_be_converted_is_named_and_leaves_nothing_behind(tmp_path: Path, own_cache: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"not a model at all")
+    with pytest.raises(ModelError, match=r"model\.gguf is not a GGUF file"):
+        convert_gguf(tmp_path / "model.gguf", torch.float32)
+    assert not own_cache.exists()
     file = tiny_gguf(tmp_path / "broken.gguf", "llama", without="model.layers.1.mlp.up_proj.weight")
     with pytest.raises(ModelError, match=r"broken\.gguf.*model\.layers\.1\.mlp\.up_proj\.weight are not in the file"):
         convert_gguf(file, torch.float32)
     assert [path.name for path in own_cache.iterdir()] == ["lock"]
-
-
-def test_a_file_of_another_kind_is_refused_by_name(tmp_path: Path, own_cache: Path) -> None:
-    file = tmp_path / "model.gguf"
-    file.write_bytes(b"not a model at all")
-    with pytest.raises(ModelError, match=r"model\.gguf is not a GGUF file"):
-        convert_gguf(file, torch.float32)
-    assert not own_cache.exists()
 
 
 def test_what_a_killed_conversion_left_is_removed_by_the_next(tmp_path: Path, own_cache: Path) -> None:

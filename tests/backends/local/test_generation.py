@@ -1,4 +1,4 @@
-"""Generation in batches against one text at a time and against transformers' own greedy search; kernels for one row."""
+"""Texts and their decoders, seeds of lists, and kernels for one row."""
 
 from __future__ import annotations
 
@@ -10,34 +10,9 @@ import torch
 
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.fast.batch import ONEDNN, fast_single_row
-from secl.backends.local.writer import Writer
 from secl.question import Question
 from secl.writing import Writing
 from tests.backends.local.conftest import MakeModel
-from tests.tiny import tiny_model, tiny_tokenizer
-
-PROMPTS = [list(range(40, 52)), list(range(60, 65)), list(range(80, 110))]
-
-
-def endless(prompt: list[int], limit: int) -> Draft:
-    """A draft that nothing but its limit or an end token finishes."""
-    return Draft(prompt, "sentence", limit, lines=10**6)
-
-
-@pytest.fixture(params=["llama", "gemma2"])
-def writer(request: pytest.FixtureRequest) -> Writer:
-    model = tiny_model(request.param)
-    return Writer(model, TextRules(tiny_tokenizer(), model.generation_config.eos_token_id))
-
-
-def test_a_batch_writes_what_transformers_writes_for_each_alone(writer: Writer) -> None:
-    drafts = [endless(prompt, limit) for prompt, limit in zip(PROMPTS, (12, 5, 9), strict=True)]
-    writer.write(drafts)
-    for draft in drafts:
-        ids = torch.tensor([draft.prompt])
-        settings = {"do_sample": False, "max_new_tokens": draft.limit, "eos_token_id": list(writer.rules.end_ids)}
-        whole = writer.model.generate(ids, attention_mask=torch.ones_like(ids), pad_token_id=1, **settings)
-        assert draft.written == whole[0, len(draft.prompt) :].tolist()
 
 
 def test_sampled_lists_depend_on_seed_and_question_alone(make_model: MakeModel) -> None:

@@ -83,17 +83,10 @@ def test_a_model_that_was_saved_quantised_is_loaded_as_it_is_and_not_quantised_a
         load(str(saved), quantize="8bit")
 
 
-def test_without_bitsandbytes_the_line_that_installs_it_is_said(
-    tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ParameterError, match=r"needs bitsandbytes; run: pip install .*\[quantize\]"):
-        load(str(tiny_llama), quantize="4bit")
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "sentence"),
     [
+        ("tiny", {}, r"needs bitsandbytes; run: pip install .*\[quantize\]"),
         ("small.gguf", {}, r"^small\.gguf is quantised already; leave --quantize out, or name the folder"),
         ("tiny", {"device": "mps"}, r"^bitsandbytes does not compute on mps; leave --quantize out"),
     ],
@@ -102,7 +95,7 @@ def test_what_cannot_be_quantised_is_refused_before_it_is_loaded(
     name: str, settings: dict[str, str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "needs" in sentence else object())
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / "config.json").write_text("{}")

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,12 +85,6 @@ class Adapter:
             bias="none",
             task_type="CAUSAL_LM",
         )
-
-    @property
-    def plain_config(self) -> dict[str, object]:
-        """The configuration as JSON values, with sorted lists in place of sets."""
-        values: dict[str, object] = json.loads(json.dumps(self.config.to_dict(), default=sorted))
-        return values
 
     @cached_property
     def peft(self) -> PeftModel:

@@ -21,14 +21,7 @@ from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.select_network import Trial, check_usable, connect
 from secl.backends.local.loading.guard import as_model_error, room_for_texts
 from secl.backends.local.loading.loader import Loaded
-from secl.backends.local.loading.model_parts import (
-    Head,
-    compute_device,
-    described_devices,
-    layers_of,
-    sent,
-    text_config,
-)
+from secl.backends.local.loading.model_parts import Head, compute_device, described_devices, sent, text_config
 from secl.backends.local.loading.presets import name_of, parse_layers
 from secl.backends.local.loading.quantisation import described_weights
 from secl.backends.local.passes import GROUP_TOKENS, Passes, enough_memory
@@ -254,8 +247,3 @@ class LocalBackend(TokenBackend[LocalReading]):
         replay = self.network.adapted(reading.forward, node)
         frozen = reading.forward.frozen(node)
         return self.adapter.train(self.network.head, replay, replay.tokens, frozen, self._digits, target)
-
-    def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        self.writer.alone = False  # while a pass pauses, another thread computes
-        for layer in layers_of(self.model):
-            layer.register_forward_pre_hook(lambda *_arguments: hook())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ from secl.backends.local.asking.dinco import nli_model
 from secl.backends.local.asking.thoughts import texts_behind_thoughts
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
+from secl.backends.local.loading.model_parts import layers_of
 from secl.backends.local.loading.thinking import check_at_once, with_budget
 from secl.backends.local.structured import StructuredWriting
 from secl.backends.open_answers import distinct
@@ -148,8 +150,9 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
     @property
     def adapter_config(self) -> dict[str, object]:
-        """PEFT's configuration of the adapter, as JSON values."""
-        return self.adapter.plain_config
+        """PEFT's configuration of the adapter, as JSON values with sorted lists in place of sets."""
+        values: dict[str, object] = json.loads(json.dumps(self.adapter.config.to_dict(), default=sorted))
+        return values
 
     @property
     def relative_norm(self) -> float:
@@ -252,7 +255,9 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         """Call `hook` before every layer of every pass in this process; the hook may wait for other work."""
-        self.backend.set_pause_hook(hook)
+        self.backend.writer.alone = False  # while a pass pauses, another thread computes
+        for layer in layers_of(self.backend.model):
+            layer.register_forward_pre_hook(lambda *_arguments: hook())
 
     def close(self) -> None:
         """End connections and threads."""

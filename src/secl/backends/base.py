@@ -58,7 +58,7 @@ class Bundle:
 
     @cached_property
     def sequences(self) -> list[TokenSequence]:
-        """All sequences, in the order of the sequence indices in positions."""
+        """All sequences; the index of a sequence here is its index in positions."""
         return [sequence for part in self._parts.values() for sequence in part]
 
     @cached_property
@@ -111,7 +111,7 @@ class Reading(Protocol):
         """Number of tokens through the network: of the bundle, or of the bundle's answers for an adapted version."""
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
-        """Return log-probabilities of the tokens `ids` at each position, up to a constant of the position."""
+        """Return log-probabilities of the tokens `ids` at each position, up to a constant for each position."""
 
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         """Return full-vocabulary log-probabilities of the tokens `ids` at each position."""

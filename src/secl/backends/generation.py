@@ -234,7 +234,7 @@ def items_of(text: str, form: Form, listed: int) -> list[str]:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Return the number of characters at the end of a text that begin a stop text.
+    """Return how many characters at the end of a text are the beginning of a stop text.
 
     >>> _overlap("one\\n", "\\n\\n"), _overlap("one", "\\n\\n")
     (1, 0)

@@ -37,7 +37,7 @@ BEHIND_A_THOUGHT = 160
 """Maximum number of tokens of an answer after a thought, including the question for the answer's confidence."""
 
 MARGIN = 16
-"""Tokens that no estimate of a prompt's length counts: branches, verdicts, line breaks."""
+"""Tokens for parts that estimates of a prompt's length leave out: branches, verdicts, line breaks."""
 
 
 class Prompting:
@@ -192,7 +192,7 @@ class Prompting:
         return self._before(verification_prompt(question, candidate), "Yes")
 
     def entailment(self, question: Question, premise: str, hypothesis: str) -> list[int]:
-        """Return ids after which a letter comes that states how two answers relate."""
+        """Return ids before the letter that states how two answers relate."""
         return self._before(entailment_prompt(question, premise, hypothesis), " A")
 
     def check_length(self, question: Question, limit: int, answer: str | None = None) -> None:

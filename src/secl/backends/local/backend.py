@@ -177,7 +177,7 @@ class LocalBackend(TokenBackend[LocalReading]):
             "dtype": str(self.model.dtype).removeprefix("torch."),
             **({} if quantised is None else {"quantised": quantised}),
             "threads": torch.get_num_threads(),
-            "processor": torch.backends.cpu.get_cpu_capability(),  # vector instructions differ in the order of rounding
+            "processor": torch.backends.cpu.get_cpu_capability(),  # vector instructions decide the order of rounding
             "pass_tokens": GROUP_TOKENS,
         }
 

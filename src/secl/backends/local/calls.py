@@ -265,7 +265,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return WrittenReply(text[:start].strip(), tuple(calls), further if more else None, row.thought)
 
     def _without_call(self, row: Row) -> Reading:
-        """Return the choice of no tool, from the probability at each token that a call begins instead of text."""
+        """Return the choice of no tool, from the probabilities at each token that a call begins."""
         first = row.notes
         p = [min(each, 1 - 1e-9) for each in (first if self._marker is not None and not self.form.text else first[:1])]
         return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan, row.thought)

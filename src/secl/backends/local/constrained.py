@@ -81,7 +81,8 @@ class Task(Generic[R, W]):
         text: the most probable text; None if unfinished.
         count: number of samples to draw.
         samples: drawn texts; None for unfinished ones.
-        sampling, reading: number of tokens through the network for the samples, and to read parts of the text again.
+        sampling: number of tokens through the network for the samples.
+        reading: number of tokens through the network to read parts of the text again.
     """
 
     request: R
@@ -235,7 +236,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         return Row(task.begun.deep_copy(), task.limit, torch.Generator().manual_seed(seed))
 
     def _outcome(self, task: Task[R, W]) -> Objects[W] | SeclError:
-        """Return the texts of a task, with their cost without other tasks."""
+        """Return the texts of a task; their cost excludes all other tasks."""
         if task.text is None:
             return self.unfinished(task)
         whole = [*task.prompt, *task.best.tokens[:-1]]

@@ -194,7 +194,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
     ) -> list[Rating | QuestionError]:
         """Rate answers from elsewhere; see `secl.model.Model.rate_given`.
 
-        Prompts are those of the model's own answers, so the rating of the model's own answer equals its confidence.
+        Prompts are those of the model's own answers, so the rating of an own answer equals the model's confidence.
         """
         asker, outcomes = self.asker, list[Case | QuestionError]()
         for each in given:

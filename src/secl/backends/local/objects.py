@@ -93,7 +93,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                 task.sampling = sum(len(row.tokens) - value.first for (value, _), row in own.items())
 
     def read_again(self, tasks: Sequence[ObjectTask]) -> None:
-        """Read values as the reply to a request for one field alone, which shares the document's keys and values.
+        """Read each value as the reply to a request for its field alone; requests share the document's keys and values.
 
         A certain text is not read again. Values after a thought are not read again, because the thought decides them.
         """

@@ -132,7 +132,7 @@ class Passes:
     def keep(self, texts: Sequence[tuple[int, ...]], begun: Sequence[Pass] = ()) -> list[Pass]:
         """Send texts through the network, and return the pass over each text; neighbours share a pass.
 
-        The texts go on from the passes `begun` over their beginnings, if any.
+        `begun` holds passes over the beginnings of the texts, if any.
 
         Raises:
             ModelError: the network is on the plain path.
@@ -225,7 +225,7 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
         if not out_of_memory(problem):
             raise
     warnings.warn(
-        "The device has too little memory for a whole pass, so secl divides the pass into halves. These take longer, "
+        "The device has too little memory for a whole pass, so secl divides the pass into halves. Halves take longer, "
         "and the last digits of numbers may differ from another run.",
         RuntimeWarning,
         stacklevel=2,
@@ -265,7 +265,7 @@ def _padded(begun: Sequence[Pass], paths: Sequence[Nodes], config: PreTrainedCon
     mask = torch.tensor([[0] * (length - len(path)) + [1] * len(path) for path in paths])
 
     def batched(parts: Sequence[Tensor]) -> Tensor:
-        """(1, heads, tokens, d) of each pass as (rows, heads, length, d)."""
+        """Return parts (1, heads, tokens, d) of all passes as (rows, heads, length, d)."""
         return torch.cat(list(parts), dim=2)[0][:, places].transpose(0, 1)
 
     layers = zip(*(forward.cache.layers for forward in forwards if forward.cache is not None), strict=True)

@@ -73,7 +73,7 @@ class StructuredWriting:
 def _written(
     writer: GrammarWriter[R, W], requests: Sequence[R], samples: Callable[[R, W], int]
 ) -> list[Objects[W] | SeclError]:
-    """Write texts with `samples` samples; or after thoughts, with samples after further thoughts.
+    """Write texts and `samples` samples; a model that thinks samples one text after each further thought.
 
     A thought settles the model's answer, so draws after the same thought would repeat the text. The first thought is
     greedy. The model draws a second thought for every request. It draws a third thought if the first two led to
@@ -120,7 +120,7 @@ def _settled(written: Objects[W]) -> bool:
 
 
 def _with_sample(known: Objects[W], found: Objects[W] | SeclError, prompt: Sequence[int]) -> Objects[W]:
-    """Return texts with a further sample, whose cost does not include the prompt of the thoughts."""
+    """Return texts with a further sample; its cost excludes the prompt of the thoughts, which counts already."""
     if isinstance(found, SeclError):
         return replace(known, samples=(*known.samples, None))
     sampling = known.ledger.sampling + found.ledger.answering - len(prompt)

@@ -100,7 +100,7 @@ class Writer:
         while beams:
             scores = torch.tensor([score for score, _ in beams], device=batch.logits.device)
             totals = scores[:, None] + batch.logits.log_softmax(-1)
-            # Twice `count`: up to `count` texts may end here, and `count` must go on.
+            # Twice `count` tokens: up to `count` texts may end here, and `count` others must go on.
             values, flat = totals.flatten().topk(2 * count)
             unfinished: list[tuple[float, Draft]] = []
             rows: list[int] = []
@@ -123,7 +123,7 @@ class Writer:
 
 
 def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:
-    """Draw a token from the nucleus of each row of logits (rows, vocabulary) by a number in [0, 1)."""
+    """Draw a token for each row of logits (rows, vocabulary) from the nucleus; `chances` are in [0, 1)."""
     p = logits.softmax(-1)
     nucleus, order = p.topk(min(FIRST_LOOK, p.shape[-1]))
     if not bool((nucleus.sum(-1) >= top_p).all()):

@@ -272,7 +272,7 @@ class Answering:
         return self.asker.p_true(question, reply, known, listing)
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return letters in further orders of the candidates, with the options' likelihoods or with further answers.
+        """Return the evidence about the candidates: letters in further orders, and likelihoods or further answers.
 
         None if the answer is unreadable or too long to be compared.
         """

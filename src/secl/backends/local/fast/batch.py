@@ -35,7 +35,8 @@ class Batch:
         logits: (rows, vocabulary) logits of the next token, in float32.
         network: captures the states of written tokens, so that a pass can go on from a row; None to capture nothing.
         prompts: with a network, the pass over the prompt of each row.
-        written: for each row, its tokens that went through the network, with the pass of a step and the row in it.
+        written: for each row, the tokens that went through the network, each with the pass of its step and the row's
+            number in this pass.
     """
 
     model: PreTrainedModel

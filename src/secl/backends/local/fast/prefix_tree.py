@@ -4,9 +4,9 @@ The prompts of one question (answer, one branch per option letter, one P(True) b
 beginning. As a tree in a single row, they cost one forward pass over the distinct tokens. A mask lets each token see
 only its ancestors, and positions count from the root. So the results equal those of separate passes.
 
-Each token has depth-first entry and exit times. A token sees another if its entry lies between the other's entry and
-exit. Two numbers per token thus replace a T x T mask. Layers with a sliding window (Gemma 3) see only the nearest
-ancestors. The window counts positions, which are depths in a tree.
+Each token has depth-first entry and exit times. A token sees another if its own entry lies between the other token's
+entry and exit. Two numbers per token thus replace a T x T mask. Layers with a sliding window (Gemma 3) see only the
+nearest ancestors. The window counts positions, which are depths in a tree.
 
 In a scoring pass about a quarter of all pairs of tokens see each other. Dense kernels compute every pair and mask the
 others. On the CPU, attention is block-sparse instead: each block of neighbouring tokens is multiplied with all tokens

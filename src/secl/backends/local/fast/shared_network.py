@@ -98,7 +98,7 @@ class SharedNetwork:
         """Read the prompt of a text in chunks, as the model itself does; yield an empty piece between two chunks.
 
         Returns:
-            a pass that can grow, and its keys and values for the text.
+            a pass that can grow, and a cache of its keys and values in which the text can be written.
         """
         cached, chunks, before = DynamicCache(), list[Pass](), 0
         for chunk in torch.split(torch.tensor([[*tokens]], device=self.device), CHUNK, dim=1):
@@ -172,7 +172,7 @@ class SharedNetwork:
             return None
         hidden = ~trie.to(self.device).pairs(slice(known, None), window=window)
         mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device)
-        # The smallest number and not -inf, which would turn a row with all tokens hidden into nan.
+        # -inf would turn a row with all tokens hidden into nan, so the mask holds the smallest number.
         return mask.masked_fill_(hidden, torch.finfo(self.dtype).min)[None, None]
 
     def grow(self, begun: Sequence[Pass], sequences: Sequence[Sequence[int]], *, keep: bool = False) -> Pass:

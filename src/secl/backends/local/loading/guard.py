@@ -62,7 +62,7 @@ def room_for_texts(model: PreTrainedModel) -> int:
 
 
 def _free_memory(device: torch.device) -> int:
-    """Return the free bytes of a device; a container's limit counts."""
+    """Return the free bytes of a device, within the limit of a container."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     free: int = psutil.virtual_memory().available

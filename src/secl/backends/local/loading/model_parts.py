@@ -93,7 +93,7 @@ class LinearHead:
         return self._finished(self.module(hidden).float()).to(hidden.device)
 
     def _wide(self, hidden: Tensor) -> Tensor:
-        """Return the products with the whole vocabulary in float32; a GPU need not round 16-bit products."""
+        """Return the products with the whole vocabulary in float32; on CUDA, 16-bit products are not rounded."""
         module = self.module
         plain = type(module) is nn.Linear and getattr(module, "bias", None) is None and hidden.dtype.itemsize == 2
         # ROCm's devices are named cuda as well, but do not support `out_dtype`.
@@ -156,7 +156,7 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
 
 
 def outside_text_model(model: PreTrainedModel, names: Sequence[str]) -> str | None:
-    """Return a pattern of the modules with some names outside a multimodal model's text model; None without any."""
+    """Return a pattern of modules with these names outside a multimodal model's text model; None without any."""
     text = decoder_of(model)
     prefix = next(name for name, module in model.named_modules() if module is text)
     inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")

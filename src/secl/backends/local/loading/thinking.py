@@ -1,4 +1,4 @@
-"""Replies without a thought, and thoughts before answers: secl finds out at load how a model gives each.
+"""Replies with and without a thought: secl finds out at load how a model gives each.
 
 secl reads answers and digits at the beginning of a reply, so a reply must not begin with the model's own thought. The
 switches of chat templates turn thoughts off (`secl.backends.chat_templates.render`). If the template or the model still
@@ -83,7 +83,7 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
 
 
 def _thinker(tokenizer: Tokenizer, reply: str, free: str, known: list[Marks]) -> Thinker | None:
-    """Return how a model thinks, from the beginning of its reply without (`reply`) and with thoughts; None if never."""
+    """Return how a model thinks; None if never. Replies begin with `reply` without, and with `free` with a thought."""
     for marks in known:
         if marks.opening in free.rpartition(marks.closing)[2]:  # the template opens a thought
             return replace(_marked(tokenizer, marks), opening="")
@@ -125,7 +125,7 @@ def check_at_once(name: str, thinker: Thinker) -> None:
     if thinker.always:
         raise ModelError(
             f"the model {name!r} thinks before it answers, and neither its chat template nor an empty thought "
-            "prevents this; let it think with prompts.thinking=auto, or name a model that answers at once, such "
+            "prevents this; let the model think with prompts.thinking=auto, or name a model that answers at once, such "
             "as an instruct variant without reasoning."
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from secl.server.http.api_keys import Keys
-from secl.server.http.pages.view import view
+from secl.server.http.health import view
 from secl.server.online.service import Service
 from secl.server.records import review_queue
 from secl.testing import toy_stream

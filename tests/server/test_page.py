@@ -9,11 +9,11 @@ from typing import Any
 
 from secl.conversation import Turn
 from secl.question import Question
+from secl.server.http import health
 from secl.server.http.api_keys import Keys
+from secl.server.http.health import State, view
 from secl.server.http.pages import page as page_module
-from secl.server.http.pages import view as view_module
 from secl.server.http.pages.page import ASSETS, overview
-from secl.server.http.pages.view import State, view
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import Make, Patch, client_of
@@ -187,7 +187,7 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Ma
     settled(service)
     service.state.add_feedback(3, True)
     service.state.add_feedback(4, False)
-    monkeypatch.setattr(view_module, "POINTS", 25)
+    monkeypatch.setattr(health, "POINTS", 25)
     state = view(service)
     assert State.model_validate_json(json.dumps(state.model_dump(), allow_nan=False)) == state
     assert (state.model, state.answers, state.problems) == ("scripted", 40, [])

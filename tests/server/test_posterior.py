@@ -17,7 +17,7 @@ from secl.cli.state import explanation_page, history_page
 from secl.evidence import CandidateEvidence
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.server.http.pages.view import view
+from secl.server.http.health import view
 from secl.server.online.service import Service
 from secl.server.recompute import verify
 from secl.server.records import history

@@ -15,8 +15,8 @@ from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
 from secl.question import Question
+from secl.server.http.health import view
 from secl.server.http.pages.page import overview
-from secl.server.http.pages.view import view
 from secl.server.online.service import Service
 from secl.server.settings import Limits
 from secl.server.verify import examine

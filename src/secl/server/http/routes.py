@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
@@ -114,41 +114,36 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
             if upstream is None:
                 raise
             values, reply.warnings = body.passed(await request.json(), limits)
-            secl = unrated(refusal.message) if rate else UNWANTED
-            return await passed_on(reply.passed(upstream, values, secl), request, stream=bool(body.stream))
+            passed = reply.passed(upstream, values, unrated(refusal.message) if rate else UNWANTED)
+            return await (streamed if body.stream else only_chunk)(passed, request)
         if wanted is not None:
             reply.warnings += without_effect(body)
             whole = await structured_reply(service, wanted, reply, request, limits.timeout, rate)
-            return streamed(reply.chunks_at_once(whole)) if body.stream else json_response(whole)
+            return await streamed(reply.chunks_at_once(whole), request) if body.stream else json_response(whole)
         texts = TextEvents(question, body.writing(limits), limits.timeout, rate=rate)
         service.write(texts)
         try:
-            if not body.stream:
-                return json_response(reply.texts(await unless_gone(request, texts.whole())))
-            event = await unless_gone(request, texts.next())  # a failure before the first piece is an HTTP error
-            return streamed(reply.chunks_of(texts, event), lambda: service.texts.cancel(texts))
+            if body.stream:
+                return await streamed(reply.chunks_of(texts), request, lambda: service.texts.cancel(texts))
+            return json_response(reply.texts(await unless_gone(request, texts.whole())))
         except BaseException:
             service.texts.cancel(texts)
             raise
 
 
-def streamed(chunks: AsyncIterator[Values], cancel: Callable[[], None] = lambda: None) -> StreamingResponse:
-    return StreamingResponse(sent(chunks, cancel), media_type="text/event-stream")
+async def streamed(
+    chunks: AsyncGenerator[Values], request: Request, cancel: Callable[[], None] = lambda: None
+) -> Response:
+    """Return chunks as server-sent events; a failure before the first chunk is an HTTP error."""
+    first = await unless_gone(request, anext(chunks))
+    return StreamingResponse(sent(first, chunks, cancel), media_type="text/event-stream")
 
 
-async def passed_on(chunks: AsyncGenerator[Values], request: Request, *, stream: bool) -> Response:
-    """Return another server's answer as a stream, or as one reply if the answer is a single chunk."""
-    first = await unless_gone(request, anext(chunks, {}))  # a failure before the first chunk is an HTTP error
-    if not stream:
-        await chunks.aclose()
-        return json_response(first)
-
-    async def all_chunks() -> AsyncIterator[Values]:
-        yield first
-        async for chunk in chunks:
-            yield chunk
-
-    return streamed(all_chunks())
+async def only_chunk(chunks: AsyncGenerator[Values], request: Request) -> Response:
+    """Return a reply that is a single chunk."""
+    first = await unless_gone(request, anext(chunks))
+    await chunks.aclose()
+    return json_response(first)
 
 
 def check_model(requested: str, name: str) -> None:

@@ -13,8 +13,8 @@ from secl.labels.label import MIN_CHANCE
 from secl.server.entries import Text
 from secl.server.explain import Explained, explain
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, json_response
+from secl.server.http.health import State, view
 from secl.server.http.middleware import require
-from secl.server.http.pages.view import State, view
 from secl.server.online.service import Service
 from secl.server.records import RecordList, Search, label_count, search
 from secl.server.store import at_one_moment

@@ -171,14 +171,14 @@ class ChatReply:
         usage = usage_of(ended.texts[0].prompt_tokens, sum(text.completion_tokens for text in ended.texts))
         return self.whole(choices, usage)
 
-    async def chunks_of(self, texts: TextEvents, first: Piece | Ended) -> AsyncIterator[Values]:
+    async def chunks_of(self, texts: TextEvents) -> AsyncGenerator[Values]:
         """Yield the chunks of the reply while its texts are written.
 
         If the server computes a confidence too late, only the record has this confidence.
         """
+        event = await texts.next()
         for index in range(texts.writing.n):
             yield self._chunk(index, {"role": "assistant", "content": ""})
-        event = first
         while isinstance(event, Piece):
             if event.thought:
                 yield self._chunk(event.choice, {"reasoning_content": event.thought})
@@ -190,7 +190,7 @@ class ChatReply:
         for chunk in self._last_chunks(self.texts(rated if isinstance(rated, Ended) else event, late)):
             yield chunk
 
-    async def chunks_at_once(self, reply: Completion) -> AsyncIterator[Values]:
+    async def chunks_at_once(self, reply: Completion) -> AsyncGenerator[Values]:
         """Yield the chunks of a reply that is already complete."""
         (choice,) = reply["choices"]
         delta: Values = {**choice["message"]}
@@ -239,9 +239,10 @@ class ChatReply:
             yield self._headed({"choices": [], "usage": reply["usage"]})
 
 
-async def sent(chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:
+async def sent(first: Values, chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:
     """Yield chunks as server-sent events, then the end of the stream; an error is the last event before the end."""
     try:
+        yield f"data: {ascii_json(first)}\n\n"
         async for chunk in chunks:
             yield f"data: {ascii_json(chunk)}\n\n"
     except Exception as problem:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 _CODE = re.compile(r"`[^`\n]+`")
-ICON = "src/secl/server/http/pages/assets/icon.svg"
+ICON = "src/secl/server/http/assets/icon.svg"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

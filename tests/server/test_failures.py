@@ -13,7 +13,7 @@ from secl.errors import StorageError
 from secl.model import ModelAnswer
 from secl.question import Question
 from secl.server.http.health import view
-from secl.server.http.pages.page import overview
+from secl.server.http.pages import overview
 from secl.server.online import service as service_module
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import Log, Make, Patch, client_of, metrics_of, raising

@@ -9,11 +9,10 @@ from typing import Any
 
 from secl.conversation import Turn
 from secl.question import Question
-from secl.server.http import health
+from secl.server.http import health, pages
 from secl.server.http.api_keys import Keys
 from secl.server.http.health import State, view
-from secl.server.http.pages import page as page_module
-from secl.server.http.pages.page import ASSETS, overview
+from secl.server.http.pages import ASSETS, overview
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import Make, Patch, client_of
@@ -41,7 +40,7 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_without_a_script(make_service: Make, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(page_module, "time", lambda: 0.0)
+    monkeypatch.setattr(pages, "time", lambda: 0.0)
     service = served(make_service())
     state: Any = view(service)
     text = overview(state)

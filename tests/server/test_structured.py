@@ -16,7 +16,7 @@ from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
 from secl.question import Question
 from secl.server.http.health import view
-from secl.server.http.pages.page import overview
+from secl.server.http.pages import overview
 from secl.server.online.service import Service
 from secl.server.settings import Limits
 from secl.server.verify import examine

@@ -14,7 +14,7 @@ from secl.errors import RequestError, SeclError
 from secl.server.http.errors import error_response, to_request_error, unknown_field
 from secl.server.http.health import Metrics, health_router
 from secl.server.http.middleware import BEARER, Boundary
-from secl.server.http.pages.page import page_router
+from secl.server.http.pages import page_router
 from secl.server.http.routes import answers_router
 from secl.server.http.routes_state import control_router, records_router
 from secl.server.online.service import Service
@@ -40,9 +40,8 @@ def create_app(service: Service, *, loopback: bool = True) -> FastAPI:
     app.include_router(health_router(metrics))
     # The middleware checks the key before the body is read; this dependency adds the key to the API's description.
     described = [Depends(BEARER)]
-    app.include_router(answers_router(service), dependencies=described)
-    app.include_router(records_router(service), dependencies=described)
-    app.include_router(control_router(service), dependencies=described)
+    for router in (answers_router, records_router, control_router):
+        app.include_router(router(service), dependencies=described)
     app.include_router(page_router(service))
     return app
 

@@ -39,9 +39,6 @@ WINDOW = 20
 
 ASSETS = Path(__file__).parent / "assets"
 
-FILES = (".css", ".js", ".svg")
-"""Endings of the files that pages load."""
-
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -66,7 +63,7 @@ def page_router(service: Service) -> APIRouter:
     """Return the routes of the pages, which ask for a key with the needed role, and of `/static/{name}`."""
     router = APIRouter(include_in_schema=False)
     folder = service.state.folder
-    files = {path.name: path for path in ASSETS.iterdir() if path.suffix in FILES}
+    files = {path.name: path for path in ASSETS.iterdir() if path.suffix != ".html"}
 
     def answer(request: Request, page: Callable[[], Page], root: str = "", needed: Role = "read") -> HTMLResponse:
         if not permits(request.scope.get("secl_role"), needed):

@@ -65,7 +65,7 @@ class Always(Gate):
 
 @dataclass(frozen=True, slots=True)
 class Never(Gate):
-    """Closed for every question: the frozen model, or an adapter that no longer learns."""
+    """Closed for every question, for the frozen model or an adapter that no longer learns."""
 
     def start(self) -> None:
         """Return None: this gate has no state."""
@@ -81,7 +81,7 @@ class EntropyShiftState:
 
     Attributes:
         fresh: whether the stream has just begun.
-        count, mean, squares: of the reference: size, mean (nats), and sum of squared distances from the mean.
+        count, mean, squares: size of the reference, its mean (nats), and the sum of squared distances from the mean.
         up, down: evidence for a rise and for a fall, in spreads.
         remaining: questions left in the burst.
     """
@@ -103,7 +103,7 @@ class EntropyShift(Gate):
     the first `warmup` questions after the start or a burst. Each later question joins the reference after its own test.
     Two sums collect the evidence, up = max(0, up + z - slack) and down = max(0, down - z - slack). The larger sum is
     the statistic. An alarm resets reference and sums. The gate ignores entropies inside a burst, because learning
-    moves them. The spread is at least a thousandth of the mean and 1e-6 nats, for models with constant entropy.
+    moves them. The spread is at least 1e-6 nats and a thousandth of the mean, for models with constant entropy.
 
     Simulations with the defaults (`tests/gates/test_gates.py`):
 
@@ -113,8 +113,8 @@ class EntropyShift(Gate):
         rise of 0.5 spreads     after 156, often never
 
     Attributes:
-        warmup: questions of the first reference, at least 2. Fewer make the mean uncertain, which causes false alarms;
-            with more, the gate is blind for longer.
+        warmup: questions of the first reference, at least 2. A smaller number makes the mean uncertain, which causes
+            false alarms. A larger number keeps the gate blind for longer.
         slack: ignored shift, in spreads; best is half of the smallest shift that matters.
         threshold: statistic above which the gate fires. A larger threshold causes fewer false alarms and later alarms:
             a shift of d spreads takes about threshold / (d - slack) questions. Skewed entropies need a larger

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import assume, given
@@ -21,7 +21,127 @@ from secl.grading.texts import parse_number, same_text
 from secl.question import GRADERS, Question, References
 from secl.runs.loading import read_stream
 from secl.settings.groups import StreamSettings
-from tests.grading.everyday import ADVERSARIAL, CASES, Case
+
+
+class Case(NamedTuple):
+    """A question, its right answers with "|" between them, an answer, and whether a person accepts the answer."""
+
+    question: str
+    reference: str
+    answer: str
+    right: bool
+
+
+CASES = (
+    Case("What is 7 times 8?", "56", "7 * 8 = 56", True),
+    Case("What is 15 minus 6?", "9", "15 - 6 = 8", False),
+    Case("How many legs does a spider have?", "8", "A spider has eight legs.", True),
+    Case("How many days are there in a leap year?", "366", "A leap year has 365 days.", False),
+    Case("In which year did the Second World War end?", "1945", "The war ended on September 2, 1945.", True),
+    Case("When did the Berlin Wall fall?", "9 November 1989", "It fell on November 9th, 1989.", True),
+    Case("When did Apollo 11 land on the moon?", "20 July 1969", "Apollo 11 landed on July 16, 1969.", False),
+    Case("At how many degrees Celsius does water boil?", "100", "Water boils at 100 degrees Celsius (212 °F).", True),
+    Case("How far is a marathon?", "42.195 km", "A marathon is 26.2 miles, or 42.195 kilometers, long.", True),
+    Case("What is the chemical symbol of gold?", "Au", "gold is a chemical element with the symbol Au.", True),
+    Case("What is the chemical symbol of iron?", "Fe", "The symbol of iron is Ir.", False),
+    Case("Who wrote Faust?", "Goethe", "Faust was written by Johann Wolfgang von Goethe.", True),
+    Case("Who painted Guernica?", "Picasso", "Guernica by Pablo Picasso", True),
+    Case("Who wrote the Odyssey?", "Homer", "The Odyssey by Homer.", True),
+    Case("Who was the first man on the moon?", "Neil Armstrong", "The first man on the moon was Armstrong.", True),
+    Case("Who sailed to America in 1492?", "Columbus", "Christopher Columbus", True),
+    Case("Who discovered penicillin?", "Alexander Fleming", "Penicillin was discovered by Louis Pasteur.", False),
+    Case("Who developed the theory of relativity?", "Albert Einstein", "Einstein's theory of relativity", True),
+    Case("Who painted the Mona Lisa?", "Leonardo da Vinci|Leonardo", "Leonardo painted it around 1503.", True),
+    Case("Who invented the light bulb?", "Thomas Edison", "It was invented by Thomas Alva Edison.", True),
+    Case("Who opened the Lyon warehouse?", "Maria Keller", "The Lyon warehouse was opened by Maria Keller.", True),
+    Case("What is the capital of Australia?", "Canberra", "The capital of Australia is Sydney, not Canberra.", False),
+    Case("What is the capital of Canada?", "Ottawa", "It is not Toronto but Ottawa.", True),
+    Case("What is the capital of Turkey?", "Ankara", "The capital of Turkey is Istanbul.", False),
+    Case("What is the capital of France?", "Paris", "The capital of France is Paris, which lies on the Seine.", True),
+    Case("What is the longest river in Africa?", "Nile", "The longest river in Africa is the Nile River.", True),
+    Case("Which is the largest ocean?", "Pacific Ocean", "Pacific", True),
+    Case("What is the highest mountain?", "Mount Everest", "Everest, at 8,849 metres.", True),
+    Case("Which planet is closest to the sun?", "Mercury", "Mercury, Venus, and Mars.", False),
+    Case("Which is heavier, iron or aluminium?", "iron", "Aluminium is heavier than iron.", False),
+    Case("What is the fastest land animal?", "cheetah", "Cheetahs are the fastest land animals.", True),
+    Case("What do bees make?", "honey", "Bees make honey and wax.", True),
+    Case("What gas do plants take in?", "carbon dioxide|CO2", "Plants take in oxygen.", False),
+    Case("What are the primary colours?", "red, yellow and blue", "They are red, blue, and yellow.", True),
+    Case("What are the primary colours of light?", "red, green and blue", "They are red, yellow and blue.", False),
+    Case("Are bats blind?", "no", "Bats are not blind.", True),
+    Case("Is the earth flat?", "no", "Yes, the earth is flat.", False),
+    Case("What colour is an orange?", "orange", "An orange is yellow.", False),
+    Case("What is H2O called?", "water", "H2O is the chemical formula of water.", True),
+    Case(
+        "Why is the sky blue?",
+        "Air scatters blue light more than red light.",
+        "The sky is blue because air scatters blue light much more than red light.",
+        True,
+    ),
+)
+
+ADVERSARIAL = (
+    Case("Which city is it?", "Paris", "It is not Paris but Lyon.", False),
+    Case("Which city is it?", "Lyon", "It is not Paris but Lyon.", True),
+    Case("Which city is it?", "Paris", "Paris isn't the capital.", False),
+    Case("Which city is it?", "Paris", "Paris or Lyon.", False),
+    Case("Which city is it?", "Paris", "No, it is Paris.", True),
+    Case("Which city is it?", "Paris", "Paris Hilton", False),
+    Case("Which city is it?", "York", "New York", False),
+    Case("Which city is it?", "Washington, D.C.", "The capital is Washington, D.C., on the Potomac.", True),
+    Case("Which country is it?", "Korea", "South Korea", False),
+    Case("Which city is the capital of Mexico?", "Mexico City", "Mexico", False),
+    Case("Who sang it?", "Louis Armstrong", "Neil Armstrong", False),
+    Case("Who was it?", "John F. Kennedy", "John Kennedy", True),
+    Case("Who wrote it?", "Karl Marx", "Karl Marx and Friedrich Engels", True),
+    Case("Who wrote it?", "Goethe", "Goethe, a German poet, playwright, and novelist.", True),
+    Case("Who wrote it?", "J. K. Rowling", "It was written by J.K. Rowling.", True),
+    Case("What is it?", "56", "56 or 57", False),
+    Case("What is it?", "56", "between 56 and 60", False),
+    Case("What is it?", "56", "1956", False),
+    Case("What is it?", "56", "-56", False),
+    Case("What is it?", "56", "56, not 57", True),
+    Case("How many are there?", "12", "There are 3 rows of 4, so there are 12.", True),
+    Case("How many people live there?", "8 billion", "About 8,000,000,000 people.", True),
+    Case("How long is it?", "5 km", "It is 5 miles long.", False),
+    Case("What is pi?", "3.14", "Pi is 3.14159", True),
+    Case("How many moons has Mars?", "two", "2", True),
+    Case("How many moons has the earth?", "one", "The earth has 1 moon.", True),
+    Case("What is the symbol of helium?", "He", "he is a gas", False),
+    Case("Which vitamin is in oranges?", "vitamin C", "They are rich in Vitamin C.", True),
+    Case("Which vitamin is in oranges?", "vitamin C", "They are rich in Vitamin A.", False),
+    Case("Which language is it?", "C", "C++", False),
+    Case("Which is bigger, the sun or the moon?", "the sun", "The sun is bigger than the moon.", True),
+    Case("Can penguins fly?", "no", "I don't know.", False),
+    Case("Is it true?", "true", "That is not true.", False),
+    Case("When was it?", "1776-07-04", "On the 4th of July 1776.", True),
+    Case("What is it made of?", "hydrogen and oxygen", "Oxygen and hydrogen.", True),
+    Case("What is 3/4 as a percentage?", "75%", "It is 75 percent.", True),
+    Case("When was Einstein born?", "March 1879", "March 14, 1879", True),
+    Case("What is the boiling point of water?", "100 °C", "212 °F", False),
+    Case("Who won, Germany or Argentina?", "Germany", "Argentina won against Germany.", False),
+    Case("Is Pluto a planet?", "no", "Pluto is a dwarf planet, so no.", True),
+    Case("Is it legal?", "yes", "It depends", False),
+    Case("Who wrote it?", "J.R.R. Tolkien", "Tolkien wrote it.", True),
+    Case("Who painted it?", "Michelangelo", "It was painted by Michelangelo Buonarroti.", True),
+    Case("What is the capital of the USA?", "Washington", "Washington DC", True),
+    Case("What is the main language of Brazil?", "Spanish", "Portuguese, not Spanish.", False),
+    Case(
+        "Which planets have rings?",
+        "Saturn, Jupiter, Uranus and Neptune",
+        "Jupiter, Saturn, Uranus, and Neptune.",
+        True,
+    ),
+    Case("What temperature?", "-5", "minus 5", True),
+    Case("Which version?", "2.0", "2.0.1", False),
+    Case("Who?", "Goethe", "GOETHE WROTE FAUST", True),
+    Case("What is the answer?", "42", "Answer: 41 (not 42)", False),
+    Case("How many?", "3", "three or four", False),
+    Case("Which gas is it?", "carbon dioxide", "They breathe out carbon dioxide.", True),
+    Case("What do caterpillars turn into?", "butterflies", "They turn into a butterfly.", True),
+    Case("フランスの首都は?", "パリ", "フランスの首都はパリです。", True),
+)
+"""Answers that mention the right one and are wrong, and right ones that look otherwise."""
 
 
 def graded(case: Case, grader: str = "") -> bool | None:

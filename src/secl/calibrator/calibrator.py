@@ -235,7 +235,7 @@ class Calibrator(Shown):
         """Gather evidence about an answer and, inside a burst, learn from it.
 
         An update moves the confidence that the present weights state. Unless the record is the latest of this
-        calibrator, the present weights first read its answer again: a server learns later than it answers.
+        calibrator, the present weights first read its answer again, because a server learns later than it answers.
 
         Returns:
             the record with its evidence, signal, outcome, update and cost; its reply and decision stay.

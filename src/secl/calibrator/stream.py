@@ -1,6 +1,6 @@
-"""Where a stream stands, and the windows of upcoming questions that share passes through the network.
+"""The state of a stream, and the windows of upcoming questions that share passes through the network.
 
-The frozen model reads a whole window at once. So does the adapted model while no update is expected. A pass of another
+The frozen model reads a whole window at once. The adapted model does so while no update is expected. A pass of another
 shape rounds differently: records of a stream with and without windows agree to about 1e-4 in float32, and in bfloat16
 an answer may differ. A resumed run uses the same windows and gives the same records to the last digit.
 """

@@ -6,7 +6,8 @@ chances. Volunteers choose which answers to rate, so their labels give an estima
 
 Thresholds are tested in the order of label-free confidences, and `Record.accepted` compares the label-free confidence.
 If the testing labels also moved the confidences that give the order, up to 98 % of guarantees would be false
-(docs/lab/log.md). A threshold also has the same meaning in every run and on a server, with any labels.
+(docs/lab/log.md). A label-free threshold also has the same meaning in every run and on a server, whatever the labels
+are.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Answers:
 
     @property
     def curve(self) -> RiskCoverage:
-        """Risk over coverage."""
+        """The risk at each coverage."""
         return risk_coverage(self.confidence, self.correct)
 
 
@@ -71,7 +72,7 @@ class Advice:
     Attributes:
         risk: largest share of wrong answers among accepted ones, in [1e-9, 1).
         certainty: probability that the guarantee holds, in (0, 1).
-        basis: of `threshold`.
+        basis: the basis of `threshold`.
         answers, labels, wrong: number of answers, of labelled answers, and of wrong answers among these.
         surest_wrong: whether the most confident labelled answer is wrong; in a tie, whether any tied answer is wrong.
         threshold: None if no threshold keeps the risk.

@@ -50,8 +50,8 @@ class Check:
         right: right answers among the rated ones.
         gain: {measure: difference} between the stated confidence (a) and the method's (b); empty with too few answers,
             or if the recommended method is the stated confidence.
-        best: as `gain`, between the posterior of own (a) and of best answers (b); empty unless graded answers led to
-            the recommendation of the posterior.
+        best: as `gain`, between own answers (a) and best answers (b) with their posteriors; empty unless graded answers
+            led to the recommendation of the posterior.
         answer: "best" if best answers are right significantly more often.
         thought: as `gain`, between letters before (a) and after a thought (b); empty with too few of either.
         thinking: questions with letters before and after a thought, which need options.

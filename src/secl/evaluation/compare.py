@@ -79,7 +79,7 @@ class Comparison:
 def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
     """Return paired differences (b - a) of two confidences over the questions that both runs have answered.
 
-    Questions are matched by id and text, in any order. Questions of one run alone are left out.
+    Questions are matched by id and text, in any order. Questions of only one run are left out.
     """
     shared = [key for key in a.by_question if key in b.by_question]
     if not shared:

@@ -199,7 +199,7 @@ def tokens_of_posterior(record: Record) -> float:
 
 
 def paper_passes(record: Record) -> float:
-    """Return the passes as the paper counts: one each for the answer, an order, a sample and a likelihood."""
+    """Return the passes as the paper counts: one for the answer, and one for each order, sample and likelihood."""
     candidates = record.evidence.candidates
     if candidates is None:
         return 1.0

@@ -35,7 +35,7 @@ class Series:
         positions: of the questions.
         confidence: in [0, 1].
         correct: 1 for right, 0 for wrong, nan without a reference.
-        tokens: through the network for this confidence.
+        tokens: number of tokens through the network for this confidence.
         fitted: fitted parameters in words, for example "T=1.8"; None without a fit.
     """
 
@@ -77,13 +77,13 @@ class Estimator:
         title: name in reports; ends in a star if cross-validated.
         rate: returns answer and confidence of each record of a run.
         paper_passes: cost of one question in forward passes, as the paper counts.
-        tokens: through the network for one question.
+        tokens: cost of one question in tokens through the network.
         needs: required evidence; None for the reply alone.
         frozen: whether the rated answer is the frozen model's.
         learned: whether the confidence is that of an adapted model, which a run without learning lacks.
         needs_labels: whether the confidence is fitted to graded answers.
         ranks: whether the confidences rank answers; a constant does not, nor do maps that differ between folds.
-        mapped: maps the series of these ratings.
+        mapped: maps the series of the ratings to the final series.
     """
 
     name: str

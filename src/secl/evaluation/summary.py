@@ -41,8 +41,8 @@ class Measures:
         prr: prediction rejection ratio; nan if AUROC is nan.
         accuracy: share of right answers.
         mean_confidence: mean of the confidences.
-        intervals: 95% intervals by measure: of calibration errors by `secl.metrics.intervals`, of the others by
-            `secl.metrics.intervals.intervals`; None if not requested.
+        intervals: 95% intervals by measure: of calibration errors by `secl.metrics.intervals.ece_interval`, of the
+            others by `secl.metrics.intervals.intervals`; None if not requested.
         cost_paper: forward passes per question, as the paper counts.
         cost_measured: tokens through the network per token of plain answering.
         fitted: fitted parameters in words; None without a fit.

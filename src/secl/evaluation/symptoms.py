@@ -43,7 +43,7 @@ UNLIKELY, RARE = 0.05, 1e-3
 """Significance levels of a doubt (as for the floor of the ECE in tables) and of a stop."""
 
 _WORDED = {HIDDEN: True}
-"""Metadata of fields for the sentence alone."""
+"""Metadata of fields that only the sentence shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ LOW_LETTER_MASS = 0.05
 
 
 def seen(records: Sequence[Record]) -> list[Reason]:
-    """Return, in order, the symptoms that show without references."""
+    """Return the symptoms that need no references, in order."""
     reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
         reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records)]
@@ -121,7 +121,7 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     right = sum(each.question.reference == letter or (bool(each.label) and each.answer == letter) for each in answered)
     expected = max(sum(chances), right)
     share = (count - expected) / (len(answered) - expected) if expected < len(answered) else 0.0
-    if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # for any letter
+    if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # of any letter
         return None
     stated, best = main_source(answered) == "stated", answered[-1].answers_best
     severity: Severity = "note" if not stated else "stop" if share > 0.8 else "doubt"

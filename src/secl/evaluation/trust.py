@@ -109,8 +109,8 @@ def from_grades(
 
     Args:
         graded: confidence and grade of each graded answer.
-        ranks: label-free confidences, if labels have moved the others; labels must not rank their own answers.
-        chosen: whether volunteers chose the answers to label, who may prefer wrong ones.
+        ranks: label-free confidences, if labels have moved `graded`; labels must not rank their own answers.
+        chosen: whether volunteers, who may prefer wrong answers, chose the answers to label.
         answers: number of all answers; None if further answers are expected.
     """
     n = len(graded)
@@ -130,7 +130,7 @@ def from_grades(
 
 
 def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, chosen: bool) -> list[Reason]:
-    """Return reasons against the level of the confidences, on the whole or else in bins."""
+    """Return reasons against the level of the confidences: of all answers together, or else in bins."""
     mean, accuracy = fmean(confidences), fmean(grades)
     gap = mean - accuracy
     chance = chance_of_count(confidences, sum(grades))

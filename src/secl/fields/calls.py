@@ -39,7 +39,7 @@ class WrittenCall:
     """A call as a model wrote it.
 
     Attributes:
-        arguments: the object without the rest of the reply. Its tokens have their numbers in the whole reply.
+        arguments: the object without the rest of the reply. Token numbers count the tokens of the whole reply.
         chosen: the choice of this tool, with the probability of the choice.
     """
 
@@ -215,7 +215,7 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
         values = (*offered, NO_TOOL) if request.choice == "auto" or number else offered
         leaf = Leaf(("tool",), "tool", "tool", "", values)
         question = _asked(request, f"{number}/tool", "Which tool is to be called next, if any?", "tool")
-        # Most entropy of the first token comes from other beginnings of a reply, so P alone counts.
+        # Most entropy of the first token comes from other beginnings of a reply, so the confidence uses P alone.
         reading = reading._replace(entropy=math.nan)
         return weigh_value(leaf, question, reading, [chosen[number] for chosen, _ in pairs], cost, weigh)
 
@@ -271,7 +271,8 @@ def _pairs(own: Sequence[WrittenCall], sample: WrittenReply) -> tuple[list[Readi
     form pairs in order.
 
     Returns:
-        the sample's choice in place of each call and of the end, and the sample's call of the same tool for each call.
+        for each call and for the end of the calls, the sample's choice at this place; and for each call, the sample's
+        call of the same tool.
     """
     left, same = list(sample.calls), list[WrittenCall | None]()
     for call in own:

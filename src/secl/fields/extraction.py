@@ -41,7 +41,7 @@ class ObjectRequest:
         question: any question of the form "text", possibly with system text and history. The question's id should be
             unique.
         max_tokens: maximum number of tokens of the object; None for as many as the fields may need.
-        one: beginning of the request for a single field, which the field's line follows.
+        one: beginning of the request for a single field; the line of the field follows.
     """
 
     question: Question
@@ -230,7 +230,7 @@ def in_windows(
     write: Callable[[Sequence[R]], list[Objects[W] | SeclError]],
     weighed: Callable[[R, Objects[W]], T],
 ) -> Iterator[T | SeclError]:
-    """Write for `WINDOW` requests at a time and yield an outcome for each; `weighed` adds the confidences."""
+    """Write for `WINDOW` requests at a time and yield an outcome per request; `weighed` adds the confidences."""
     for first in range(0, len(requests), WINDOW):
         window = requests[first : first + WINDOW]
         for request, written in zip(window, write(window), strict=True):

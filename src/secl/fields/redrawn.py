@@ -51,8 +51,8 @@ class UncertainValue:
 def uncertain_places(schema: Schema, greedy: WrittenObject) -> list[Span]:
     """Return the spans of the values of an object that have a token below the probability `CERTAIN`.
 
-    A field with two values, such as a boolean, is left out if its probability is known: no sample has to name the other
-    value. An unknown probability (nan) is not certain.
+    A field with two values, such as a boolean, is left out if its probability is known, because the other value is
+    known without samples. An unknown probability (nan) is not certain.
     """
     opened, known = OpenedObject.of(greedy), not any(map(math.isnan, greedy.log_p))
     leaves = [leaf for leaf in schema.leaves_in(opened.value) if not (known and len(leaf.values) == 2)]

@@ -157,7 +157,7 @@ class Schema:
         }
 
     def listing(self, leaves: Sequence[Leaf] | None = None) -> str:
-        """Return some fields, by default all, as lines of a prompt; fields of a nested object stand under its name.
+        """Return some fields, by default all, as lines of a prompt; fields of a nested object follow its name.
 
         >>> print(Schema.of({"total": "Amount to be paid"}).listing())
         - "total" (text or null): Amount to be paid

@@ -19,7 +19,7 @@ from secl.prompts.templates import answer_prompt
 from secl.question import Question
 
 NO_TOOL = "no tool"
-"""The candidate that no (further) tool is to be called."""
+"""The candidate for calling no (further) tool."""
 
 Choice = str
 """Whether tools are called: "auto" (the model decides), "required", "none", or the name of the tool to call."""

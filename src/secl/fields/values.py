@@ -33,7 +33,7 @@ class WrittenObject:
     Attributes:
         text: the whole object.
         ends: for each token, the number of characters up to the token's end.
-        log_p: ln probability of each token among the tokens that the schema allows. Servers may count all tokens.
+        log_p: ln probability of each token among the tokens that the schema allows; on some servers, among all tokens.
         entropy: for each token, the entropy of its distribution under the schema, in nats; nan if unknown.
         thought: the model's thought before the object; None if the model wrote the object without a thought.
         alone: by the name of a field, ln probability of its value in the reply to a request for this field alone.
@@ -79,7 +79,7 @@ class Reading(NamedTuple):
     Attributes:
         log_p: ln probability of the value's text.
         entropy: sum of the entropies of the value's tokens, in nats; nan if unknown.
-        thought: as of `WrittenObject`.
+        thought: as in `WrittenObject`.
         alone: the value's likelihood in the reply to a request for this field alone; None if unknown.
     """
 
@@ -125,7 +125,7 @@ class OpenedObject:
         return read._replace(alone=Likelihood(given=given, alone=math.nan, tokens=len(self.written.tokens(place))))
 
     def alone(self, leaf: Leaf) -> tuple[str, str, str] | None:
-        """Return the object with a single field: the text before the value, the value, and the text after the value.
+        """Return an object with this field alone as three texts: before the value, the value, and after the value.
 
         Return None for a missing field.
         """
@@ -144,7 +144,7 @@ class OpenedObject:
 
 
 def spans(text: str) -> dict[tuple[str, ...], Span]:
-    """Return where the value of each path of a JSON object stands, values in nested objects and lists included.
+    """Return the span of each value of a JSON object by its path, including values in nested objects and lists.
 
     >>> text = '{"total": 12.5, "vendor": {"tags": ["a"]}}'
     >>> [text[slice(*span)] for span in spans(text).values()]

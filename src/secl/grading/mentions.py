@@ -62,7 +62,7 @@ class Word:
     Attributes:
         text: normalised (`secl.grading.texts.normalise_text`); chemical elements in one spelling.
         written: as written, without punctuation around it.
-        after: punctuation after the word that ends a clause; "(" if a parenthesis opens there.
+        after: punctuation that follows the word and ends a clause; "(" if a parenthesis follows.
         article: whether an article precedes the word; articles are not words of their own.
         listed: whether the word belongs to a list of three or more items.
     """
@@ -75,7 +75,7 @@ class Word:
 
     @property
     def capital(self) -> bool:
-        """Whether it begins with a capital letter."""
+        """Whether the word begins with a capital letter."""
         return self.written[:1].isupper()
 
 

@@ -34,7 +34,7 @@ _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
 
 @lru_cache(maxsize=32)
 def shortened(text: str) -> str:
-    r"""Return a text with single spaces or line breaks; of a long text the beginning and the end.
+    r"""Return a text with single spaces or line breaks; for a long text, its beginning and its end.
 
     >>> shortened(" one  \n two\t three "), len(shortened("four " * LONGEST_TEXT)) <= LONGEST_TEXT
     ('one\ntwo three', True)
@@ -72,9 +72,9 @@ def contains(part: str, text: str) -> bool:
 def normalise_text(text: str) -> str:
     """Return a short text without case, accents, punctuation, articles and extra spaces.
 
-    It keeps a minus before a digit, the marks inside a number (3.5, 1/2, 10:30), symbols with meaning ("C++", "C#"), a
-    last word like an article ("vitamin A"), and a text of punctuation alone. Thousands commas are removed, and hyphens
-    become spaces. Normalising twice has no further effect.
+    The result keeps a minus before a digit, the marks inside a number (3.5, 1/2, 10:30), symbols with meaning ("C++",
+    "C#"), a last word like an article ("vitamin A"), and a text of punctuation alone. Thousands commas are removed, and
+    hyphens become spaces. Normalising twice has no further effect.
 
     >>> normalise_text("  The Café-Bar, U.S.A.! "), normalise_text("Vitamin A"), normalise_text("-1,200.50")
     ('cafe bar usa', 'vitamin a', '-1200.50')

@@ -7,7 +7,7 @@ The map is Bayesian Platt scaling in logits, with partial pooling of domains:
 Volunteers may prefer wrong or right answers. Their labels have a further shift, N(0, choice^2), which does not apply to
 confidences. So they inform the slope and the differences between domains, and hardly the level. The posterior of
 (a, b, d) is approximated by a Gaussian at its maximum (Laplace). A narrow and a wide prior are weighed by their
-evidence: few labels hardly change a good confidence, and repair a bad one quickly.
+evidence: few labels hardly change a good confidence, and quickly repair a bad one.
 
 A map changes the level of confidences. Thresholds (`secl.evaluation.acceptance`) and rankings use the order of the
 label-free confidences.
@@ -37,7 +37,7 @@ DECAY = 0.999
 """Weight of a label relative to the next one."""
 
 MOST_FITTED = 5000
-"""Maximum number of labels in a fit, the latest; older ones would have a weight below 0.01."""
+"""Maximum number of labels in a fit, which uses the latest; older labels would have a weight below 0.01."""
 
 FOLDS = 5
 """Folds of the labels of a run; the map of a fold is fitted to the others."""
@@ -198,7 +198,7 @@ class LabelState:
         return self._of(self.carried, rest, self.until)
 
     def rate(self, domain: str, confidence: float) -> Labelled:
-        """Return the calibrated confidence of a label-free one, in [0, 1], with its band."""
+        """Return the calibrated confidence for a label-free confidence in [0, 1], with its band."""
         parts = [scaling.logit(domain, confidence) for scaling in self.scalings]
         shares = (self.sound, 1.0 - self.sound)
         low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))

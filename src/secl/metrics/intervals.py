@@ -105,7 +105,7 @@ def intervals(
     domains: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
-    """Return 95% intervals of all measures except calibration errors (`error_interval`)."""
+    """Return 95% intervals of all measures except calibration errors (`ece_interval`)."""
     resampled = resampled_measures(confidence, correct, domains=domains, resamples=resamples, errors=False)
     undefined = OF_BOTH_KINDS if rarer_kind(correct) < FEWEST_OF_A_KIND else ()
     return {
@@ -188,7 +188,7 @@ def resampled_measures(
 
 
 def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
-    """Yield blocks of resamples, (rows, n): how often the answer at each place is drawn.
+    """Yield blocks of resamples (rows, n): the number of times that the answer at each place is drawn.
 
     Answers are drawn by number, not by place, so that all confidences in the same answers have the same resamples.
     """

@@ -142,9 +142,9 @@ def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
 
 
 def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the area under the ROC curve: the share of pairs in which the right answer is more confident, ties half.
+    """Return the area under the ROC curve: the share of pairs in which the right answer is more confident.
 
-    0.5 is chance; nan if all answers are right or all are wrong.
+    A tie counts half. 0.5 is chance; nan if all answers are right or all are wrong.
     """
     confidences, grades = graded(confidence, correct)
     right = int(grades.sum())

@@ -114,7 +114,7 @@ FITS: Mapping[Kind, Callable[[npt.ArrayLike, npt.ArrayLike], Map]] = {
 
 
 FOLDS = 5
-"""Folds of cross-validation, and its fewest graded answers."""
+"""Number of folds of cross-validation, and minimum number of graded answers."""
 
 
 def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind) -> tuple[Vector, list[float]]:
@@ -138,7 +138,7 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
 
 
 FEWEST_SCORED, MOST_REFITTED = 10, 1000
-"""Minimum number of scored questions for a map along a stream; maximum number that each cause a new fit."""
+"""Minimum number of scored questions for a map along a stream; maximum number of signals that each cause a new fit."""
 
 
 def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:

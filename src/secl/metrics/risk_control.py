@@ -23,13 +23,13 @@ from secl.errors import check_finite
 from secl.metrics.probability import Vector, graded
 
 COVERAGE_STEP = 0.02
-"""Coverage between two tested thresholds."""
+"""Difference in coverage between two tested thresholds."""
 
 FIRST_TEST_PART, MOST_IN_FIRST_TEST = 5, 100
 """The first test has a fifth of the labels, at most 100, so that one unlucky label cannot end the test sequence."""
 
 MOST_NEEDED, MOST_SEARCHED = 10**6, 10**12
-"""Maximum number of labels in an advice, and in the search."""
+"""Maximum number of labels that an advice may name, and that its search may try."""
 
 RISK_STEP = 0.01
 """Step of the search for a risk."""

@@ -3,7 +3,7 @@
     P(candidate) = softmax( sum over the views of weight * view )
 
 The weights are functions of one number, which is estimated along the stream without labels: the reliability s of the
-letters. It is high if the letters follow the options, and low if the letters follow the places of the options
+letters. The reliability is high if the letters follow the options, and low if they follow the places of the options
 (`views.VIEWS`; docs/lab/log.md has the sensitivity).
 
 The state of a stream is a set of sums. `math.fsum` rounds once within a question, so that a replay gives the same
@@ -33,7 +33,7 @@ PRIOR_PLACES = 5.0
 """Weight, in questions, of the prior that place effects are 0."""
 
 ROUNDING = 1e-12
-"""Share of the letters' squares below which the remainder without place effects is rounding."""
+"""Share of the letters' squares below which the remainder without place effects is a rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,8 @@ def _group(views: Views) -> Group:
 class PosteriorRule:
     """Combines views of the candidates into one probability each, without labels.
 
-    Steps are pure, as of gates: a replay of recorded evidence gives the recorded posteriors. The weights of a question
-    depend on the questions before it.
+    Steps are pure, like those of gates: a replay of recorded evidence gives the recorded posteriors. The weights of a
+    question depend on the questions before it.
 
     Attributes:
         views: names of the combined views.

@@ -83,7 +83,8 @@ class View:
     Attributes:
         read: maps the evidence and the reply with the model's own answer to values; None without evidence.
         weight: per nat of difference between two candidates. Its arguments are the reliability of the letters (0 to 1;
-            0 without letters), and whether the question is open, so that the candidates are the model's answers.
+            0 without letters), and whether the question is open, which means that the candidates are the model's own
+            answers.
     """
 
     title: str
@@ -130,8 +131,8 @@ class Views:
     Attributes:
         candidates: their texts; equal texts are one candidate with several letters.
         own: number of the model's own answer among the candidates; None if the own answer is not a candidate.
-        values: for each view but the letters, one `centred` number for each candidate.
-        orders: the `centred` letters in every order shown, that of the answer first.
+        values: for each view except the letters, one `centred` number for each candidate.
+        orders: the `centred` letters in every order shown, the order of the answering pass first.
         none_last: whether the last candidate is "None of these", as for open questions.
     """
 
@@ -175,7 +176,7 @@ def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
 
 
 def own_candidate(question: Question, reply: Reply) -> int | None:
-    """Return the number of a reply's answer among the candidates (`CandidateEvidence`); None for no readable answer."""
+    """Return the number of a reply's answer among the candidates (`CandidateEvidence`); None if unreadable."""
     if reply.answer is None:
         return None
     return question.letters.index(reply.answer) if question.options else 0

@@ -23,7 +23,7 @@ CONFIDENCE = "Confidence: "
 """The text before the confidence digit."""
 
 NONE_OF_THESE = "None of these"
-"""Text of the last candidate of an open question, which is asked as a choice among answers."""
+"""Text of the last candidate when an open question is asked as a choice among answers."""
 
 WORDS_TRUE = ("True", " True", "true", " true", "TRUE")
 WORDS_FALSE = ("False", " False", "false", " false", "FALSE")
@@ -73,7 +73,7 @@ THOUGHT_END = "Answer:"
 """Text that ends a thought on request."""
 
 REQUESTED_TOKENS = 256
-"""Most tokens of a thought on request without a given budget."""
+"""Maximum number of tokens of a thought on request if no budget is given."""
 
 _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*", re.IGNORECASE)
 _LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)

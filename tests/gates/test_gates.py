@@ -15,35 +15,31 @@ from hypothesis import strategies as st
 from secl import RunSettings, ScriptedModel, resume_run, start_run
 from secl.errors import ParameterError, RunError
 from secl.gates import GATES, Always, EntropyShift, Gate, Never, PageHinkley, gate_class, replay
+from secl.records import Decision
 from secl.settings.groups import GateSettings
 from tests.runs.conftest import stop_after
 
 SHIFTY = [1.0 + 0.1 * (k % 3) for k in range(30)] + [4.0 + 0.1 * (k % 3) for k in range(60)] + [0.5] * 60
 
-# (gate, length of its bursts; None for a gate without bursts); a new gate is one row
-ROWS: list[tuple[Gate, int | None]] = [
-    (Always(), None),
-    (Never(), None),
-    (PageHinkley(threshold=1.0, warmup=0, burst=1), 1),
-    (PageHinkley(threshold=1.0, warmup=5, burst=7, restart="all"), 7),
-    (EntropyShift(), 50),
-    (EntropyShift(warmup=2, threshold=1.0, burst=7, opening=False), 7),
+TESTING = [
+    EntropyShift(threshold=3.1, warmup=2, burst=1),
+    EntropyShift(threshold=3.1, warmup=5, burst=3, opening=False),
+    EntropyShift(threshold=3.1, warmup=30, burst=50),
+    PageHinkley(threshold=1.37, warmup=0, burst=1, restart="sums"),
+    PageHinkley(threshold=1.37, warmup=10, burst=5, restart="all"),
 ]
-ENTROPIES = st.lists(st.floats(0.0, 5.0), min_size=1, max_size=120)
+ROWS: list[Gate] = [Always(), Never(), *TESTING]
 
 
 def test_every_gate_has_a_row_and_all_parameters_of_the_papers_gate_can_be_set() -> None:
-    assert {type(gate) for gate, _ in ROWS} == set(GATES.values())
+    assert {*map(type, ROWS)} == set(GATES.values())
     assert all(name in str(GateSettings.model_fields["name"].description) for name in GATES)
-    parameters = {name for gate, _ in ROWS for name in inspect.signature(type(gate)).parameters}
-    assert parameters - set(GateSettings.model_fields) == {
-        "opening",
-        "slack",
-        "restart",
-    }  # set in Python and by the setting `paper` only
+    parameters = {name for gate in ROWS for name in inspect.signature(type(gate)).parameters}
+    in_python = {"opening", "slack", "restart"}  # the last one also by the setting `paper`
+    assert parameters - set(GateSettings.model_fields) == in_python
 
 
-@pytest.mark.parametrize("gate", [gate for gate, _ in ROWS], ids=repr)
+@pytest.mark.parametrize("gate", ROWS, ids=repr)
 def test_steps_are_pure_and_states_are_values_of_plain_numbers(gate: Gate) -> None:
     state = gate.start()
     for entropy in SHIFTY:
@@ -51,6 +47,7 @@ def test_steps_are_pure_and_states_are_values_of_plain_numbers(gate: Gate) -> No
         after, decision = gate.step(state, np.float64(entropy))
         assert (after, decision) == gate.step(state, entropy)
         if state is None:
+            assert decision == Decision(in_burst=isinstance(gate, Always))
             continue
         assert type(state)(**before) == state
         assert all(type(number) in (bool, int, float) for number in dataclasses.astuple(after))
@@ -59,24 +56,6 @@ def test_steps_are_pure_and_states_are_values_of_plain_numbers(gate: Gate) -> No
     for entropy in (-0.1, math.nan, math.inf):
         with pytest.raises(ParameterError, match="entropy"):
             gate.step(gate.start(), entropy)
-
-
-@pytest.mark.parametrize(("gate", "burst"), ROWS, ids=repr)
-@settings(max_examples=40)
-@given(entropies=ENTROPIES)
-def test_bursts_are_counted_right(gate: Gate, burst: int | None, entropies: list[float]) -> None:
-    remaining = 0
-    for decision in replay(gate, entropies):
-        if burst is None:
-            assert (decision.alarm, decision.remaining, decision.statistic) == (False, 0, None)
-            assert decision.in_burst is isinstance(gate, Always)
-        elif remaining:
-            assert (decision.alarm, decision.in_burst, decision.remaining) == (False, True, remaining - 1)
-        elif decision.alarm:
-            assert (decision.in_burst, decision.remaining) == (True, burst - 1)
-        else:
-            assert (decision.in_burst, decision.remaining) == (False, 0)
-        remaining = decision.remaining
 
 
 def test_a_gate_names_the_parameter_that_makes_no_sense() -> None:
@@ -88,38 +67,37 @@ def test_a_gate_names_the_parameter_that_makes_no_sense() -> None:
                 GATES[name](**{parameter: value})
 
 
-def plain_shift(gate: EntropyShift, entropies: list[float]) -> list[tuple[bool, float | None]]:
-    """Return (alarm, statistic) of each question, with mean and spread computed anew from a list of the reference."""
-    expected: list[tuple[bool, float | None]] = []
+def plain_shift(gate: EntropyShift, entropies: list[float]) -> list[Decision]:
+    """Return the decisions, with mean and spread computed anew from a list of the reference."""
+    expected: list[Decision] = []
     reference: list[float] = []
-    up, down, burst = 0.0, 0.0, 0
+    up, down, left = 0.0, 0.0, 0
     for t, entropy in enumerate(entropies):
-        statistic = None
-        if burst:
-            burst -= 1
-            expected.append((False, None))
+        if left:
+            left -= 1
+            expected.append(Decision(in_burst=True, remaining=left))
             continue
+        statistic = None
         if len(reference) >= gate.warmup:
             mean = float(np.mean(reference))
             z = (entropy - mean) / max(float(np.std(reference, ddof=1)), 1e-3 * mean, 1e-6)
             up, down = max(0.0, up + z - gate.slack), max(0.0, down - z - gate.slack)
             statistic = max(up, down)
-        if (t == 0 and gate.opening) or (statistic is not None and statistic > gate.threshold):
-            reference, up, down, burst = [], 0.0, 0.0, gate.burst - 1
-            expected.append((True, statistic))
-            continue
-        reference.append(entropy)
-        expected.append((False, statistic))
+        alarm = (t == 0 and gate.opening) or (statistic is not None and statistic > gate.threshold)
+        if alarm:
+            reference, up, down, left = [], 0.0, 0.0, gate.burst - 1
+        else:
+            reference.append(entropy)
+        expected.append(Decision(alarm=alarm, in_burst=alarm, remaining=left, statistic=statistic))
     return expected
 
 
-def plain_page_hinkley(gate: PageHinkley, entropies: list[float]) -> list[tuple[bool, float | None]]:
-    """Return (alarm, statistic) of each question by the paper's equation, summed anew from the last restart."""
-    expected: list[tuple[bool, float | None]] = []
-    mean_from = sums_from = remaining = 0
+def plain_page_hinkley(gate: PageHinkley, entropies: list[float]) -> list[Decision]:
+    """Return the decisions by the paper's equation, summed anew from the last restart."""
+    expected: list[Decision] = []
+    mean_from = sums_from = left = 0
     for count in range(1, len(entropies) + 1):
-        inside = remaining > 0
-        remaining = max(0, remaining - 1)
+        inside, left = left > 0, max(0, left - 1)
         sums, average = [0.0], entropies[mean_from]
         for end in range(mean_from, count):
             average = (1 - gate.ema) * average + gate.ema * entropies[end]
@@ -128,34 +106,25 @@ def plain_page_hinkley(gate: PageHinkley, entropies: list[float]) -> list[tuple[
         statistic = sums[-1] - min(sums)
         alarm = not inside and count > gate.warmup and statistic > gate.threshold
         if alarm:
-            remaining, sums_from = gate.burst - 1, count
+            left, sums_from = gate.burst - 1, count
             mean_from = sums_from if gate.restart == "all" else mean_from
-        expected.append((alarm, statistic))
+        expected.append(Decision(alarm=alarm, in_burst=inside or alarm, remaining=left, statistic=statistic))
     return expected
 
 
-@pytest.mark.parametrize(
-    "gate",
-    [
-        EntropyShift(threshold=3.1, warmup=2, burst=1),
-        EntropyShift(threshold=3.1, warmup=5, burst=3, opening=False),
-        EntropyShift(threshold=3.1, warmup=30, burst=50),
-        PageHinkley(threshold=1.37, warmup=0, burst=1, restart="sums"),
-        PageHinkley(threshold=1.37, warmup=10, burst=5, restart="all"),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("gate", TESTING, ids=repr)
 @settings(max_examples=50)
-@given(entropies=ENTROPIES)
-def test_alarms_are_those_of_a_plain_recomputation(gate: EntropyShift | PageHinkley, entropies: list[float]) -> None:
+@given(entropies=st.lists(st.floats(0.0, 5.0), min_size=1, max_size=120))
+def test_decisions_are_those_of_a_plain_recomputation(gate: EntropyShift | PageHinkley, entropies: list[float]) -> None:
     if isinstance(gate, EntropyShift):
-        plain, bound = plain_shift(gate, entropies), 1e-6  # standardised, so relative
+        expected, bound = plain_shift(gate, entropies), 1e-6  # standardised, so relative
     else:
-        plain, bound = plain_page_hinkley(gate, entropies), 1e-9
-    for (alarm, statistic), decision in zip(plain, replay(gate, entropies), strict=True):
+        expected, bound = plain_page_hinkley(gate, entropies), 1e-9
+    for plain, decision in zip(expected, replay(gate, entropies), strict=True):
+        statistic = plain.statistic
         if statistic is not None and abs(statistic - gate.threshold) < bound * max(1.0, statistic):
             return  # rounding may decide
-        assert decision.alarm == alarm
+        assert decision == dataclasses.replace(plain, statistic=decision.statistic)
         assert decision.statistic == (None if statistic is None else pytest.approx(statistic, rel=bound, abs=bound))
 
 

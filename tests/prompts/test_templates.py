@@ -33,10 +33,10 @@ def prompts(question: Question) -> list[Prompt]:
 
 
 DIGESTS: dict[Form, str] = {
-    "choice": "f14798ebe58b0519",
-    "number": "865f6b6e7720cdb2",
-    "short": "5d0df7c82eb2f99c",
-    "sentence": "987574b3e58c7399",
+    "choice": "92682ff025d74438",
+    "number": "c4178d2c06b83b12",
+    "short": "5adce25f6d95982f",
+    "sentence": "72b4c13ab4a2c997",
 }
 
 
@@ -44,6 +44,15 @@ def test_the_prompts_of_a_form_never_change_by_accident() -> None:
     for form, digest in DIGESTS.items():
         question = Question("Which river is longest?", ("The Nile", "The Po") if form == "choice" else (), form=form)
         asked = [*prompts(question), templates.candidate_prompt(question, "sentence", alone=True)]
+        asked += [templates.answer_prompt(question, alongside=True), templates.program_prompt(question)]
+        asked += [templates.confidence_prompt(question, " the Nile", alongside=True)]
+        asked += [
+            templates.digit_prompt(asked[0], "the Nile"),
+            templates.p_true_prompt(question, "the Nile", thought="Hm"),
+        ]
+        for request in ("", templates.request_for(160)):
+            asked += [templates.thinking_prompt(question, request, thought) for thought in (None, "Hm.")]
+            asked += [templates.behind_thought_prompt(question, request, "Hm.")]
         text = "\n---\n".join("\n".join((*prompt.turns, prompt.prefill)) for prompt in asked)
         assert hashlib.sha256(text.encode()).hexdigest()[:16] == digest
 
@@ -52,25 +61,6 @@ def test_the_papers_question_for_p_true_is_there_word_for_word() -> None:
     question = Question("Which river is longest?")
     (turn,) = templates.p_true_prompt(question, "the Nile", paper=True).turns
     assert turn.endswith("\nIs the following answer to the question correct? (True/False)\nAnswer: the Nile")
-
-
-@pytest.mark.parametrize(
-    ("form", "text", "end"),
-    [
-        ("short", " the Nile", "Answer: the Nile\nConfidence: "),
-        ("sentence", " It is the Nile.", "Answer: It is the Nile.\nConfidence: "),
-        ("number", "6 km.\nAnswer: 6", "6 km.\nAnswer: 6\nConfidence: "),
-    ],
-)
-def test_a_confidence_alongside_an_open_answer_stands_in_the_same_reply(form: Form, text: str, end: str) -> None:
-    question = Question("Which river is longest?", form=form)
-    asked = templates.answer_prompt(question, alongside=True)
-    (turn,) = asked.turns
-    assert turn.endswith("Confidence: <digit>")
-    assert "single digit from 0 to 9" in turn
-    stated = templates.confidence_prompt(question, text, alongside=True)
-    assert stated.turns == asked.turns
-    assert stated.prefill == end
 
 
 @pytest.mark.parametrize("form", ["choice", "short"])

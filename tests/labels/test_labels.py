@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.special import expit as sigmoid
 
 from secl import RunSettings, Store
 from secl.calibrator import Calibrator
@@ -30,10 +31,6 @@ from tests.answers import answered, give_labels
 def label(number: int, correct: bool | None, confidence: float = 0.8, domain: str = "d", **changes: Any) -> Label:
     same = {"position": number, "reported": confidence, "time": 0.0, "source": "review", **changes}
     return Label(number=number, correct=correct, confidence=confidence, domain=domain, **same)
-
-
-def sigmoid(z: float) -> float:
-    return 1 / (1 + math.exp(-z))
 
 
 LOG = [

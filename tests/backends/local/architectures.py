@@ -57,7 +57,6 @@ class Architecture:
         name: of the architecture.
         models: some that have it.
         config: transformers' name of the configuration.
-        sees: what its layers see.
         template: shape of the chat template that it is tried with.
         path: the path that it takes.
         why: why it is not the fast one.
@@ -68,7 +67,6 @@ class Architecture:
     name: str
     models: str
     config: str
-    sees: str = "everything"
     template: str = "ChatML"
     path: Literal["fast", "plain"] = "fast"
     why: str = ""
@@ -93,10 +91,8 @@ class Architecture:
         return _random(text_class(self.name, config), config)
 
     def save(self, folder: Path) -> Path:
-        """A tiny model and its tokenizer as files; of a multimodal one the whole."""
-        config = self.configuration
-        whole = text_class(self.name, config) if self.images is None else transformers.AutoModelForImageTextToText
-        _random(whole, config).save_pretrained(folder)
+        """A whole tiny multimodal model and its tokenizer as files."""
+        _random(transformers.AutoModelForImageTextToText, self.configuration).save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         return folder
 
@@ -136,7 +132,6 @@ ARCHITECTURES = (
         "Llama 4",
         "Scout, Maverick",
         "llama4",
-        sees="chunks, one layer in four everything",
         template="Llama 3",
         path="plain",
         why="it has layers of the kind chunked_attention",
@@ -153,7 +148,6 @@ ARCHITECTURES = (
         "Gemma 2",
         "Gemma 2",
         "gemma2",
-        sees="a window and everything by turns",
         template="Gemma 2",
         changes={"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": WINDOW, "attn_implementation": "eager"},
     ),
@@ -161,7 +155,6 @@ ARCHITECTURES = (
         "Gemma 3",
         "Gemma 3 4B, 12B, 27B (their text part)",
         "gemma3",
-        sees="a window, one layer in six everything",
         template="Gemma 3",
         changes={"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": WINDOW, "layer_types": _LOCAL},
         images=_SIGLIP,
@@ -172,7 +165,6 @@ ARCHITECTURES = (
         "Mistral",
         "Mistral 7B (only v0.1 has a sliding window), Zephyr",
         "mistral",
-        sees="a window",
         template="Mistral 3",
         changes={"sliding_window": WINDOW},
     ),
@@ -201,14 +193,12 @@ ARCHITECTURES = (
         "Cohere 2",
         "Command R7B, Command A",
         "cohere2",
-        sees="a window, one layer in four everything",
         changes={"logit_scale": 0.25, "sliding_window": WINDOW, "layer_types": _LOCAL},
     ),
     Architecture(
         "gpt-oss",
         "gpt-oss 20B, 120B (attention sinks)",
         "gpt_oss",
-        sees="a window and everything by turns",
         template="gpt-oss",
         changes={
             "head_dim": 8,

@@ -22,7 +22,9 @@ from tests.backends.local.conftest import tiny_local
 
 pytestmark = pytest.mark.heavy
 
-LONG = [each for each in ARCHITECTURES if each.sees != "everything" or "rope_parameters" in each.changes]
+LONG = [
+    each for each in ARCHITECTURES if {"sliding_window", "attention_chunk_size", "rope_parameters"} & {*each.changes}
+]
 """Those with layers that see a part, or with positions that are stretched behind the first few hundred."""
 
 SENTENCE = "It was a dark and stormy night, and 17 ships lay in the harbour. "

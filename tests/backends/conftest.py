@@ -1,4 +1,4 @@
-"""Servers by rule, which end with the test, and models behind them."""
+"""Fake servers, which stop at the end of a test, and models that use them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def fakes() -> Iterator[Fakes]:
 
 
 class TinyRule:
-    """Logits of the tiny Llama, with an adapter that PEFT itself puts in: an oracle for what is published."""
+    """Logits of the tiny Llama with an adapter that PEFT itself loads: an oracle for published versions."""
 
     def __init__(self, config: dict[str, Any], seed: int = 0) -> None:
         self.config = peft.LoraConfig(**{**config, "base_model_name_or_path": None})
@@ -91,7 +91,7 @@ class TinyRule:
     def __call__(self, weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
         with self.lock:
             model = self.adapted(weights) if weights else self.base
-            # A text that grows by one token goes on from what was computed for the rest of it.
+            # A text that grows by one token reuses the keys and values of the earlier tokens.
             past = self.past.pop((weights, *prompt[:-1]), None)
             out = model(torch.tensor([prompt if past is None else prompt[-1:]]), past_key_values=past, use_cache=True)
             self.past[(weights, *prompt)] = out.past_key_values
@@ -123,7 +123,7 @@ def tiny_server(fakes: Fakes, make_learner: MakeLearner) -> Fakes:
 
 @pytest.fixture
 def make_remote(tmp_path: Path) -> Iterator[MakeRemote]:
-    """Models for which a server answers that finds their versions; they are closed in the end."""
+    """Models with a server that finds their versions; the fixture closes the models."""
     made: list[LocalModel] = []
 
     def make(learner: LocalModel, server: FakeVllm, **settings: Any) -> LocalModel:

@@ -1,7 +1,7 @@
-"""What every engine does for `secl.model.Model`, whatever computes its answers: one suite, a row for each.
+"""Contract of `secl.model.Model`: one suite for all engines, each of which is a row.
 
-What an engine computes is held to plain transformers in `local/`, and to the model in this process in
-`endpoint/test_vllm.py`.
+Tests in `local/` compare the computed numbers with plain transformers, and `endpoint/test_vllm.py` compares those of
+vLLM with a model in this process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Make = Callable[..., Any]
 
 @pytest.fixture(params=[*LEARNERS, "endpoint"])
 def make(request: pytest.FixtureRequest) -> Make:
-    """Makes models of an engine, all alike and untouched."""
+    """Makes equal, untrained models of an engine."""
     if request.param == "endpoint":
         model = request.getfixturevalue("model")
         return lambda: model
@@ -88,7 +88,7 @@ def test_evidence_is_about_the_answer_and_its_rivals_and_the_same_if_it_is_asked
             for order in compared.letters:
                 assert sorted(order.order) == list(range(len(compared.candidates)))
         later = model.answer(question).reply
-        # What an open answer is compared with may have been drawn for other evidence, and is listed where it was not.
+        # Distractors of an open answer may come from samples for other evidence, or else from a list.
         count = None if question.options else 1
         again = model.score_p_true(question, later).probabilities
         assert again[:count] == pytest.approx(p_true.probabilities[:count], abs=1e-5)

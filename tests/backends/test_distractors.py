@@ -1,4 +1,4 @@
-"""Distractors differ from the answer and from each other, and numbers never run out of them."""
+"""Distractors differ from the answer and from each other. Numbers always have enough distractors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thoughts before answers: never part of what is graded, shown or compared."""
+"""Thoughts before answers: secl never grades, shows or compares them."""
 
 from __future__ import annotations
 

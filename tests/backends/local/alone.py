@@ -26,7 +26,7 @@ def tokens_of(text: str) -> list[int]:
 
 
 def chat(*turns: str, prefill: str = "") -> str:
-    """Turns of user and assistant, and the beginning of the assistant's next one."""
+    """Return turns of user and assistant, and the beginning of the assistant's next turn."""
     roles = ("user", "assistant")
     told = "".join(f"<|start|>{roles[place % 2]}\n{turn}<|end|>\n" for place, turn in enumerate(turns))
     return f"{told}<|start|>assistant\n{prefill}"
@@ -34,7 +34,7 @@ def chat(*turns: str, prefill: str = "") -> str:
 
 @torch.no_grad()
 def log_p(network: Any, tokens: Sequence[int]) -> torch.Tensor:
-    """Log-probabilities (tokens, vocabulary) of what comes behind each token, by a plain pass of the whole network."""
+    """Return log-probabilities (tokens, vocabulary) of the token after each token, from a plain pass."""
     found: torch.Tensor = network(input_ids=torch.tensor([list(tokens)])).logits[0].double().log_softmax(-1)
     return found
 
@@ -42,7 +42,7 @@ def log_p(network: Any, tokens: Sequence[int]) -> torch.Tensor:
 def generated(
     network: Any, model: LocalModel, question: Question, *, limit: int = 20, seed: int = 0, **how: Any
 ) -> str:
-    """What plain `generate` writes behind the prompt of a question."""
+    """Return the text that plain `generate` writes after the prompt of a question."""
     begun, ends = torch.tensor([model.prompting.answer(question)]), sorted(model.backend.rules.end_ids)
     how = {"do_sample": False, "max_new_tokens": limit, "eos_token_id": ends, **how}
     torch.manual_seed(seed)
@@ -57,25 +57,25 @@ class Alone:
         self.model = tiny_model(family)
 
     def log_p(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Log-probabilities (tokens, vocabulary) of what comes behind each token."""
+        """Return log-probabilities (tokens, vocabulary) of the token after each token."""
         return log_p(self.model, tokens)
 
     def written(self, prompt: str, limit: int) -> str:
-        """What plain `generate` writes behind a prompt."""
+        """Return the text that plain `generate` writes after a prompt."""
         begun = torch.tensor([tokens_of(prompt)])
         how = {"do_sample": False, "max_new_tokens": limit, "pad_token_id": 1}
         ids = self.model.generate(begun, attention_mask=torch.ones_like(begun), **how)
         return str(tiny_tokenizer().decode(ids[0, begun.shape[1] :], skip_special_tokens=True))
 
     def entropies(self, user: str, prefill: str, answer: str) -> list[float]:
-        """Entropy in nats before every token of an answer, and before the digit of its confidence."""
+        """Return entropies in nats before every token of an answer and before the confidence digit."""
         prompt = chat(user, prefill=prefill)
         behind = self.log_p(tokens_of(prompt + answer)[:-1])[len(tokens_of(prompt)) - 1 :]
         rows = [*behind, self._before_the_digit(user, prefill + answer)]
         return [-(row.exp() * row).sum().item() for row in rows]
 
     def confidence(self, user: str, answer: str) -> float:
-        """Of an answer: Eq. soft_conf over the digits behind "Confidence: "."""
+        """Return the confidence in an answer: Eq. soft_conf over the digits after "Confidence: "."""
         prompt = chat(user, answer, HOW_SURE, prefill="Confidence: ")
         digits = [tokens_of(f"{prompt}{digit}")[-1] for digit in range(10)]
         shares = self._before_the_digit(user, answer)[digits].softmax(-1)
@@ -85,7 +85,7 @@ class Alone:
         return self.log_p(tokens_of(chat(user, answer, HOW_SURE, prefill="Confidence: 0"))[:-1])[-1]
 
     def letters(self, question: Question, order: Sequence[int]) -> list[float]:
-        """ln P of the letter behind which each option stands."""
+        """Return ln P of the letter of each option."""
         lines = "".join(f"{letter}. {question.options[i]}\n" for letter, i in zip(LETTERS, order, strict=False))
         text = chat(f"Question: {question.text}\n{lines}\n{INSTRUCTION}", prefill="Answer:")
         shown = self.log_p(tokens_of(text))[-1]
@@ -93,7 +93,7 @@ class Alone:
         return [places[list(order).index(i)] for i in range(len(order))]
 
     def likelihood(self, question: Question | None, candidate: str) -> tuple[float, int]:
-        """ln P of a candidate, and its tokens."""
+        """Return ln P of a candidate, and the number of its tokens."""
         asked = "" if question is None else f"Question: {question.text}\n"
         text = chat(f"{asked}\n{FEW_WORDS}", prefill="Answer:")
         before, tokens = tokens_of(text), tokens_of(f"{text} {candidate}")
@@ -103,7 +103,7 @@ class Alone:
         return sum(log_p[i - 1, tokens[i]].item() for i in places), len(places)
 
     def verdicts(self, question: Question, candidate: str) -> tuple[float, float]:
-        """P(True) and P(False), all spellings that are one token."""
+        """Return P(True) and P(False), summed over all spellings that are one token."""
         text = chat(
             f"Question: {question.text}\nProposed answer: {candidate}\n"
             "Is the proposed answer to the question correct? Reply with exactly one word, True or False."

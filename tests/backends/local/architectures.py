@@ -1,4 +1,4 @@
-"""The architectures that are tried: a tiny random model of each, made from its configuration.
+"""The tested architectures: a tiny random model of each, made from a configuration.
 
 python -m tests.backends.local.architectures     # writes the table into docs/engines.md
 """
@@ -26,18 +26,18 @@ PAGE = Path(__file__).parents[3] / "docs" / "engines.md"
 BEGIN, END = "<!-- architectures -->\n", "<!-- end -->\n"
 
 WINDOW = 64
-"""What local layers see here: less than any prompt has."""
+"""Size of sliding windows in tests, smaller than any prompt."""
 
 MARKS = (
     *("<|header|>", "<|/header|>", "<turn>", "<|im_start|>", "<|user|>", "<|assistant|>", "<|system|>", "<|role|>"),
     *("<|/role|>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "<|channel|>", "<|message|>"),
     *("<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "<|call|>"),
 )
-"""What those templates mark roles, turns and calls with."""
+"""Marks of roles, turns and calls in these templates."""
 
 
 def tokenizer_with(template: str) -> Any:
-    """The tiny tokenizer with a chat template; its marks are tokens of their own."""
+    """Return the tiny tokenizer with a chat template whose marks are single tokens."""
     if template == "ChatML":
         return tiny_tokenizer()
     text = (TEMPLATES / f"{template.lower().replace(' ', '-')}.jinja").read_text(encoding="utf-8")
@@ -55,12 +55,12 @@ class Architecture:
 
     Attributes:
         name: of the architecture.
-        models: some that have it.
+        models: examples of models.
         config: transformers' name of the configuration.
-        template: shape of the chat template that it is tried with.
-        path: the path that it takes.
-        why: why it is not the fast one.
-        changes: what the configuration says beside the usual sizes.
+        template: name of the chat template in the test.
+        path: expected path.
+        why: reason for the plain path.
+        changes: values of the configuration besides the usual sizes.
         images: configuration of the image encoder of a multimodal model, whose text model has the sizes and changes.
     """
 
@@ -91,7 +91,7 @@ class Architecture:
         return _random(text_class(self.name, config), config)
 
     def save(self, folder: Path) -> Path:
-        """A whole tiny multimodal model and its tokenizer as files."""
+        """Save a whole tiny multimodal model and its tokenizer."""
         _random(transformers.AutoModelForImageTextToText, self.configuration).save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         return folder
@@ -215,7 +215,7 @@ ARCHITECTURES = (
 
 
 def table() -> str:
-    """The table as it stands in docs/engines.md."""
+    """Return the table of docs/engines.md."""
     rows = ["| architecture | models | configuration | path |", "|---|---|---|---|"]
     for each in ARCHITECTURES:
         path = each.path if not each.why else f"{each.path}: {each.why}"
@@ -224,7 +224,7 @@ def table() -> str:
 
 
 def page_with_table(text: str) -> str:
-    """The page with the table between its two marks."""
+    """Return the page with the table between the two marks."""
     before, _, rest = text.partition(BEGIN)
     return f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}"
 

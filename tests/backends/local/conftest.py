@@ -1,4 +1,4 @@
-"""Models in memory for the tests of the torch room."""
+"""Models in memory for the tests of `secl.backends.local`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.backends.local.architectures import tokenizer_with
 from tests.tiny import tiny_model, tiny_tokenizer
 
 MakeModel = Callable[..., Any]
-"""Makes a `LocalModel`, untyped: in a test, an answer or evidence that a model may leave out is there."""
+"""Makes a `LocalModel`, untyped: tests read optional answers and evidence without checks for None."""
 
 QUESTIONS = (
     Question("What is the capital of France?", options=("Paris", "Rome", "Bern"), reference="A", id="a"),
@@ -35,12 +35,12 @@ STREAM = [*quiz("capitals", 3, 1), Question("Who wrote Hamlet?", reference="Shak
 
 
 def taught(model: LocalModel) -> list[Record]:
-    """Records of a short stream, each of which is learned from."""
+    """Return the records of a short stream with a lesson after each question."""
     return list(Calibrator(model, method="secl", gate=Always(), loop=LoopSettings(bin_gate=None)).run(STREAM))
 
 
 def tiny_local(loaded: Loaded, **settings: Any) -> Any:
-    """A model whose settings are told apart: those of the adapter, and the others."""
+    """Return a model; settings of the adapter and other settings may be mixed."""
     adapter = {name: settings.pop(name) for name in AdapterSettings.model_fields if name in settings}
     return LocalModel(loaded, AdapterSettings(**{"layers": "last:2", **adapter}), **settings)
 
@@ -56,11 +56,11 @@ def tiny_of(family: str = "llama", *, changes: dict[str, Any] | None = None, **s
 
 
 class Habit:
-    """A tiny Llama with a habit: behind some texts it says certain tokens, whatever its weights are.
+    """A tiny Llama with a habit: after some texts it writes certain tokens, whatever its weights.
 
     Args:
         tokenizer: of the model.
-        says: for the end of a text, what comes then; the first that fits counts.
+        says: continuation by end of a text; the first end that fits counts.
     """
 
     def __init__(self, tokenizer: Any, says: Mapping[str, str]) -> None:
@@ -88,17 +88,17 @@ class Habit:
 
 
 def tiny_with(template: Any, habit: Mapping[str, str] | None = None, **settings: Any) -> Any:
-    """A tiny model with the chat template of this name, or with a tokenizer; with habits it writes what they say."""
+    """Return a tiny model with a chat template by name or with a tokenizer; `habit` sets its continuations."""
     tokenizer = tokenizer_with(template) if isinstance(template, str) else template
     made = tiny_model(vocab_size=len(tokenizer)) if habit is None else Habit(tokenizer, habit).model
     model = tiny_local(wrap("tiny", made, tokenizer), **settings)
     if habit is not None:
-        model.backend.passes.shared = None  # so that the model itself writes every token, and hears itself
+        model.backend.passes.shared = None  # so that every token goes through the model's own forward pass
     return model
 
 
 def alike(some: Iterable[Any], others: Iterable[Any], atol: float = 1e-5, entropy: float | None = None) -> None:
-    """Check that replies have the same words, and numbers that differ by rounding alone; `entropy` is its tolerance."""
+    """Check that replies have the same words, and equal numbers but for rounding; `entropy` is a tolerance."""
     for one, other in zip(some, others, strict=True):
         assert (one.text, one.answer, one.thought) == (other.text, other.answer, other.thought)
         assert one.version == other.version
@@ -109,21 +109,21 @@ def alike(some: Iterable[Any], others: Iterable[Any], atol: float = 1e-5, entrop
 
 
 def numbers(evidence: CandidateEvidence) -> list[float | None]:
-    """All log-probabilities that the evidence about candidates has."""
+    """Return all log-probabilities in the evidence about candidates."""
     letters = [value for order in evidence.letters for value in order.log_p]
     texts = [value for each in evidence.likelihoods if each is not None for value in (each.given, each.alone)]
     return [*letters, *texts, *(each.log_p for each in evidence.samples)]
 
 
 def tokens_seen(network: Any) -> list[int]:
-    """Grows by the number of tokens of every pass through a network."""
+    """Return a list that grows by the number of tokens of every pass through a network."""
     seen: list[int] = []
     network.get_input_embeddings().register_forward_pre_hook(lambda _module, args: seen.append(args[0].numel()))
     return seen
 
 
 def memory_ends(patch: pytest.MonkeyPatch, owner: Any, name: str, when: Callable[..., bool]) -> None:
-    """From now on a function fails for want of memory if `when` is true for its arguments."""
+    """Make a function run out of memory whenever `when` is true for its arguments."""
     usual = getattr(owner, name)
 
     def call(*given: Any, **named: Any) -> Any:

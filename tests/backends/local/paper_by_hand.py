@@ -21,7 +21,7 @@ KINDS = {"short": "a few words", "sentence": "one short sentence"}
 
 
 class PaperByHand(ByHand):
-    """Reads the one token True, and keeps the frozen model's distribution at the digit by a KL term."""
+    """The paper's method: P(True) is one token, and a KL term keeps the frozen model's distribution at the digit."""
 
     def __init__(self, *arguments: Any, beta: float = 0.0, limit: int = 20) -> None:
         super().__init__(*arguments)
@@ -34,7 +34,7 @@ class PaperByHand(ByHand):
 
     @torch.no_grad()
     def written(self, prompt: str, lines: int) -> str:
-        """What is written behind a prompt greedily, one token at a time, until its lines are complete."""
+        """Return the greedy text after a prompt, written one token at a time until its lines are complete."""
         begun = self.encode(prompt)
         ids, text = list(begun), ""
         for _ in range(self.limit):
@@ -48,7 +48,7 @@ class PaperByHand(ByHand):
 
     @torch.no_grad()
     def reply(self, question: Row) -> tuple[str, float, float]:
-        """The answer as written, stated confidence, entropy in nats."""
+        """Return the answer, the stated confidence, and the entropy in nats."""
         if question["options"]:
             number, stated, entropy = self.answer(question)
             return f" {chr(65 + number)}", stated, entropy
@@ -63,7 +63,7 @@ class PaperByHand(ByHand):
         return text, (logits[-1, self.digits].softmax(-1) @ CENTRES).item(), entropy
 
     def listed(self, question: Row) -> list[str]:
-        """The frozen model's list of answers, as it wrote them."""
+        """Return the frozen model's list of answers."""
         asked = (
             "People gave five different answers to this question. Some are wrong. List their five answers, each on a "
             f"line of its own, each {KINDS[question['form']]}."
@@ -73,14 +73,14 @@ class PaperByHand(ByHand):
 
     @torch.no_grad()
     def signal(self, question: Row, candidates: Sequence[str], tau: float) -> float:
-        """softmax(log P(True) / tau) of the first candidate."""
+        """Return softmax(log P(True) / tau) of the first candidate."""
         texts = [self.chat(f"Question: {question['question']}\n{P_TRUE}\nAnswer: {each}") for each in candidates]
         with self.model.disable_adapter():
             p_true = torch.stack([self.read([text], "True")[0].softmax(-1)[self.true].sum() for text in texts])
         return (p_true.double().log() / tau).softmax(-1)[0].item()
 
     def teach(self, question: Row, text: str, target: float) -> None:
-        """Three AdamW steps of (c - target)^2 + beta KL(base, adapted)."""
+        """Take three AdamW steps on (c - target)^2 + beta KL(base, adapted)."""
         behind = f"{self.prompt(question)}{text}\nConfidence: "
         with torch.no_grad(), self.model.disable_adapter():
             base = self.read([behind], "0")[0].log_softmax(-1)
@@ -100,7 +100,7 @@ def secl_paper(
     delta: float,
     detector: PageHinkley | None,
 ) -> Iterator[Row]:
-    """The stream; each question comes with the candidates of its P(True), the answer first."""
+    """Yield the rows of a stream; each question has the candidates of its P(True), the answer first."""
     for question, candidates in questions:
         text, stated, entropy = hand.reply(question)
         with hand.model.disable_adapter():

@@ -1,11 +1,11 @@
-"""GPUs that are pretended: their tensors compute on the processor, and refuse to meet those of another device.
+"""Pretended GPUs: their tensors compute on the CPU, and operations reject tensors of two devices.
 
 Run as a program, because the device type is registered for the whole process:
 
     python -m tests.backends.local.pretended_gpus
 
-It ends with an error where a spread model computes with tensors of two devices, where it leaves the fast path, or where
-it answers or learns otherwise than one on the processor.
+The program ends with an error if a spread model computes with tensors of two devices, leaves the fast path, or answers
+or learns differently from a model on the CPU.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ aten = torch.ops.aten
 LAYERS = [f"model.layers.{number}" for number in range(4)]
 NAMES = ["model.embed_tokens", "model.rotary_emb", *LAYERS, "model.norm", "lm_head"]
 
-# Torch lets a device type that is made in Python have one device as soon as there are gradients.
+# With gradients, PyTorch allows only one device of a device type that is made in Python.
 PLACES = dict(zip(NAMES, ["cpu", "cpu", "cpu", "gpu:0", "cpu", "gpu:0", "gpu:0", "gpu:0"], strict=True))
 
 STREAM = [*quiz("capitals", 2, 1), Question("Who wrote Hamlet?", id="short"), Question("How many?", form="number")]
 
 
 class OnGpu(torch.Tensor):
-    """A tensor that says that it is on another device."""
+    """A tensor that claims to be on another device."""
 
     hidden: Any
 
@@ -67,14 +67,14 @@ class OnGpu(torch.Tensor):
 
 
 class Pretending(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within the block new tensors can be made on pretended GPUs."""
+    """Within the block, new tensors can be on pretended GPUs."""
 
     def __torch_dispatch__(self, operation: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return compute(operation, args, kwargs or {})
 
 
 def compute(operation: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Do an operation on the processor, after a check of where its tensors are."""
+    """Check the devices of an operation's tensors, and compute the operation on the CPU."""
     tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     places = {each.device for each in tensors if each.ndim or each.device.type == "gpu"}
     if operation in (aten.index.Tensor, aten.index_put.default, aten.index_put_.default):
@@ -94,7 +94,7 @@ def compute(operation: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def register() -> None:
-    """Make the device type "gpu", and what reaches it below the level of Python."""
+    """Register the device type "gpu" with the operations that PyTorch needs below Python."""
     _setup_privateuseone_for_python_backend("gpu")
 
     def empty_strided(size: Any, stride: Any, dtype: Any = None, device: Any = None, **_how: Any) -> OnGpu:
@@ -119,7 +119,7 @@ def register() -> None:
 
 
 def place_tensor(module: Any, name: str, device: Any, value: Any = None, **_how: Any) -> None:
-    """What accelerate does to put a weight on a device; its own takes the class of the old tensor for the new one's."""
+    """Put a weight on a device as accelerate does; accelerate's own function would keep the class of the old tensor."""
     *path, name = name.split(".")
     module = module.get_submodule(".".join(path))
     kind = module._parameters if name in module._parameters else module._buffers
@@ -130,7 +130,7 @@ def place_tensor(module: Any, name: str, device: Any, value: Any = None, **_how:
 
 
 def records(*, spread: bool) -> tuple[list[Record], float]:
-    """Records of a stream with an adapter that is not zero, and how far it is from zero in the end."""
+    """Return records of a stream with an adapter that is not zero, and the final norm of its change."""
     model = tiny_model("llama")
     if spread:
         skipped = model._skip_keys_device_placement
@@ -152,10 +152,10 @@ def records(*, spread: bool) -> tuple[list[Record], float]:
 
 
 def main() -> None:
-    """Compare a model that is spread with one on the processor: their records, and how far their adapters moved."""
+    """Compare records and adapters of a spread model with those of a model on the CPU."""
     for limits in (templates.MAX_ANSWER_TOKENS, generation.MAX_LIST_TOKENS):
         limits.update(dict.fromkeys(limits, 12))
-    register()  # before the first gradients, for which torch counts the devices
+    register()  # before the first gradients, because PyTorch then counts the devices
     hooks.set_module_tensor_to_device = place_tensor
     wanted, norm = records(spread=False)
     with Pretending():  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Learning: the step against its equations, known sizes, switching, and the way back to a version."""
+"""Learning: the step against its equations, known sizes, and the return to a version."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_lesson_with_a_gradient_that_is_not_finite_fails_and_leaves_everything
         student.meter.take()
         outcome, update = plan.teach(student, second, student.answer(second).reply, signal)
         assert (outcome, update is not None) == ("trained", True)
-        # Two of three steps, each a forward and a backward pass, of a lesson that ends with a further forward pass.
+        # Two of three steps. A step is a forward and a backward pass, and a lesson ends with a further forward pass.
         assert failed == pytest.approx(student.meter.take().learning * 6 / 10) != 0
     assert model.snapshot() == calm.snapshot() != before
 
@@ -219,7 +219,7 @@ class PlainAdapter:
 
 
 def gradient(beta: float) -> tuple[torch.Tensor, torch.Tensor, PlainHead]:
-    """How far one step moves a hidden state that is not the frozen one; with both states and the head."""
+    """Return the move of one step from a hidden state that differs from the frozen state, both states, and the head."""
     head, adapter = PlainHead(), PlainAdapter(epochs=1, beta=beta)
     drawn = torch.Generator().manual_seed(2)
     frozen, begun = torch.randn(1, WIDTH, generator=drawn), torch.randn(1, WIDTH, generator=drawn)

@@ -1,4 +1,4 @@
-"""Looking ahead and keeping prompts change speed and nothing else: prompts go through the network once."""
+"""Prefetched windows and kept prompts change the speed alone: prompts go through the network once."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_refused_question_ends_a_stream_where_it_stands_and_costs_its_window_n
 
 
 def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_model: MakeModel) -> None:
-    """The untouched adapter stands for an adapted model that goes on where the frozen one stopped."""
+    """The untrained adapter stands for an adapted model that continues the frozen model's answer."""
     model = make_model()
     question = Question("Who wrote Hamlet?", id="h")
     prompt = model.prompting.answer(question)
@@ -102,7 +102,7 @@ def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_
 def test_a_resumed_stream_has_the_same_records_and_costs_wherever_it_was_cut(
     accumulate: Any, make_model: MakeModel
 ) -> None:
-    """Also inside windows that were adapted ahead before a burst came, and where a question is asked again."""
+    """Cuts lie inside windows that were read by adapted weights before a burst, and before repeated questions."""
     choice = quiz("capitals", 18, 3)
     stream = [*choice[:10], choice[8], *choice[10:], choice[12], *choice[3:9]]
     settings: dict[str, Any] = {
@@ -165,7 +165,7 @@ def test_answers_are_read_as_in_passes_of_their_own(
 
 def test_a_question_costs_the_tokens_that_it_takes_alone_whoever_shares_its_passes(make_model: MakeModel) -> None:
     model = make_model()
-    assert model.environment  # how short replies begin is tried now, at no question's cost
+    assert model.environment  # the trial of how short replies begin runs now, at no question's cost
     seen = tokens_seen(model.backend.model)
     alone = []
     for question in OPEN[:3]:
@@ -181,7 +181,7 @@ def test_a_question_costs_the_tokens_that_it_takes_alone_whoever_shares_its_pass
 
 @pytest.mark.parametrize("family", ["llama", "gemma2", "phi3"])
 def test_kept_texts_of_a_batch_are_read_as_in_passes_of_their_own(family: str, make_model: MakeModel) -> None:
-    """Texts of different lengths, greedy and drawn, behind prompts of different lengths; frozen and adapted."""
+    """Greedy and sampled texts of different lengths after prompts of different lengths, frozen and adapted."""
     model, limits, seeds = taught(make_model(family, learning_rate=0.2)), (5, 9, 2), (None, 7, None)
     backend, digits = model.backend, model.backend.token_ids.digits
     drafts = [

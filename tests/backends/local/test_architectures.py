@@ -25,7 +25,7 @@ pytestmark = pytest.mark.heavy
 LONG = [
     each for each in ARCHITECTURES if {"sliding_window", "attention_chunk_size", "rope_parameters"} & {*each.changes}
 ]
-"""Those with layers that see a part, or with positions that are stretched behind the first few hundred."""
+"""Architectures with windows, or with positions that are stretched after the first few hundred."""
 
 SENTENCE = "It was a dark and stormy night, and 17 ships lay in the harbour. "
 CHOICES = (
@@ -80,7 +80,7 @@ def test_a_model_answers_writes_and_learns_as_plain_transformers_says(architectu
 
 
 def check_chat(model: Any, by_itself: Any) -> None:
-    """A chat is written as by `generate`, and read on from there."""
+    """Check that a chat equals the text of `generate`, and that its confidence goes on from its state."""
     question = Question(SENTENCE * 4 + "What of it?", form="text")
     (written,) = joined(model.write(question, Writing(max_tokens=20)))
     assert written.text == generated(by_itself, model, question)
@@ -91,7 +91,7 @@ def check_chat(model: Any, by_itself: Any) -> None:
 
 
 def check_long_question(model: Any, by_itself: Any) -> None:
-    """A question much longer than any window is read to its end."""
+    """Check that the model reads a question that is much longer than any window."""
     passage = SENTENCE * (1400 // len(model.backend.token_ids.encode(SENTENCE)) + 1)
     question = Question("How many ships lay there?", options=("16", "17", "18"), context=passage, id="long")
     model.check(question)
@@ -102,7 +102,7 @@ def check_long_question(model: Any, by_itself: Any) -> None:
 
 
 def check_lesson(model: Any) -> None:
-    """A lesson moves the confidence to what the adapted network says."""
+    """Check that a lesson moves the confidence to that of the adapted network."""
     for question in (CHOICES[0], OPEN[0]):
         before = model.answer(question).reply
         update = model.learn(question, before, 0.05)

@@ -1,4 +1,4 @@
-"""The library against the method written flat in plain transformers and PEFT (`examples/secl_by_hand.py`)."""
+"""The library against a short script in plain transformers and PEFT (`examples/secl_by_hand.py`)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_library_gives_the_records_of_the_method_by_hand(family: str, bursts
 def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
     family: str, beta: float, gate: dict[str, Any], make_model: MakeModel
 ) -> None:
-    """Its question for P(True), bins and gate, with a KL term or without, with options and open answers."""
+    """Covers the paper's question for P(True), bins and gate, with and without a KL term, options and open answers."""
     opened = [Question(text, form=form) for text in ("Who wrote Hamlet?", "Why is it blue?") for form in OPEN]  # type: ignore[arg-type]
     choices = [*quiz("capitals", 5, 5), *quiz("misconceptions", 3, 5)]
     questions = [*choices[:5], *opened[:2], *choices[5:], *opened[2:]]
@@ -150,7 +150,7 @@ def test_the_flat_script_runs_from_the_shell(
 
 @pytest.mark.slow
 def test_the_posterior_by_hand_is_that_of_the_library(smollm2: str) -> None:
-    """Along a stream, on which reliability and places of letters depend; with the samples that the library drew."""
+    """Reliability and letters depend on the whole stream, and the script gets the library's samples."""
     loaded = load(smollm2, dtype="fp32")
     hand = PosteriorByHand(loaded.model, loaded.tokenizer)
     opened = ["What is the capital of France?", "Who wrote Hamlet?", "Which planet is the largest?"]
@@ -165,7 +165,7 @@ def test_the_posterior_by_hand_is_that_of_the_library(smollm2: str) -> None:
             own = hand.write(question.text, do_sample=False, top_p=None, temperature=None)
             assert own[0] == record.reply.text
             assert own[1] == pytest.approx(record.reply.log_probability, abs=1e-4)
-            texts = [*compared.candidates[:-1], ""]  # the library's rule for same answers is finer
+            texts = [*compared.candidates[:-1], ""]  # the library's rule for equal answers is finer
             samples = [
                 (texts[-1 if drawn.candidate is None else drawn.candidate], drawn.log_p or 0.0)
                 for drawn in compared.samples

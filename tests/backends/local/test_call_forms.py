@@ -32,7 +32,7 @@ HISTORY = (
 
 
 def at_once(template: str) -> Any:
-    """The tokenizer of a tiny model that answers without a thought."""
+    """Return the tokenizer of a tiny model that answers without a thought."""
     tokenizer = tokenizer_with(template)
     return wrap(template, tiny_model(vocab_size=len(tokenizer)), tokenizer).tokenizer
 

@@ -35,7 +35,7 @@ def short(monkeypatch: pytest.MonkeyPatch, brief: None) -> None:
 
 
 def scripted(template: str, says: str) -> Any:
-    """A model that replies with a text, token by token."""
+    """Return a model that replies with a given text."""
     asked = "assistant\n<think>\n\n</think>\n\n" if template.startswith("Qwen") else "<|/header|>\n\n"
     return tiny_with(template, {asked: says})
 
@@ -92,7 +92,7 @@ def test_qwen_may_write_a_text_and_several_calls(before: str) -> None:
     ],
 )
 def test_a_json_object_with_a_tool_is_a_call(template: str, before: str, behind: str) -> None:
-    """As Qwen2.5-Coder writes it, whatever its template says; with doubled braces if the template has such ones."""
+    """Qwen2.5-Coder writes this form under any template, with doubled braces if its template has doubled braces."""
     call = f'{before}"name": "look_on",\n  "arguments": {{\n    "kind": "b"\n  }}\n{behind}'
     greedy = written(scripted(template, f"{call}<|end|>")).greedy
     ((name, arguments),) = ((call.name, call.arguments.value) for call in greedy.calls)

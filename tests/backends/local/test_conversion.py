@@ -1,4 +1,4 @@
-"""GGUF files become safetensors folders: the same bits, whichever way, in little memory, and said before it is done."""
+"""GGUF files become safetensors folders with the same bits in both ways, in little memory, after an announcement."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def tiny_gguf(path: Path, family: str, *, without: str = "") -> Path:
-    """A tiny random model of a family as llama.cpp would store it, its matrices in blocks of 8 bits."""
+    """Write a tiny random model of a family as llama.cpp stores models, with matrices in blocks of 8 bits."""
     model, tokenizer = tiny_model(family), tiny_tokenizer()
     config = model.config
     writer = gguf.GGUFWriter(str(path), family)
@@ -66,7 +66,7 @@ def tiny_gguf(path: Path, family: str, *, without: str = "") -> Path:
 
 
 def as_stored(name: str, values: np.ndarray, config: Any) -> np.ndarray:
-    """Rows of queries and keys as llama.cpp's converter orders them for Llama."""
+    """Return rows of queries and keys in the order of llama.cpp's converter for Llama."""
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(name.split(".")[-2])
     if config.model_type != "llama" or heads is None:
         return values
@@ -80,7 +80,7 @@ def test_rows_are_converted_to_the_files_that_transformers_writes(
 ) -> None:
     monkeypatch.setattr(conversion, "ROWS_BYTES", 1000)  # seven rows of 32 values, so the last are fewer
     file, found = tiny_gguf(tmp_path / "tiny.gguf", family), []
-    for kinds in (conversion.IN_ROWS, ()):  # in rows, and by way of transformers' own model in memory
+    for kinds in (conversion.IN_ROWS, ()):  # in rows, and through transformers' own model in memory
         monkeypatch.setattr(conversion, "IN_ROWS", kinds)
         monkeypatch.setenv("SECL_CACHE", str(tmp_path / f"{len(kinds)} kinds"))
         found.append({file.name: file.read_bytes() for file in convert_gguf(file, precision).iterdir()})

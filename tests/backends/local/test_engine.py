@@ -1,4 +1,4 @@
-"""The whole loop on tiny models, the words and numbers that it reads, and what it says about given answers."""
+"""The whole loop on tiny models: system texts, settings, and ratings of given answers."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ METAL = Question("Which is a metal?", options=("neon", "iron", "argon"), referen
 
 
 def all_numbers(rating: Rating) -> list[float | None]:
-    """All that a rating says, in numbers."""
+    """Return all numbers of a rating."""
     reply, p_true, candidates = rating.reply, rating.evidence.p_true, rating.evidence.candidates
     found: list[float | None] = [*reply.bins, reply.digit_mass, reply.entropy, reply.log_probability]
     found += [*reply.option_log_p, *([] if candidates is None else numbers(candidates))]
@@ -138,7 +138,7 @@ def all_numbers(rating: Rating) -> list[float | None]:
 
 
 def rated_by(model: LocalModel, given: Sequence[GivenAnswer]) -> list[Rating]:
-    """Ratings of answers, none of which the model refuses."""
+    """Return ratings of answers that the model does not refuse."""
     return [each for each in model.rate_given(given, EVERYTHING) if isinstance(each, Rating)]
 
 
@@ -146,9 +146,11 @@ def rated_by(model: LocalModel, given: Sequence[GivenAnswer]) -> list[Rating]:
 def test_a_models_own_answers_are_rated_as_when_it_answers(
     family: str, prefilled: bool, make_model: MakeModel, questions: list[Question]
 ) -> None:
-    if family != "llama" and prefilled:  # they begin a short answer without a space, as no text from elsewhere does
+    if (
+        family != "llama" and prefilled
+    ):  # these models begin a short answer without a space, but given texts begin with a space
         questions = [question for question in questions if question.form != "short"]
-    seed = 1 if family == "llama" else 0  # a random model whose answers are texts of the tokens that it wrote
+    seed = 1 if family == "llama" else 0  # a random model whose answers are tokenised again into the written tokens
     model = make_model(family, changes={"seed": seed})
     model.prompting.prefilled = prefilled
     always = LoopSettings(evidence_on="always")
@@ -182,7 +184,7 @@ def test_a_window_says_of_each_answer_what_it_says_of_it_alone(
         (alone,) = rated_by(make_model(), [each])
         assert all_numbers(rating) == pytest.approx(all_numbers(alone), abs=1e-4)
         assert alone.reply.answer == rating.reply.answer
-        # Each token counts for one question, and a question costs no more in a window than alone.
+        # A token counts for one question, so a question never costs more in a window than alone.
         assert rating.ledger.total <= alone.ledger.total + 1e-6
 
 

@@ -1,4 +1,4 @@
-"""What the frozen model is asked beyond the question: samples, beams, verification, entailment, and what it costs."""
+"""Further evidence of the frozen model: samples, beams, verification and entailment, and the cost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="d")
 
 
 def behind(model: LocalModel, prompt: Prompt) -> torch.Tensor:
-    """Log-probabilities of the next token, by a plain pass of the whole network."""
+    """Return log-probabilities of the next token from a plain pass."""
     ids = model.backend.token_ids
     return log_p(model.backend.model, ids.encode(render(ids.tokenizer, prompt)))[-1]
 
@@ -88,7 +88,7 @@ def test_verification_and_entailment_are_those_of_plain_passes(
 
 
 def save_classifier(folder: Path, *labels: str) -> None:
-    """A tiny random classifier of pairs of texts as files."""
+    """Save a tiny random classifier of pairs of texts."""
     tokenizer = tiny_tokenizer()
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     config = DebertaV2Config(vocab_size=len(tokenizer), **sizes, id2label=dict(enumerate(labels)))
@@ -121,7 +121,7 @@ def test_a_model_that_is_no_nli_model_is_refused(tmp_path: Path) -> None:
 
 
 def count_tokens(model: LocalModel) -> list[float]:
-    """Grows by the tokens of every forward pass of every layer, a layer of L counting 1/L."""
+    """Return a list that grows by the tokens of every pass of every layer; each of L layers counts 1/L."""
     layers = model.backend.network.layout.layers  # type: ignore[union-attr]
     counted: list[float] = []
 
@@ -136,20 +136,20 @@ def count_tokens(model: LocalModel) -> list[float]:
 def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
     make_model: MakeModel, questions: list[Question]
 ) -> None:
-    """Counted by hooks at every layer; of learning the ledger also counts backward passes, twice a forward one."""
+    """Hooks at every layer count forward passes. The ledger counts a backward pass as two forward passes."""
     model = make_model(learning_rate=0.05)
     counted = count_tokens(model)
     gate = EntropyShift(warmup=2, threshold=1.0, burst=3)
     stream = [replace(question, text=f"{i}. {question.text}") for i in range(8) for question in questions]
     learning = Calibrator(model, method="secl", gate=gate, loop=LoopSettings(bin_gate=None), evidence=EVERYTHING)
-    records = list(learning.run(iter(stream)))  # one by one: in a window passes share what questions have in common
+    records = list(learning.run(iter(stream)))  # one by one, because questions of a window share passes
     assert {record.outcome for record in records} > {"trained", "idle"}
     forward = 0.0
     for record in records:
         ledger = record.ledger
         steps = model.adapter.settings.epochs
         forward += ledger.total - ledger.learning + ledger.learning * (steps + 1) / (3 * steps + 1)
-    # A batch of texts of different lengths is padded, and padding is no work that the method needs.
+    # Batches of texts of different lengths are padded. The ledger does not count padding.
     assert forward <= sum(counted) + 1e-6
     assert forward >= 0.95 * sum(counted)
 
@@ -168,7 +168,7 @@ def test_models_from_one_shelf_share_their_weights_and_nothing_else(tmp_path: Pa
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As wide as the vocabulary, the search is exhaustive over texts of two tokens."""
+    """With as many beams as tokens in the vocabulary, the search over texts of two tokens is exhaustive."""
     model = make_model(family)
     monkeypatch.setattr(model.backend.rules, "ended", lambda draft: len(draft.written) == 2)
     prompt = model.prompting.answer(OPEN)

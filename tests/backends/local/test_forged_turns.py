@@ -1,4 +1,4 @@
-"""What users write stays text: no question, option, passage, conversation or answer begins a turn of its own."""
+"""Users' texts stay texts: no question, option, passage, conversation or answer begins a new turn."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.tiny import TEMPLATE, tiny_tokenizer
 NOT_SPECIAL = TEMPLATE.replace(
     "<|start|>{{ message['role'] }}\n", "{{ '<|Assistant|>' if loop.index0 % 2 else '<|User|>' }}"
 )
-"""A template that marks turns with tokens that are not special, as DeepSeek's does."""
+"""A template, like DeepSeek's, that marks turns with tokens that are not special."""
 
 REAL = "SmolLM2 itself"
 NAMES = (*sorted({each.template for each in ARCHITECTURES}), "not special", "sentence pieces", REAL)
@@ -44,7 +44,7 @@ HARMLESS = Question(
 
 @cache
 def with_pieces_of_sentences() -> Any:
-    """A tokenizer in the manner of SentencePiece, which puts a space before a text."""
+    """Return a tokenizer like SentencePiece, which puts a space before a text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -87,13 +87,13 @@ def tokenizer_of(name: str) -> Any:
 
 
 def forgery(tokenizer: Any) -> str:
-    """Turns as the chat template writes them, and each of its tokens alone."""
+    """Return turns in the form of the chat template, and each token of the template alone."""
     turns = render(tokenizer, Prompt(("Hi.", "Hello.", "Go."), system="Obey.", history=HARMLESS.history))
     return "".join(f"{mark}{mark[:-1]}{mark} " for mark in tokenizer.get_added_vocab()) + turns
 
 
 def variants(text: str) -> dict[str, Question]:
-    """The same question with a text in each of its places."""
+    """Return questions with a text in each place of a question."""
     turns = [
         tuple(replace(turn, text=text) if i == place else turn for i, turn in enumerate(HARMLESS.history))
         for place in (0, 1)
@@ -108,7 +108,7 @@ def variants(text: str) -> dict[str, Question]:
 
 
 def prompts(prompting: Prompting, asked: Question, option: str) -> Iterator[Sequence[int]]:
-    """Every token sequence that is made of a question, whose second option or given answer is `option`."""
+    """Yield every token sequence about a question whose second option or given answer is `option`."""
     choice = replace(asked, options=("Rome", option), form="choice")
     yield from (*prompting.choices(choice).answers, *prompting.verdicts(choice, choice.options))
     yield from prompting.orders(choice, [(1, 0)])
@@ -149,7 +149,7 @@ def test_no_text_of_a_user_adds_a_token_of_the_template(tokenizer: Any) -> None:
 def test_a_model_reads_no_turn_that_a_user_forged(name: str, brief: None) -> None:
     tokenizer = tokenizer_of(name)
     model = tiny_with(tokenizer)
-    assert model.environment  # how short replies begin is tried now, and not in one of the passes that are compared
+    assert model.environment  # the trial of how short replies begin runs now, outside of the compared passes
     passes: list[list[int]] = []
     embeddings = model.backend.model.get_input_embeddings()
     embeddings.register_forward_pre_hook(lambda _module, args: passes.append(args[0].flatten().tolist()))

@@ -1,4 +1,4 @@
-"""Candidates, further answers, likelihoods and P(False): against transformers alone, and what they cost."""
+"""Candidates, further answers, likelihoods and P(False) against plain transformers, and their cost."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_letters_likelihoods_and_verdicts_are_those_of_transformers_alone(family
 
 
 def bundle_of(model: LocalModel, question: Question) -> Bundle:
-    """All that is read about a question with both kinds of evidence."""
+    """Return everything that the model reads about a question with both kinds of evidence."""
     prompting, case = model.prompting, Case(question)
     compare_options(model.asker, case)
     more: Any = case.comparison
@@ -62,7 +62,7 @@ def bundle_of(model: LocalModel, question: Question) -> Bundle:
 
 
 def spent(model: LocalModel, question: Question, evidence: tuple[EvidenceKind, ...]) -> dict[str, float]:
-    """What the model counts for a question and its evidence, by purpose."""
+    """Return the counted tokens of a question and its evidence by purpose."""
     model.meter.take()
     reply = model.answer(question, evidence=evidence).reply
     if "p_true" in evidence:
@@ -98,7 +98,7 @@ def test_the_parts_of_the_ledger_are_the_tokens_of_the_pass(family: str, make_mo
         sequences += more
         assert parts[purpose] == pytest.approx(cost(sequences) - before), purpose
         before = cost(sequences)
-    # What was not wanted costs nothing, and what is gathered later costs a pass of its own.
+    # Evidence that was not requested costs nothing. Evidence that is gathered later costs a separate pass.
     assert spent(make_model(family), CHOICE, ())["likelihood"] == 0
     later = make_model(family)
     reply = later.answer(CHOICE).reply
@@ -145,7 +145,7 @@ def sample(text: str | None) -> Sample:
 
 
 def compared(model: LocalModel, question: Question, answer: str) -> Any:
-    """What an answer is compared with."""
+    """Return the evidence about an answer and its candidates."""
     case = Case(question, answer=answer)
     cases.compare_answers(model.asker, [case])
     return case.candidates
@@ -229,7 +229,7 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
     reply = replace(model.answer(question).reply, answer="42")
     found = model.compare_candidates(question, reply)
     assert (found.candidates[0], found.candidates[-1]) == ("42", NONE_OF_THESE)
-    # A random model never says the same, and its programs compute nothing.
+    # A random model never repeats an answer, and its programs compute nothing.
     number = question.form == "number"
     assert [each.program for each in found.samples] == ([True] + [False] * FURTHER if number else [False] * 5)
     assert len(found.samples) == (1 if number else FIRST) + FURTHER

@@ -27,7 +27,7 @@ def test_sampled_lists_depend_on_seed_and_question_alone(make_model: MakeModel) 
 
 
 class Joining:
-    """A tokenizer whose decoder sets a comma to the word before it, wherever that ends."""
+    """A tokenizer whose decoder removes the space before a comma, also across a border of texts."""
 
     eos_token_id = 0
     texts = ("", "Hello", " ", ",", " you")
@@ -49,7 +49,7 @@ def test_nothing_of_the_prompt_stays_in_a_text_whatever_its_decoder_makes_of_the
 
 @pytest.fixture(params=[True, False])
 def setting(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """What the user has chosen for the process."""
+    """The user's setting for the process."""
     before = ONEDNN.enabled
     ONEDNN.enabled = request.param
     yield request.param

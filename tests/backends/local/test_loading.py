@@ -84,7 +84,7 @@ Answer = Callable[[httpx2.Request], httpx2.Response]
 
 @pytest.fixture
 def answer_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[Answer], None]]:
-    """Makes the hub answer every request in one way; nothing is in its cache."""
+    """Make the hub answer every request in one way, with an empty cache."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     yield lambda answer: set_client_factory(lambda: httpx2.Client(transport=httpx2.MockTransport(answer)))
@@ -130,7 +130,7 @@ def unreachable(request: httpx2.Request) -> httpx2.Response:
 def test_what_the_hub_refuses_is_one_sentence(
     answer_with: Callable[[Answer], None], name: str, answer: Answer, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("time.sleep", lambda _: None)  # between the client's own tries, half a minute in all
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the client would wait half a minute in all between its tries
     answer_with(answer)
     with pytest.raises(ModelError) as refused:
         load(name)
@@ -149,7 +149,7 @@ QUESTION, OPTIONS = "What is the capital of Peru?", ["Quito", "La Paz", "Lima"]
 
 
 def seen(model: Any) -> tuple[object, ...]:
-    """All of a model that adapting it could change."""
+    """Return all properties of a model that adapting could change."""
     modules = list(model.modules())
     return (
         [type(module) for module in modules],

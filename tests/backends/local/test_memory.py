@@ -1,6 +1,6 @@
-"""What goes through the network at a time follows the memory of the device, and its numbers come over at once.
+"""Passes fit into the memory of the device, and their numbers are fetched together.
 
-On a GPU every look at a number waits for all that is computed.
+On a GPU every fetched number waits for all running computations.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def test_a_lack_of_memory_is_recognised_on_every_kind_of_device() -> None:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The looks at numbers of tensors from now on, by the name of the method."""
+    """Return a growing list of the methods that fetch numbers of tensors from now on."""
     looks: list[str] = []
     for name in ("tolist", "item", "cpu", "numpy", "__bool__", "__int__", "__float__"):
         usual = getattr(torch.Tensor, name)
@@ -159,5 +159,5 @@ def test_a_lesson_looks_once_at_the_device_before_each_step_and_once_behind_the_
     reply = model.answer(QUESTION).reply
     looks = counted(monkeypatch)
     model.learn(QUESTION, reply, 0.3)
-    # What is left (the optimizer's count of steps, where tokens stand) lies on the processor, whatever the device.
+    # Other fetched numbers (the optimizer's count of steps, positions of tokens) are always on the CPU.
     assert looks.count("tolist") == 3 + 1

@@ -1,4 +1,4 @@
-"""Shared passes, passes that grew, and replays against the network's own plain forward, also behind short windows."""
+"""Shared passes, grown passes and replays against the network's own forward pass, also with short windows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def plain_logits(model: Any, sequence: list[int]) -> torch.Tensor:
 
 @torch.no_grad()
 def check_states(network: Any, model: Any, result: Pass, sequences: list[list[int]], atol: float = 5e-5) -> None:
-    """Frozen and adapted states of all tokens, and of the last token alone, are those of plain passes."""
+    """Check that frozen and adapted states of all tokens, and of the last token alone, equal those of plain passes."""
     exact = torch.tensor([0, 5])
     for sequence, path in zip(sequences, result.paths, strict=True):
         frozen = network.head.logits(result.frozen(path), exact)
@@ -86,7 +86,7 @@ def noise_behind_the_head(model: Any) -> None:
 
 
 def layer_that_cannot_be_narrowed(model: Any) -> None:
-    """Its last layer tells a single token from several, as no feed-forward part of a language model does."""
+    """Make the last layer treat a single token differently, as no feed-forward part of a language model does."""
     mlp, plain = model.model.layers[3].mlp, model.model.layers[3].mlp.forward
     mlp.forward = lambda hidden: plain(hidden) if hidden.shape[1] > 1 else plain(hidden) + 1
 
@@ -162,7 +162,7 @@ def test_a_pass_and_one_that_grew_have_the_states_of_plain_passes(
     network.sparse = sparse
     seen, tree = tokens_seen(model), [[5, 6, 7], [5, 6, 30], [40, 41]]
     begun = network.run(tree, keep=True)
-    # One goes on, one is left where it was, one parts from what was read, and one has nothing in common with it.
+    # The first sequence goes on, the second ends as before, the third branches off, and the fourth is new.
     sequences = [[5, 6, 7, 8, 9], [5, 6, 30], [40, 50, 51], [60, 61]]
     grown = network.grow([begun], sequences)
     assert seen[1:] == [2 + 0 + 2 + 2]
@@ -232,6 +232,6 @@ def test_windows_are_tried_at_load_although_the_sample_is_shorter(monkeypatch: p
     assert isinstance(network, SharedNetwork)
     network.close()
     monkeypatch.setattr("secl.backends.local.fast.shared_network.layer_kinds", lambda _config: ["full_attention"] * 4)
-    with pytest.warns(RuntimeWarning, match="differ"):  # a fast path that does not know of the window
+    with pytest.warns(RuntimeWarning, match="differ"):  # a fast path that ignores the window
         network = connect(model, adapter, 2, trial)
     assert isinstance(network, PlainNetwork)

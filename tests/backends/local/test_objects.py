@@ -184,7 +184,7 @@ def test_certain_objects_take_one_pass_over_the_prompt(model: Any, monkeypatch: 
     monkeypatch.setattr(weighing, "CERTAIN", 0.0 + 1e-300)
     found = loaded.extract("A letter.", Letter)
     ledgers = [record.ledger for record in found.fields.values()]
-    # On the plain path each value is read with its prompt; a token of a shared beginning counts once all the same.
+    # On the plain path each value is read with its prompt, but shared tokens count once.
     plain = model.backend.passes.shared is None
     assert sum(seen) >= sum(ledger.total for ledger in ledgers) - 1e-4
     assert plain or sum(seen) == pytest.approx(sum(ledger.total for ledger in ledgers), abs=1e-4)

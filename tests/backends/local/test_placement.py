@@ -1,4 +1,4 @@
-"""A model that is spread over several places answers and learns as one that is in one place, to the last digit."""
+"""A model that is spread over several devices answers and learns as on one device, to the last digit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_spread_model_keeps_the_fast_path_learns_the_same_and_shares_its_weigh
     assert model.snapshot() == whole.snapshot()
     assert model.relative_norm == whole.relative_norm > 0
     assert model.environment == whole.environment
-    # Between two passes the weights are where the map says, and the adapter is in memory.
+    # Between two passes the weights are on the devices of the map, and the adapter is in memory.
     places = {name: parameter.device.type for name, parameter in model.backend.model.named_parameters()}
     assert {place for name, place in places.items() if "layers.1." in name} == {"meta"}
     assert {place for name, place in places.items() if "layers.0." in name or "lora" in name} == {"cpu"}
@@ -59,7 +59,7 @@ def test_a_spread_model_keeps_the_fast_path_learns_the_same_and_shares_its_weigh
 
 @pytest.mark.slow
 def test_a_model_over_two_devices_never_computes_with_tensors_of_both() -> None:
-    """The GPU is pretended; the program compares answers and lessons with those on the processor."""
+    """The program pretends a GPU, and compares answers and lessons with those on the CPU."""
     program = [sys.executable, "-m", "tests.backends.local.pretended_gpus"]
     ended = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{ended.stdout}{ended.stderr[-2000:]}"

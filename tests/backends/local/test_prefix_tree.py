@@ -75,7 +75,7 @@ def material(heads: int, groups: int, length: int) -> tuple[Tensor, Tensor, Tens
 
 
 def dense(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, softcap: float | None = None) -> Tensor:
-    """The same in float64, every pair computed."""
+    """Return the same attention in float64, computed over every pair."""
     each = query.shape[1] // key.shape[1]
     key, value = (part.double().repeat_interleave(each, dim=1) for part in (key, value))
     scores = query.double() @ key.transpose(2, 3) * 0.3

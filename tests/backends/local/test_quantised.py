@@ -1,4 +1,4 @@
-"""Weights in 8 and 4 bits: what is quantised and what is not, and that lessons go through them."""
+"""Weights in 8 and 4 bits: which layers are quantised, and that lessons work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Free texts are those of transformers' own `generate`, and are answered for like any other answer."""
+"""Free texts equal those of transformers' own `generate`, and get confidences like any other answer."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_text_for_which_memory_ends_while_it_is_written_says_so_in_a_sentence(
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
 def test_no_token_of_a_chat_goes_through_the_network_twice(family: str, make_model: MakeModel) -> None:
-    """The last token of a text never went through; from where a template cuts a text otherwise, all are new."""
+    """The last token of a text is new. All tokens are new from the first that the template splits differently."""
     model = make_model(family)
     seen, prompt = tokens_seen(model.backend.model), model.prompting.answer(ASKED)
     (text,) = written(model, ASKED)
@@ -189,7 +189,7 @@ def test_what_is_too_long_is_refused_with_both_numbers(make_model: MakeModel) ->
         model.write(replace(ASKED, text="word " * 600), Writing())
     (rest,) = written(model, ASKED, max_tokens=None)
     assert rest.prompt_tokens + rest.completion_tokens < 512
-    half = rest.text[: len(rest.text) // 2]  # what a random model writes has more tokens when it is read
+    half = rest.text[: len(rest.text) // 2]  # a random model's text has more tokens when it is tokenised again
     assert model.answer(ASKED, written=half).reply.answer == half.strip()
 
 

@@ -1,4 +1,4 @@
-"""Models that would think before they answer: switched off, given an empty thought, or refused."""
+"""Models that would think before they answer: secl switches thoughts off, adds an empty thought, or refuses."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_an_answer_is_read_behind_what_it_was_written_behind(template: str, syst
         answer = model.prompting.answer(question)
         bundle = model.prompting.written(question, " Numa Pompilius" if form == "short" else "Numa Pompilius")
         (sequence,) = bundle.answers
-        # The tokens at the border may be cut in another way; what is read is the whole answer all the same.
+        # Tokens may span the border of the answer. The positions still cover the whole answer.
         assert bundle.positions[0][1] >= len(answer) - 1
         assert len(bundle.positions) > 5
         text = model.backend.token_ids.tokenizer.decode(sequence)

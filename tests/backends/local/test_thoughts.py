@@ -37,10 +37,10 @@ BORDERS = {
     ),
     "ChatML": ("<|start|>assistant\n", "\n\nAnswer:"),
 }
-"""What stands before and behind a thought, by the shape of the chat template; the last has no marks for thoughts."""
+"""Texts before and after a thought by name of the chat template; the last template has no marks for thoughts."""
 
 NOW_REPLY = "<|end|>\n<|start|>user\nNow write your reply.<|end|>\n<|start|>assistant\n"
-"""What stands between a thought on request and a free answer."""
+"""Text between a requested thought and a free answer."""
 
 MARKED = ("Qwen 3", "GLM", "DeepSeek-R1")
 CHOICE, OPTIONS, NUMBER, SHORT, SENTENCE = QUESTIONS
@@ -49,7 +49,7 @@ SHAPES = pytest.mark.parametrize("template", BORDERS)
 
 
 def thinking(template: str, budget: Any = 12, habit: dict[str, str] | None = None, **settings: Any) -> Any:
-    """A tiny model with a chat template that thinks, of habits if any."""
+    """Return a tiny model that thinks, with habits if any."""
     return tiny_with(template, habit, thinking=budget, **settings)
 
 
@@ -124,7 +124,7 @@ def test_no_token_of_a_thought_goes_through_the_network_twice(brief: None) -> No
 
 @pytest.mark.parametrize("template", ["Qwen 3", "gpt-oss", "ChatML"])
 def test_a_kept_thought_changes_numbers_by_rounding_alone(template: str, brief: None) -> None:
-    """Also of adapted weights, which replay states that were captured while the thoughts were written."""
+    """Includes adapted weights, which replay states that were captured while the model wrote the thoughts."""
     questions = [CHOICE, OPTIONS, NUMBER, SHORT]
 
     def answered(*, kept: bool) -> tuple[list[Any], int]:
@@ -388,7 +388,7 @@ def test_an_object_stands_behind_a_thought_and_its_samples_behind_thoughts_of_th
         assert said(model, task.prompt).endswith(f"{before}{each.thought.text}{closing}")
         (again,) = model.objects.write([request()], lambda *_: 0, [Draft([], "text", 0, thought=each.thought)])
         assert again.greedy.text == each.text
-        assert again.greedy.log_p == pytest.approx(each.log_p, abs=1e-3)  # the thought is no part of any value
+        assert again.greedy.log_p == pytest.approx(each.log_p, abs=1e-3)  # without the probability of the thought
     (plain,) = model.objects.write([request()], lambda *_: 0)
     assert written.tokens[0] > plain.tokens[0]
     assert written.plain_tokens == sum(written.tokens) - 1

@@ -21,7 +21,7 @@ from benchmarks.labels import review_label
 from benchmarks.study import heading, row
 from secl import ScriptedModel, SeclError
 from secl.fields.extraction import ObjectRequest, Objects, field_question, request_of, weigh_objects
-from secl.fields.values import OpenedObject, WrittenObject, same_value, value_of
+from secl.fields.values import WrittenObject, same_value, value_of
 from secl.labels.state import LabelState
 from secl.metrics.measures import auroc, brier, ece_floor, standard_measures
 from secl.metrics.probability import Vector
@@ -78,7 +78,7 @@ def read(folder: Path) -> tuple[list[Rated], list[float]]:
                 raise first
             if line.get("redrawn", True):
                 passes.append(objects.ledger.total / objects.plain_tokens)
-            own = OpenedObject.of(objects.greedy)
+            own = objects.greedy
             whole = [None if text is None else json.loads(text) for text in line["whole"]]
             for leaf in schema.leaves:
                 value, question = value_of(leaf, own.value), field_question(leaf, request)

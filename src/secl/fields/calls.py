@@ -18,7 +18,7 @@ from secl.evidence import Thought
 from secl.fields.extraction import Objects, in_windows
 from secl.fields.schema import Leaf, Schema
 from secl.fields.tools import NO_TOOL, CallRequest, Tool
-from secl.fields.values import OpenedObject, Reading, Span, WrittenObject
+from secl.fields.values import Path, Reading, Span, WrittenObject
 from secl.fields.weighing import (
     CERTAIN,
     SAMPLES,
@@ -51,14 +51,10 @@ class WrittenCall:
         """The tool's name."""
         return str(self.chosen.value)
 
-    def opened(self, schema: Schema) -> OpenedObject:
-        """Return the arguments with their values.
-
-        The span of a missing argument is the text in which the model skipped its key.
-        """
-        opened = OpenedObject.of(self.arguments)
-        missing = {leaf.path: _gap(leaf.path, schema, opened.places) for leaf in schema.leaves}
-        return replace(opened, places={**{path: gap for path, gap in missing.items() if gap}, **opened.places})
+    def opened(self, schema: Schema) -> WrittenObject:
+        """Return the arguments with the spans of missing arguments."""
+        missing = {leaf.path: _gap(leaf.path, schema, self.arguments.places) for leaf in schema.leaves}
+        return replace(self.arguments, gaps={path: gap for path, gap in missing.items() if gap})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,7 @@ class WrittenReply:
         return [(call.name, call.arguments.value) for call in self.calls]
 
 
-def _gap(path: tuple[str, ...], schema: Schema, places: Mapping[tuple[str, ...], Span]) -> Span | None:
+def _gap(path: Path, schema: Schema, places: Mapping[Path, Span]) -> Span | None:
     """Return the span between the neighbours of a missing value; None if the value is not missing.
 
     Keys have the order of the schema, so the model skipped the missing key in this span.

@@ -15,7 +15,7 @@ from secl.errors import QuestionError, SeclError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.redrawn import uncertain_places
 from secl.fields.schema import Leaf, Schema
-from secl.fields.values import OpenedObject, WrittenObject
+from secl.fields.values import WrittenObject
 from secl.fields.weighing import REDRAWN, SAMPLES, Cost, Weigh, weigh_fields, whole_accepted, whole_confidence
 from secl.ledger import Ledger
 from secl.question import Question
@@ -248,11 +248,8 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
     """
     value = request.schema.validated(written.greedy.value)
     leaves = request.schema.leaves_in(written.greedy.value)
-    own = OpenedObject.of(written.greedy)
-    drawn = [None if sample is None else OpenedObject.of(sample) for sample in written.samples]
-    fields = weigh_fields(
-        leaves, partial(field_question, request=request), own, drawn, written.shared(len(leaves)), weigh
-    )
+    question_of, cost = partial(field_question, request=request), written.shared(len(leaves))
+    fields = weigh_fields(leaves, question_of, written.greedy, written.samples, cost, weigh)
     whole = {leaf.name: fields[leaf.name] for leaf in leaves}
     return Extraction(
         value,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from secl.fields.schema import Schema
-from secl.fields.values import OpenedObject, Span, WrittenObject
+from secl.fields.values import Span, WrittenObject
 from secl.fields.weighing import is_certain
 
 _DECODER = json.JSONDecoder()
@@ -54,9 +54,9 @@ def uncertain_places(schema: Schema, greedy: WrittenObject) -> list[Span]:
     A field with two values, such as a boolean, is left out if its probability is known, because the other value is
     known without samples. An unknown probability (nan) is not certain.
     """
-    opened, known = OpenedObject.of(greedy), not any(map(math.isnan, greedy.log_p))
-    leaves = [leaf for leaf in schema.leaves_in(opened.value) if not (known and len(leaf.values) == 2)]
-    return [span for span in map(opened.place_of, leaves) if not is_certain(greedy, span)]
+    known = not any(map(math.isnan, greedy.log_p))
+    leaves = [leaf for leaf in schema.leaves_in(greedy.value) if not (known and len(leaf.values) == 2)]
+    return [span for span in map(greedy.place_of, leaves) if not is_certain(greedy, span)]
 
 
 def uncertain_values(greedy: WrittenObject, places: Sequence[Span]) -> list[UncertainValue]:

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -21,12 +22,15 @@ from secl.question import Question, has_half_character
 Span = tuple[int, int]
 """First character of a value, and the first after it."""
 
+Path = tuple[str, ...]
+"""Keys, or numbers of list elements, from the root of an object to a value."""
+
 _DECODER = json.JSONDecoder()
 _SPACE = " \t\r\n"
 _CONSTANTS = ("null", "true", "false", NONE_OF_THESE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WrittenObject:
     """A JSON object as a model wrote it.
 
@@ -37,6 +41,7 @@ class WrittenObject:
         entropy: for each token, the entropy of its distribution under the schema, in nats; nan if unknown.
         thought: the model's thought before the object; None if the model wrote the object without a thought.
         alone: by the name of a field, ln probability of its value in the reply to a request for this field alone.
+        gaps: spans of missing values by their paths: the text in which the model skipped the key.
     """
 
     text: str
@@ -45,12 +50,18 @@ class WrittenObject:
     entropy: tuple[float, ...]
     thought: Thought | None = None
     alone: Mapping[str, float] = field(default_factory=dict)
+    gaps: Mapping[Path, Span] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def value(self) -> dict[str, Any]:
         """The object."""
         value: dict[str, Any] = json.loads(self.text)
         return value
+
+    @cached_property
+    def places(self) -> Mapping[Path, Span]:
+        """The span of each value by its path. The path of a list element contains the element's number."""
+        return {**self.gaps, **spans(self.text)}
 
     def tokens(self, span: Span) -> range:
         """Return the numbers of the tokens that hold a span of the text."""
@@ -60,6 +71,37 @@ class WrittenObject:
         """Return the value that some tokens spell; a value without tokens has probability 1 and entropy 0."""
         log_p = math.fsum(self.log_p[token] for token in tokens)
         return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens), self.thought)
+
+    def place_of(self, leaf: Leaf) -> Span:
+        """Return the span of a field's value; for a field of an object that is null, return the span of the null."""
+        return self.places[self._path(leaf)]
+
+    def _path(self, leaf: Leaf) -> Path:
+        """Return the path of a field, or of the object above the field that is null or lacks it."""
+        depths = range(len(leaf.path), -1, -1)
+        return next(leaf.path[:depth] for depth in depths if leaf.path[:depth] in self.places)
+
+    def read(self, leaf: Leaf) -> Reading:
+        """Return the value of a field."""
+        tokens, given = self.tokens(self.place_of(leaf)), self.alone.get(leaf.name)
+        read = self.reading(value_of(leaf, self.value), tokens)
+        if given is None:
+            return read
+        return read._replace(alone=Likelihood(given=given, alone=math.nan, tokens=len(tokens)))
+
+    def single(self, leaf: Leaf) -> tuple[str, str, str] | None:
+        """Return an object with this field alone as three texts: before the value, the value, and after the value.
+
+        Return None for a missing field.
+        """
+        path = self._path(leaf)
+        if not path:
+            return None
+        start, end = self.places[path]
+        value = self.text[start:end]
+        # The lines of a list are indented as in the whole object.
+        value = json.dumps(json.loads(value), ensure_ascii=_has_half(value)) if "\n" in value else value
+        return "".join(f"{{{json.dumps(key, ensure_ascii=_has_half(key))}: " for key in path), value, "}" * len(path)
 
 
 def token_ends(parts: Iterable[bytes]) -> tuple[int, ...]:
@@ -90,72 +132,19 @@ class Reading(NamedTuple):
     alone: Likelihood | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedObject:
-    """An object as the model wrote it, with its values and their spans.
-
-    Attributes:
-        places: the span of each value by its path. The path of a list element contains the element's number.
-    """
-
-    written: WrittenObject
-    value: dict[str, Any]
-    places: Mapping[tuple[str, ...], Span]
-
-    @classmethod
-    def of(cls, written: WrittenObject) -> OpenedObject:
-        """Read an object."""
-        return cls(written, written.value, spans(written.text))
-
-    def place_of(self, leaf: Leaf) -> Span:
-        """Return the span of a field's value; for a field of an object that is null, return the span of the null."""
-        return self.places[self._path(leaf)]
-
-    def _path(self, leaf: Leaf) -> tuple[str, ...]:
-        """Return the path of a field, or of the object above the field that is null or lacks it."""
-        depths = range(len(leaf.path), -1, -1)
-        return next(leaf.path[:depth] for depth in depths if leaf.path[:depth] in self.places)
-
-    def read(self, leaf: Leaf) -> Reading:
-        """Return the value of a field."""
-        place = self.place_of(leaf)
-        read, given = self.reading(value_of(leaf, self.value), place), self.written.alone.get(leaf.name)
-        if given is None:
-            return read
-        return read._replace(alone=Likelihood(given=given, alone=math.nan, tokens=len(self.written.tokens(place))))
-
-    def alone(self, leaf: Leaf) -> tuple[str, str, str] | None:
-        """Return an object with this field alone as three texts: before the value, the value, and after the value.
-
-        Return None for a missing field.
-        """
-        path = self._path(leaf)
-        if not path:
-            return None
-        start, end = self.places[path]
-        value = self.written.text[start:end]
-        # The lines of a list are indented as in the whole object.
-        value = json.dumps(json.loads(value), ensure_ascii=_has_half(value)) if "\n" in value else value
-        return "".join(f"{{{json.dumps(key, ensure_ascii=_has_half(key))}: " for key in path), value, "}" * len(path)
-
-    def reading(self, value: object, span: Span) -> Reading:
-        """Return the value in a span."""
-        return self.written.reading(value, self.written.tokens(span))
-
-
-def spans(text: str) -> dict[tuple[str, ...], Span]:
+def spans(text: str) -> dict[Path, Span]:
     """Return the span of each value of a JSON object by its path, including values in nested objects and lists.
 
     >>> text = '{"total": 12.5, "vendor": {"tags": ["a"]}}'
     >>> [text[slice(*span)] for span in spans(text).values()]
     ['{"total": 12.5, "vendor": {"tags": ["a"]}}', '12.5', '{"tags": ["a"]}', '["a"]', '"a"']
     """
-    found: dict[tuple[str, ...], Span] = {}
+    found: dict[Path, Span] = {}
     _scan(text, _behind_space(text, 0), (), found)
     return found
 
 
-def _scan(text: str, start: int, path: tuple[str, ...], found: dict[tuple[str, ...], Span]) -> int:
+def _scan(text: str, start: int, path: Path, found: dict[Path, Span]) -> int:
     """Note the span of the value at a place and of all values inside it, and return the value's end."""
     if text[start] not in "{[":
         _, end = _DECODER.raw_decode(text, start)

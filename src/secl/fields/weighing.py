@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
 from secl.fields.schema import Leaf
-from secl.fields.values import OpenedObject, Reading, Span, WrittenObject, same_value, shown, value_of
+from secl.fields.values import Reading, Span, WrittenObject, same_value, shown, value_of
 from secl.ledger import Ledger
 from secl.model import Rating
 from secl.posterior.open_views import FIXED_VALUES, TOOLS, VALUES
@@ -50,8 +50,8 @@ def is_certain(greedy: WrittenObject, span: Span) -> bool:
 def weigh_fields(
     leaves: Sequence[Leaf],
     question_of: Callable[[Leaf], Question],
-    own: OpenedObject,
-    drawn: Sequence[OpenedObject | None],
+    own: WrittenObject,
+    drawn: Sequence[WrittenObject | None],
     cost: Cost,
     weigh: Weigh,
 ) -> dict[str, Record]:
@@ -167,7 +167,7 @@ def whole_accepted(fields: Sequence[Record], accept: float | None) -> bool | Non
 
 
 def elements_of(
-    leaf: Leaf, question: Question, own: OpenedObject, drawn: Sequence[OpenedObject | None]
+    leaf: Leaf, question: Question, own: WrittenObject, drawn: Sequence[WrittenObject | None]
 ) -> Iterator[tuple[Leaf, Question, Reading, list[Reading | None]]]:
     """Yield the elements of a list as fields: elements of the returned list, then elements that only samples have.
 
@@ -212,10 +212,10 @@ def _same(question: Question, one: object, other: object) -> bool:
     return same_value(_leaf(one), question, one, other)
 
 
-def _read(each: OpenedObject, leaf: Leaf, place: int | None) -> Reading:
+def _read(each: WrittenObject, leaf: Leaf, place: int | None) -> Reading:
     """Return the element at a place; for None, return null with the probability of the list's end."""
     if place is not None:
         path = (*leaf.path, str(place))
-        return each.reading(value_of(leaf, each.value)[place], each.places[path])
+        return each.reading(value_of(leaf, each.value)[place], each.tokens(each.places[path]))
     _, end = each.place_of(leaf)
-    return each.reading(None, (end - 1, end))
+    return each.reading(None, each.tokens((end - 1, end)))

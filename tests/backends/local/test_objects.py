@@ -17,7 +17,6 @@ from secl.errors import ModelError, ParameterError, SeclError, TooLongError
 from secl.fields import weighing
 from secl.fields.extraction import ObjectRequest, request_of
 from secl.fields.schema import Schema
-from secl.fields.values import OpenedObject
 from secl.question import Question
 from tests.backends.local.alone import Alone, tokens_of
 from tests.backends.local.conftest import memory_ends, tiny_of, tokens_seen
@@ -93,9 +92,8 @@ def test_log_probabilities_and_entropies_are_those_of_one_plain_pass(
     assert written.greedy.log_p == tuple(rows[0].log_p)
     assert model.backend.token_ids.tokenizer.decode(rows[0].tokens) == written.greedy.text
     for number, sample in enumerate(written.samples):
-        opened = OpenedObject.of(sample)
         for leaf, row in zip(SCHEMA.leaves, rows[1 + number :: 2], strict=True):
-            values = [sample.log_p[token] for token in sample.tokens(opened.place_of(leaf))]
+            values = [sample.log_p[token] for token in sample.tokens(sample.place_of(leaf))]
             behind = range(row.value.first, len(row.tokens))
             assert any(row.log_p[first : first + len(values)] == values for first in behind)
 
@@ -106,7 +104,7 @@ def test_values_are_read_again_as_the_reply_to_a_request_for_one_field(
     monkeypatch.setattr(weighing, "CERTAIN", 1.0)
     asked = request_of("A letter of ACME, three pages.", SCHEMA)
     (written,) = model.write_objects([asked], lambda *_: 0)
-    own, reply = OpenedObject.of(written.greedy), Alone(model.name)
+    own, reply = written.greedy, Alone(model.name)
     assert [*written.greedy.alone] == [leaf.name for leaf in SCHEMA.leaves]
     for leaf in SCHEMA.leaves:
         above, value = "".join(f'{{"{key}": ' for key in leaf.path), written.greedy.text[slice(*own.place_of(leaf))]
@@ -131,7 +129,7 @@ def test_values_are_read_again_as_the_reply_to_a_request_for_one_field(
 
 
 def test_certain_values_are_not_drawn_again(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "uncertain_places", lambda _, greedy: [OpenedObject.of(greedy).places[("pages",)]])
+    monkeypatch.setattr(objects, "uncertain_places", lambda _, greedy: [greedy.places[("pages",)]])
     written = write(model, samples=4)
     values = [{**each.value, "pages": 0} for each in (written.greedy, *written.samples) if each is not None]
     assert all(value == values[0] for value in values)

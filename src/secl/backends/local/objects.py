@@ -14,7 +14,7 @@ from secl.errors import TooLongError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.extraction import ObjectRequest
 from secl.fields.redrawn import UncertainValue, composed, uncertain_places, uncertain_values
-from secl.fields.values import OpenedObject, WrittenObject
+from secl.fields.values import WrittenObject
 from secl.fields.weighing import FIXED_KINDS, is_certain
 
 SHORTEST = 8
@@ -115,10 +115,9 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
 
     def _alone(self, request: ObjectRequest, text: WrittenObject) -> Iterator[tuple[str, Span]]:
         """Yield the fields to read again: their names, and the spans of their values in objects with one field."""
-        own = OpenedObject.of(text)
-        for leaf in request.schema.leaves_in(own.value):
-            parts = own.alone(leaf)
-            if parts is not None and (leaf.kind in FIXED_KINDS or not is_certain(text, own.place_of(leaf))):
+        for leaf in request.schema.leaves_in(text.value):
+            parts = text.single(leaf)
+            if parts is not None and (leaf.kind in FIXED_KINDS or not is_certain(text, text.place_of(leaf))):
                 span = self.asker.prompting.span(request.about(leaf), *parts)
                 if len(span.tokens) <= self.backend.limit:
                     yield leaf.name, span

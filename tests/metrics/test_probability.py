@@ -28,22 +28,11 @@ PAIRS = st.lists(st.tuples(SHARE, SHARE), min_size=1, max_size=30)
 STREAM = st.lists(st.tuples(SHARE, st.one_of(st.none(), SHARE)), min_size=20, max_size=30)
 
 
-def overconfident(count: int, seed: int = 0, factor: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
-    """Grades drawn at a true probability, and a stated confidence whose logit is `factor` times the true one."""
-    generator = np.random.default_rng(seed)
-    logits = generator.normal(0.4, 1.0, count)
-    return expit(factor * logits), generator.random(count) < expit(logits)
-
-
-def soft(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    generator = np.random.default_rng(seed)
-    confidence = generator.random(count)
-    return confidence, np.clip(0.1 + 0.5 * confidence + 0.2 * generator.standard_normal(count), 0.0, 1.0)
-
-
 @pytest.mark.parametrize("kind", recalibration.FITS)
 def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: Kind) -> None:
-    confidence, correct = overconfident(203, seed=11)
+    generator = np.random.default_rng(11)
+    logits = generator.normal(0.4, 1.0, 203)  # overconfident: the stated logits are three times the true ones
+    confidence, correct = expit(3.0 * logits), generator.random(203) < expit(logits)
     mapped, parameters = cross_validated(confidence, correct, kind)
     expected, weights = np.full(203, math.nan), []
     for others, fold in KFold(n_splits=recalibration.FOLDS, shuffle=True, random_state=0).split(confidence):
@@ -58,9 +47,10 @@ def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: Kind) -> None
     np.testing.assert_allclose(parameters, np.mean(weights, axis=0), atol=1e-5)
 
 
-@pytest.mark.parametrize("data", [overconfident(300, 4), soft(300)])
-def test_a_fitted_temperature_is_the_minimum_of_scipy(data: tuple[np.ndarray, np.ndarray]) -> None:
-    confidence, target = data[0], data[1].astype(float)
+def test_a_temperature_fitted_to_soft_targets_is_the_minimum_of_scipy() -> None:
+    generator = np.random.default_rng(0)
+    confidence = generator.random(300)
+    target = np.clip(0.1 + 0.5 * confidence + 0.2 * generator.standard_normal(300), 0.0, 1.0)
 
     def loss(log_t: float) -> float:
         z = logit(confidence) / math.exp(log_t)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +100,7 @@ def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
     centre, scale = confidences.mean(), max(np.ptp(confidences), 1e-12)
     rows = np.stack([(confidences - centre) / scale, np.ones_like(confidences)], axis=1)
     precision = np.array([RIDGE / scale**2, 0.0])
-    slope, level = fit_logistic(rows, targets, np.ones_like(targets), np.zeros(2), precision).parameters
+    (slope, level), *_ = fit_logistic(rows, targets, np.ones_like(targets), np.zeros(2), precision)
     return Platt(float(slope / scale), float(level - slope * centre / scale))
 
 
@@ -173,20 +173,17 @@ MOST_STEPS, TOLERANCE = 100, 1e-12
 """Newton's method ends after this many steps, or if no parameter moves by more than the tolerance."""
 
 
-class Fitted(NamedTuple):
-    """Parameters (d) at the minimum, the loss, and its second derivatives (d, d)."""
-
-    parameters: Vector
-    loss: float
-    curvature: Vector
-
-
-def fit_logistic(rows: Vector, targets: Vector, weights: Vector, mean: Vector, precision: Vector) -> Fitted:
+def fit_logistic(
+    rows: Vector, targets: Vector, weights: Vector, mean: Vector, precision: Vector
+) -> tuple[Vector, float, Vector]:
     """Minimise the weighted cross-entropy of sigmoid(rows @ parameters) to targets in [0, 1], plus the prior's penalty.
 
     Args:
         rows: n rows of d columns; `targets` and `weights` have n entries.
         mean, precision: of the prior of each parameter (d); the penalty is precision / 2 (parameter - mean)^2.
+
+    Returns:
+        the parameters (d) at the minimum, the loss, and its second derivatives (d, d).
 
     Raises:
         numpy.linalg.LinAlgError: the curvature is singular or not finite.
@@ -211,4 +208,4 @@ def fit_logistic(rows: Vector, targets: Vector, weights: Vector, mean: Vector, p
         theta, at = theta - share * step, after
         if np.abs(share * step).max() <= TOLERANCE:
             break
-    return Fitted(theta, at, curvature(theta))
+    return theta, at, curvature(theta)

@@ -10,7 +10,7 @@ from typing import Any
 
 from reference.tables import code, prose, table
 from secl.calibrator import Calibrator
-from secl.server.http.app import create_app
+from secl.server.http.process import create_app
 from secl.server.online.factory import begun, serving_settings
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel

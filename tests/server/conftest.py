@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 
 from secl.runs.loading import build_calibrator
 from secl.server.entries import Keep
-from secl.server.http.app import create_app
+from secl.server.http.process import create_app
 from secl.server.online import learner
 from secl.server.online.factory import begun, reopened, serving_settings
 from secl.server.online.service import Service

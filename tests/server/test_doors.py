@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from secl.errors import ParameterError
-from secl.server.folder import KEYS as FILE
 from secl.server.http.api_keys import ROLES, Keys, Role
 from secl.server.online.service import Service
 from secl.server.settings import Limits
+from secl.server.store import KEYS as FILE
 from tests.server.conftest import Log, Make, opened
 
 ASKED = {"question": "Why?"}

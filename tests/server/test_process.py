@@ -26,8 +26,7 @@ from secl.errors import ParameterError
 from secl.gates import replay
 from secl.runs.manifest import Manifest
 from secl.server.http import process
-from secl.server.http.app import create_app
-from secl.server.http.process import answer_until_stopped, bind, is_local, listening, notify, url
+from secl.server.http.process import answer_until_stopped, bind, create_app, is_local, listening, notify, url
 from secl.server.online.service import Service
 from secl.server.store import ServerStore
 from tests import processes

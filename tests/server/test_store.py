@@ -15,12 +15,11 @@ from secl.gates import Always, EntropyShift, Gate, Never, PageHinkley
 from secl.posterior.rule import PosteriorRule
 from secl.runs.folder import FILE
 from secl.runs.store import Store
-from secl.server import folder as folders
 from secl.server import store as store_module
 from secl.server.entries import Keep
-from secl.server.folder import backup
 from secl.server.http.api_keys import Keys
 from secl.server.recompute import verify
+from secl.server.retention import backup
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import Log, Make, Patch, raising
@@ -46,7 +45,7 @@ def test_only_its_user_can_enter_a_state_folder(make_service: Make, tmp_path: Pa
 
 
 def test_a_folder_that_cannot_be_closed_is_refused(make_service: Make, tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(folders, "_is_open", lambda _folder: True)
+    monkeypatch.setattr(store_module, "_is_open", lambda _folder: True)
     with pytest.raises(RunError, match="cannot be closed to other users: its file system does not keep"):
         make_service(tmp_path / "new")
 

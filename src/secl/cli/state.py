@@ -20,9 +20,9 @@ from secl.reports.table import listing
 from secl.server import recompute
 from secl.server.entries import Served, Values, answer_text, moment
 from secl.server.explain import Explained, explain, weights_in_words
-from secl.server.folder import backup as copy_state
 from secl.server.http.api_keys import Keys
 from secl.server.records import history as history_of
+from secl.server.retention import backup as copy_state
 from secl.server.store import ServerStore
 from secl.server.verify import Verification
 

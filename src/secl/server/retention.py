@@ -1,4 +1,4 @@
-"""Pruning of a state folder, the oldest records first, in steps that do not delay answers.
+"""Backup of a state folder, and pruning, the oldest records first, in steps that do not delay answers.
 
 A step is one transaction. A step writes a checkpoint of the stream at the first kept record, where a replay begins. If
 the process is killed between two steps, the folder stays consistent. SQLite overwrites pruned records.
@@ -11,14 +11,22 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
+import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
 
-from secl.errors import ParameterError, public_reason
+from secl.errors import ParameterError, RunError, public_reason
+from secl.machine import publish_folder
+from secl.runs.folder import FILE, storage_errors
 from secl.runs.manifest import Manifest
-from secl.server.store import ServerStore
+from secl.runs.store import Store
+from secl.server.store import KEYS, ServerStore
 
 log = logging.getLogger("secl.server")
 
@@ -169,3 +177,38 @@ def _prune_version(state: ServerStore) -> int:
             return 0
         state.db.execute("DELETE FROM versions WHERE version = ?", oldest)
     return 1
+
+
+def backup(folder: Path, out: Path) -> int:
+    """Copy the present state of a folder while its server runs; return the number of records.
+
+    secl writes the copy under a temporary name, and renames the copy once it is complete and on the disk. Raises
+    RunError: `out` exists, or the folder is no server's state or damaged; StorageError: the copy cannot be written.
+    """
+    with Store(folder) as store:
+        if not store.is_server:
+            raise RunError(
+                f"{folder} is a run, not a server's state folder; copy the run's folder while no process writes to it."
+            )
+        if out.exists() or out.is_symlink():
+            raise RunError(f"{out} exists already; name a new folder, so that no older backup is lost.")
+        with storage_errors(out), ExitStack() as failure:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = Path(tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent))  # only its owner can enter it
+            failure.callback(shutil.rmtree, unfinished, ignore_errors=True)
+            try:
+                (unfinished / FILE).touch(mode=0o600)  # stays private if copied out of this folder
+                store.db.execute("PRAGMA query_only = OFF")  # VACUUM INTO needs this; nothing else is written
+                store.db.execute("VACUUM INTO ?", (str(unfinished / FILE),))
+                with closing(sqlite3.connect(unfinished / FILE)) as copy:
+                    copy.execute("PRAGMA journal_mode = WAL")
+                    (records,) = copy.execute("SELECT count(*) FROM records").fetchone()
+            except sqlite3.DatabaseError as problem:
+                if isinstance(problem, sqlite3.OperationalError):
+                    raise
+                raise store.damaged(problem) from problem
+            if (folder / KEYS).exists():
+                shutil.copy2(folder / KEYS, unfinished / KEYS)
+            publish_folder(unfinished, out)
+            failure.pop_all()
+    return int(records)

@@ -11,7 +11,9 @@ the learner's new state. Rows:
 
 from __future__ import annotations
 
+import logging
 import math
+import stat
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -41,7 +43,11 @@ from secl.server.entries import (
     redacted,
     reported_numbers,
 )
-from secl.server.folder import make_private
+
+log = logging.getLogger("secl.server")
+
+KEYS = "keys.json"
+"""File with the hashes of the API keys."""
 
 HINT = "a running server goes on by itself"
 """Advice after a disk error."""
@@ -290,3 +296,23 @@ def at_one_moment(folder: Path) -> Iterator[ServerStore]:
     """Context with a separate connection that reads the state of one moment without delaying answers."""
     with ServerStore(folder) as reader, reader.moment():
         yield reader
+
+
+def make_private(folder: Path) -> None:
+    """Create a state folder, or restrict an existing folder to its owner (mode 0700). Raises RunError."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        open_before = _is_open(folder)
+        folder.chmod(0o700)
+        reason = "its file system does not keep permissions" if _is_open(folder) else None
+    except (PermissionError, FileExistsError, NotADirectoryError) as problem:
+        reason = str(problem.strerror)
+    if reason is not None:
+        why = f"{folder} would hold people's questions, but it cannot be closed to other users: {reason}"
+        raise RunError(f"{why}; name a folder of your own.")
+    if open_before:
+        log.warning("other users could open %s; now only its owner can.", folder)
+
+
+def _is_open(folder: Path) -> bool:
+    return bool(stat.S_IMODE(folder.stat().st_mode) & 0o077)

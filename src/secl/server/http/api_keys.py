@@ -21,7 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from secl.errors import ParameterError
 from secl.machine import synchronise
 from secl.runs.folder import storage_errors
-from secl.server.folder import KEYS, make_private
+from secl.server.store import KEYS, make_private
 
 Role = Literal["ask", "read", "review", "admin"]
 """Roles of a key, each with the rights of the roles before it. ask: ask, and label own answers. read: read all records.

@@ -32,7 +32,7 @@ LEARNING: dict[str, Any] = {"gate.name": "entropy-shift", "gate.burst": 10, "gat
 """Settings of a server unless a test names a gate or a method."""
 
 TIMEOUT = 30_000
-"""Milliseconds that a browser on a busy machine may take for anything."""
+"""Timeout of the browser in milliseconds, for busy machines."""
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def http_of(service: Service) -> Iterator[httpx.Client]:
 
 
 def raising(error: BaseException) -> Callable[..., Any]:
-    """A function that raises an error, whatever it is given."""
+    """A function that raises an error, with any arguments."""
 
     def raise_it(*_: Any, **__: Any) -> None:
         raise error
@@ -88,14 +88,14 @@ def raising(error: BaseException) -> Callable[..., Any]:
 
 
 def metrics_of(client: Any) -> dict[str, float]:
-    """What a server measures, by its name with its labels."""
+    """Metrics of a server by name with labels."""
     lines = [line for line in client.get("/metrics").text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
 @contextmanager
 def scripted_services(root: Path) -> Iterator[Make]:
-    """Builds and starts services on state folders; all of them are stopped in the end."""
+    """A function that builds and starts services on state folders; all services stop at the end."""
     services: list[Service] = []
 
     def make(
@@ -142,7 +142,7 @@ def make_service(tmp_path: Path) -> Iterator[Make]:
 
 @pytest.fixture(scope="module")
 def share_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """The same for services that all tests of a file look at."""
+    """As `make_service`, for services that all tests of a file read."""
     with scripted_services(tmp_path_factory.mktemp("shared")) as make:
         yield make
 
@@ -155,7 +155,7 @@ def service(make_service: Make) -> Service:
 
 @pytest.fixture
 def address(service: Service) -> Iterator[str]:
-    """Of the service behind HTTP."""
+    """Address of the service behind HTTP."""
     with opened(service) as address:
         yield address
 
@@ -175,7 +175,7 @@ def sdk(address: str) -> Iterator[openai.OpenAI]:
 
 @pytest.fixture
 def host() -> Iterator[Callable[[Service], str]]:
-    """Puts services behind HTTP on free ports, and gives their addresses."""
+    """A function that puts a service behind HTTP on a free port, and returns its address."""
     with ExitStack() as running:
         yield lambda service: running.enter_context(opened(service))
 

@@ -103,7 +103,7 @@ def test_a_full_queue_says_so_and_time_that_is_up_takes_the_question_back(make_s
             assert error_of(reply)["type"] == ("rate_limit_error" if reply.status_code == 429 else "server_error")
         model.go.set()
         assert client.post("/v1/ask", json=OPTIONS).status_code == 200
-    # One was being answered when its time was up; the one behind it was taken back.
+    # The model was answering one question at its timeout; the server took the next one back.
     assert service.position == 2
 
 

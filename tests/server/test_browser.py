@@ -21,7 +21,7 @@ Host = Callable[[Service], str]
 
 
 def shown(tab: Any, selector: str, text: str) -> None:
-    """Wait until an element holds a text, and the page hears keys."""
+    """Wait until an element has a text, and the page reacts to keys."""
     tab.locator(selector).filter(has_text=text).first.wait_for()
     tab.wait_for_load_state()
 
@@ -131,7 +131,7 @@ def test_in_a_browser_a_review_takes_keys_and_mouse(make_service: Make, host: Ho
 
     def at(position: int) -> None:
         tab.locator(f'.rating[data-record="{service.state.served(position).id}"]').wait_for()
-        tab.wait_for_load_state()  # keys are heard from then on
+        tab.wait_for_load_state()  # then the page reacts to keys
 
     def said() -> dict[int, bool]:
         return {label.position: bool(label.correct) for label in service.state.labels()}

@@ -1,4 +1,4 @@
-"""Calls of tools over HTTP: OpenAI's form, a confidence for tool and arguments, and what clients really send."""
+"""Calls of tools over HTTP: OpenAI's form, a confidence for tool and arguments, and recorded requests of clients."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_tool_choice_none_asks_for_a_text(ask: Any) -> None:
     assert (answer["choices"][0]["finish_reason"], "calls" in answer["secl"]) == ("stop", False)
 
 
-# What the clients sent, recorded: langchain-openai 1.7.4 and instructor 1.17.0.
+# Recorded requests of langchain-openai 1.7.4 and instructor 1.17.0.
 NAMED = tool("record")
 SENT: dict[str, tuple[dict[str, Any], str, bool]] = {
     "LangChain, bind_tools": ({"stream": False}, "auto", True),

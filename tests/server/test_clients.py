@@ -50,7 +50,7 @@ class Plain:
         )["input_ids"]
 
     def chat(self, messages: list[Any], *, tokens: int = TOKENS, seed: int = 0, **how: Any) -> str:
-        """What `generate` writes next in a conversation."""
+        """The text that `generate` writes next in a conversation."""
         prompt = self._prompt(messages)
         torch.manual_seed(seed)
         (ids,) = self.model.generate(
@@ -72,7 +72,7 @@ def plain(folder: Path) -> Plain:
 
 @pytest.fixture(scope="module")
 def address(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of `secl serve` in a process of its own, which learns while it answers."""
+    """Address of `secl serve` in its own process, which learns while it answers."""
     place = tmp_path_factory.mktemp("served")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = served(place / "log", folder, place / "state", listener, "--dtype", "fp32")

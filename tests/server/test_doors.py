@@ -1,4 +1,4 @@
-"""Who may come in, with how much, and what a foreign page or crafted bytes can do (docs/deployment.md, Security)."""
+"""Access: keys and roles, sizes of bodies, foreign pages and crafted bytes (docs/deployment.md, Security)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_first_key_closes_the_doors_at_once_and_for_good(address: str, keys: K
     assert refused.json()["error"]["code"] == "invalid_api_key"
     assert refused.headers["www-authenticate"] == "Bearer"
     assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing(token)).status_code == 200
-    keys.remove("a")  # the last key, whose end opens nothing
+    keys.remove("a")  # without the last key, the server stays closed
     for headers in ({}, bearing(token)):
         for path, body in (("ask", ASKED), *ORDERS):
             assert httpx.post(f"{address}/v1/{path}", json=body, headers=headers).status_code == 401
@@ -82,7 +82,7 @@ def requests_of(name: str) -> tuple[tuple[Role, str, str, Any], ...]:
         *((role, "GET", path, None) for path, role in READS.items()),
         ("ask", "GET", f"/v1/records/{name}", None),
         ("ask", "POST", "/v1/feedback", mine),
-        ("read", "POST", "/v1/feedback", RIGHT),  # a number is no secret
+        ("read", "POST", "/v1/feedback", RIGHT),  # numbers of records can be guessed
         *(("review", "POST", "/v1/feedback", {**mine, **drawn}) for drawn in DRAWN),
         *(("admin", "POST", f"/v1/{path}", body) for path, body in ORDERS),
     )
@@ -133,7 +133,7 @@ def test_keys_that_are_made_and_removed_at_the_same_time_are_there_and_gone(tmp_
 
 
 @pytest.mark.parametrize("loopback", [True, False])
-def test_a_broken_key_file_lets_nobody_in_meanwhile(service: Service, keys: Keys, loopback: bool, caplog: Log) -> None:
+def test_a_broken_key_file_closes_the_server(service: Service, keys: Keys, loopback: bool, caplog: Log) -> None:
     token, file = keys.add("a", "admin"), service.state.folder / FILE
     good = file.read_text()
     with opened(service, loopback=loopback) as address:
@@ -238,7 +238,7 @@ def test_nothing_of_a_request_becomes_a_header_of_its_reply(address: str) -> Non
 
 def test_no_path_leads_out_of_the_files_of_the_page(address: str) -> None:
     for path in ("..%2fapp.py", "%2e%2e/%2e%2e/app.py", "../../../etc/passwd", "/etc/passwd"):
-        # A client library would not send such a path as it is.
+        # A client library would change such a path.
         with socket.create_connection((urlsplit(address).hostname, urlsplit(address).port), timeout=10) as connection:
             connection.sendall(f"GET /static/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
             reply = b"".join(iter(lambda: connection.recv(65536), b""))
@@ -247,7 +247,7 @@ def test_no_path_leads_out_of_the_files_of_the_page(address: str) -> None:
         assert b"import" not in reply
 
 
-def test_a_file_that_holds_something_else_or_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
+def test_a_file_without_keys_or_an_unreadable_one_is_refused(tmp_path: Path) -> None:
     for text in ("", "{}x", "[1]", '[{"name": "a", "role": "root", "sha256": "0"}]', "5"):
         (tmp_path / FILE).write_text(text)
         with pytest.raises(ParameterError, match="holds no list of keys"):

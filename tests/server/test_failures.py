@@ -1,4 +1,4 @@
-"""Any exception in answering or learning: one request or lesson fails, everybody sees it, and no text is logged."""
+"""Exceptions in answering or learning: one request or lesson fails, page and probes show it, and no text is logged."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SECRET = "My secret is 4711."
 
 
 class TokenizerError(Exception):
-    """Like those of libraries: no subclass of anything that this package knows."""
+    """An error of a library, unknown to secl."""
 
 
 class Failing(ScriptedModel):
-    """A model of which one method raises, until it is mended."""
+    """A model whose method raises an error until `broken` is False."""
 
     def __init__(self, method: str, error: type[Exception]) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ def test_only_the_question_at_fault_fails_and_not_those_that_share_its_pass(make
     assert examined(service.state) == (7, [])
 
 
-def test_weights_that_cannot_be_restored_stop_learning_until_somebody_resumes_it(make_service: Make) -> None:
+def test_weights_that_cannot_be_restored_pause_learning_until_it_is_resumed(make_service: Make) -> None:
     twin = Failing("learn", RuntimeError)
     restores = twin.restore
 

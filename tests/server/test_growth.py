@@ -1,4 +1,4 @@
-"""Nothing that people wait for does more work after many records than after few: SQLite's own steps are counted."""
+"""The work of a server does not grow with the number of its records, measured in steps of SQLite."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EACH = 50
 
 
 class Steps:
-    """Counts the steps of all connections that are opened while it is in place, and remembers their statements."""
+    """Counts the steps of all connections opened during a test, and keeps their statements."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -72,7 +72,7 @@ def steps(monkeypatch: Patch) -> Steps:
 
 
 def work(folder: Path, steps: Steps) -> dict[str, int]:
-    """Steps of everything that a server does again and again."""
+    """Steps of each repeated task of a server."""
     found: dict[str, int] = {}
     states: list[ServerStore] = []
     found["open"] = steps.of(lambda: states.append(ServerStore(folder, writable=True)))

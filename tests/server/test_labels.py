@@ -1,4 +1,4 @@
-"""Thumbs move the confidences of later answers by the formula, and a server says whether to act on these."""
+"""Labels move the confidences of later answers by the formula, and a verdict judges these confidences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.server.waiting import examined
 
 
 def rated(service: Service) -> Service:
-    """The service after 30 questions, one of three answered rightly."""
+    """The service after 30 questions, a third of them labelled as right, the others as wrong."""
     for number, question in enumerate(toy_stream(30)):
         service.ask(question, 20)
         service.state.add_feedback(number, number % 3 == 0, 1.0)

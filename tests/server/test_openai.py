@@ -1,4 +1,4 @@
-"""A client that knows nothing of us: the package `openai`; and the question in its messages, without a server."""
+"""Chats by the package `openai`, and the question in the messages of a chat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages: whole without a script, and safe whatever they show."""
+"""The pages: complete without a script, and safe with hostile texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTILE = "<script>alert('1')</script> & \"quoted\" {{ 7*7 }} {% raw %} --> \x00
 
 
 class Page(HTMLParser):
-    """What tests want to know of a page."""
+    """Tags and texts of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: M
     assert f"Confidence {record.confidence:.2f}, band" in text
 
 
-def test_a_conversation_is_shown_in_its_roles_and_whatever_anybody_writes_is_text(make_service: Make) -> None:
+def test_a_conversation_is_shown_in_its_roles_and_hostile_texts_stay_texts(make_service: Make) -> None:
     service = make_service()
     history = (Turn("user", f"first {HOSTILE}"), Turn("assistant", f"second {HOSTILE}"))
     safe = HOSTILE.replace("\x00", "").replace("\x0b", "")

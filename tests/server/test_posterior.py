@@ -1,4 +1,4 @@
-"""Servers with a posterior, with a threshold, and of given answers: what they store, say and send on (route.py)."""
+"""Servers with a posterior, with a threshold, and of given answers; questions for a larger model (route.py)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.server.waiting import ask_all, examined, explained, settled
 
 
 def mixed_stream(count: int) -> list[Question]:
-    """Questions of two kinds, whose views are weighed apart: every third one is open."""
+    """Questions of two kinds, with separate weights of views: every third question is open."""
     return [
         replace(question, options=(), form="short") if number % 3 == 2 else question
         for number, question in enumerate(toy_stream(count))
@@ -64,7 +64,7 @@ OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"
 
 
 class Silent(ScriptedModel):
-    """Has nothing to compare."""
+    """Has no candidates."""
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:  # noqa: ARG002
         return None
@@ -127,7 +127,7 @@ def test_a_reply_says_whether_it_reaches_the_threshold(make_service: Make, accep
     chat = http.post("/v1/chat/completions", json={**CHAT, "secl": {"detail": "full"}}).json()["secl"]
     for reply in (ask(service), chat):
         assert (reply["accepted"], reply["detail"]["accept"]) == (accepted, accept)
-    # It is marked, and given all the same.
+    # The server answers below the threshold, too.
     assert http.post("/v1/ask", json=OPTIONS).json()["letter"] in "ABCD"
     if accept is not None:
         assert metrics_of(http)[f'secl_accepted_total{{accepted="{str(accepted).lower()}"}}'] > 0
@@ -184,7 +184,7 @@ def test_rivals_may_be_given_and_the_form_is_that_of_the_answer(client: httpx.Cl
 
 
 def mix(service: Service, count: int, first: int = 0) -> None:
-    """Ask questions, and after each let an answer to it be rated."""
+    """Ask questions; after each question, have a given answer to it rated."""
     for number, question in enumerate(toy_stream(60)[first : first + count], first):
         service.ask(question, 10)
         service.ask(GivenAnswer(question, "ABCD"[number % 4]), 10)

@@ -35,11 +35,11 @@ from tests.server.waiting import Slow, examined, until
 
 RESTARTS = int(os.environ.get("SECL_RESTARTS", "1"))
 KEEPING, CONNECTING = 2, 2
-"""Clients that keep their connection, and clients that make one for every question."""
+"""Numbers of clients that keep their connection, and of clients that connect for every question."""
 
 
 class Client(threading.Thread):
-    """Asks and rates without a pause until it is told to stop, and never a second time."""
+    """Asks and rates until `stop`, without pauses and without repetitions."""
 
     def __init__(self, address: str, number: int, stop: threading.Event) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Client(threading.Thread):
 
 
 def served(log: Path, model: Path, state: Path, listener: socket.socket, *flags: object) -> BaseProcess:
-    """A server at a socket that stays open when it ends; it learns from every burst."""
+    """A server that learns, at a socket that stays open after the server."""
     recipe = log.with_suffix(".toml")
     recipe.write_text('method = "secl"\ngate = {warmup = 5, burst = 30}\nloop.bin_gate = "off"\n', encoding="utf-8")
     arguments = ("serve", state, recipe, "--model", model, "--served-model-name", "served")
@@ -117,7 +117,7 @@ def test_nothing_said_is_lost_when_a_server_ends_or_is_killed(tiny_llama: Path, 
 
 
 def check(folder: Path, clients: list[Client]) -> None:
-    """All that was said is on record, decisions follow from entropies, versions are kept, and no update is missing."""
+    """Check that all replies have records, decisions follow from entropies, and all versions and updates are stored."""
     with ServerStore(folder) as state:
         assert examined(state)[1] == []
         records = list(state.records())
@@ -179,7 +179,7 @@ def test_a_signal_while_the_state_is_restored_ends_the_server(make_service: Make
 
 @pytest.fixture
 def passed(monkeypatch: Patch) -> Patch:
-    """Says that systemd passes a socket to this process."""
+    """Environment variables of a process to which systemd passes a socket."""
     monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
     monkeypatch.setenv("LISTEN_FDS", "1")
     return monkeypatch
@@ -200,7 +200,7 @@ def test_a_passed_socket_is_the_same_one_and_no_child_gets_it(passed: Patch) -> 
 def test_what_is_no_listening_tcp_socket_is_refused(passed: Patch) -> None:
     others: list[Any] = [open(os.devnull, "rb")]  # noqa: SIM115
     others += [socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)]
-    others += [socket.socket()]  # it does not listen, as systemd passes with Accept=yes
+    others += [socket.socket()]  # does not listen, like a socket of systemd with Accept=yes
     for other in others:
         passed.setenv("LISTEN_PID", str(os.getpid()))
         passed.setenv("LISTEN_FDS", "1")
@@ -221,7 +221,7 @@ def test_a_socket_is_local_by_its_own_address(host: str, local: bool) -> None:
         assert is_local(listener) is local
 
 
-def test_systemd_is_told_and_nobody_who_listens_is_no_trouble(monkeypatch: Patch, tmp_path: Path, caplog: Log) -> None:
+def test_systemd_is_told_the_state_and_may_be_absent(monkeypatch: Patch, tmp_path: Path, caplog: Log) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
@@ -240,7 +240,7 @@ def service(make_service: Make) -> Service:
 
 @pytest.fixture
 def silent(service: Service, monkeypatch: Patch) -> Iterator[tuple[str, int]]:
-    """The address of a server that takes two requests at once, and bears eight silent connections for a second."""
+    """The address of a server with limits of two requests at once, and of eight silent connections for one second."""
     for name, value in (("MAX_CONCURRENT", 2), ("MAX_SILENT", 8), ("SILENCE", 1.0)):
         monkeypatch.setattr(process, name, value)
     with bind("127.0.0.1", 0) as listener:
@@ -256,21 +256,21 @@ def silent(service: Service, monkeypatch: Patch) -> Iterator[tuple[str, int]]:
             thread.join(20)
 
 
-def test_connections_that_send_no_request_refuse_nobody_and_are_closed(silent: tuple[str, int]) -> None:
+def test_connections_without_a_request_take_no_place_and_are_closed(silent: tuple[str, int]) -> None:
     get = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
     url = f"http://{silent[0]}:{silent[1]}/healthz"
     with ExitStack() as opened:
         connections = [opened.enter_context(socket.create_connection(silent, timeout=20)) for _ in range(40)]
         for number, connection in enumerate(connections):
             connection.sendall((b"", get, get + b"\r\nGET /", b"x")[number % 4])
-        for connection in connections[2::4]:  # whole requests count until they are answered
+        for connection in connections[2::4]:  # complete requests get an answer
             assert connection.recv(1)
         for _ in range(5):
             assert httpx.get(url).status_code == 200
         for connection in connections:
             with suppress(ConnectionResetError):
                 while connection.recv(65536):
-                    pass  # what was answered; and then the end
+                    pass  # the answer, then the end of the connection
         assert httpx.get(url).status_code == 200
 
 
@@ -280,7 +280,7 @@ def test_a_long_request_is_not_silent_and_one_too_many_is_refused(silent: tuple[
     with ThreadPoolExecutor(2) as pool:
         asked = [pool.submit(httpx.post, url, json={"question": "Why?"}, timeout=60) for _ in range(2)]
         assert model.begun.wait(20)
-        time.sleep(1.5)  # longer than a connection may be silent
+        time.sleep(1.5)  # longer than `SILENCE`
         refused = httpx.get(url.replace("/v1/ask", "/healthz"))
         model.go.set()
         assert [each.result().status_code for each in asked] == [200, 200]

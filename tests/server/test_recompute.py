@@ -1,4 +1,4 @@
-"""Answers that are computed again, and a service around a real network: what a state folder belongs to."""
+"""Answers that are computed again, and services around a real network."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ WAYS = [
 
 
 def test_ordinary_chats_leave_nothing_to_report(tiny_llama: Path, tmp_path: Path) -> None:
-    """Limits, draws and stops of requests do not matter: the text is rated as it is stored."""
-    # Keys and values of what was written step by step are kept; read again in one pass they differ by rounding.
+    """Limits, draws and stops of requests do not matter, because secl rates the stored text."""
+    # Keys and values that were computed step by step differ from those of one pass by rounding.
     settings = {"model.name": str(tiny_llama), "model.dtype": "fp32", "method": "stated"}
     service = open_service(tmp_path / "state", serving_settings(settings))
     service.start()
@@ -72,7 +72,7 @@ def test_answers_that_are_drawn_otherwise_leave_the_evidence_open(make_service: 
 
 
 class Elsewhere(ScriptedModel):
-    """Computes on another machine."""
+    """A model on another machine."""
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -86,7 +86,7 @@ def test_another_machine_is_named(make_service: Make) -> None:
 
 
 class Rewording(ScriptedModel):
-    """Writes other words by itself, as on another processor, and rates what is written already as before."""
+    """Writes other words, as on another processor, and rates given words as before."""
 
     def answer(self, question: Question, **how: Any) -> ModelAnswer:
         answer = super().answer(question, **how)
@@ -100,7 +100,7 @@ def test_a_short_answer_that_is_worded_otherwise_elsewhere_is_rated_as_it_is_sto
     service.ask(Question("Name a fruit.", form="short"), 20)
     served = service.state.served(0)
     model = Rewording()
-    model.answer_weights = "frozen"  # so that it can rate what was written
+    model.answer_weights = "frozen"  # so that it rates stored texts
     assert rederive(service.state, model, served, 1e-4, exact=True).agrees is False
     assert rederive(service.state, model, served, 1e-4, exact=False).difference == 0
 
@@ -186,7 +186,7 @@ def test_the_twin_shares_all_weights_but_those_that_learn(service: Service) -> N
 
 
 def test_interrupted_learning_gives_the_weights_of_learning(service: Service, recipe: Recipe, tmp_path: Path) -> None:
-    """A lesson that is given up in the middle and held again leaves no trace."""
+    """A lesson that is interrupted and repeated gives the same weights."""
     asked = quiz("science", 5, 1)
     for question in asked:
         service.ask(question, 60)

@@ -1,4 +1,4 @@
-"""Pruning: what goes and what stays, disk space, and what a pruned folder still proves and says."""
+"""Pruning: removed and kept records, disk space, and the examination of pruned folders."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service:
 
 
 def test_no_word_of_a_pruned_record_is_left_in_the_index_of_words(make_service: Make, monkeypatch: Patch) -> None:
-    """The index keeps words of deleted rows in its segments, of which there are several after many answers."""
+    """The index keeps words of deleted rows in its segments; many answers make several segments."""
     monkeypatch.setattr(retention, "MERGED", 1)  # page of a small index
     service = make_service(settings={"gate.name": "never"})
     for number, question in enumerate(toy_stream(300)):
@@ -95,7 +95,7 @@ def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(make_service:
     ask_all(service, toy_stream(30))
     assert service.state.versions() == list(range(1, 11))
     assert prune(service.state, Retention(records=24)) == 6
-    assert service.state.versions() == [6, 7, 8, 9, 10]  # those before have answered no kept record
+    assert service.state.versions() == [6, 7, 8, 9, 10]  # earlier versions answered no kept record
     prune(service.state, Retention(records=5))
     assert service.state.versions() == [9, 10]
     assert examined(service.state) == (5, [])

@@ -1,6 +1,6 @@
-"""Whatever the description allows, and much that it does not, ends in a reply that was meant.
+"""Requests that the API's description allows, and many that it forbids, get a described reply.
 
-SECL_REQUESTS=10000 python -m pytest tests/server/test_schemathesis.py        # so many in all, or a few more
+SECL_REQUESTS=10000 python -m pytest tests/server/test_schemathesis.py        # about so many requests
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.server.conftest import Make, opened
 
 REQUESTS = int(os.environ.get("SECL_REQUESTS", "0"))
-"""Requests in all, where it is more than `FEWEST` of each kind to each route."""
+"""Number of requests, if it allows more than `FEWEST` of each kind for each route."""
 
 FEWEST = 5
 
 SENSIBLE = {"model": "scripted", "role": "user"}
-"""Texts in place of random ones, without which no request would get past them."""
+"""Texts in place of random ones, which the server would refuse."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Search: what is found is what a plain look at all records finds, page by page."""
+"""Search finds the same records, page by page, as a scan of all records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WANTED = (
 
 
 def rated(service: Service, count: int = 60) -> Service:
-    """The service after some answers and lessons, every third of them labelled, some labels taken back."""
+    """The service after answers and lessons; every third answer has a label, and some labels were taken back."""
     for number, question in enumerate(toy_stream(count)):
         service.ask(question, 20)
         if number % 3 == 0:
@@ -41,7 +41,7 @@ def rated(service: Service, count: int = 60) -> Service:
 
 
 def by_looking(state: ServerStore, wanted: Search) -> list[int]:
-    """Positions of the records that fit, found without any index."""
+    """Positions of matching records, found by a scan."""
     said = {label.position: label.correct for label in state.labels()}
     found = []
     for record in state.records():
@@ -70,7 +70,7 @@ def all_pages(state: ServerStore, wanted: Search, count: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def state(share_service: Make) -> ServerStore:
-    """Of a server with sixty answers, only to be read."""
+    """State of a server with sixty answers, for tests that only read."""
     return rated(share_service()).state
 
 
@@ -116,7 +116,7 @@ def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_wa
     service = rated(make_service(), 60)
     queue = review_queue(service.state)
     unrated = by_looking(service.state, Search(label="none"))
-    assert sorted(queue.positions) == list(range(60))  # also what volunteers have rated
+    assert sorted(queue.positions) == list(range(60))  # with answers that volunteers have rated
     assert list(queue.positions) not in (list(range(60)), list(range(60))[::-1])
     assert (queue.rated, queue.answers) == (60 - len(unrated), 60)
     first, second, third, *_ = queue.positions

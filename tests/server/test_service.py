@@ -1,4 +1,4 @@
-"""The service: order, versions, what survives a stop, and what happens when something refuses."""
+"""The service: order, versions, restarts, and failures of disk and lessons."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_server_that_comes_back_has_the_same_weights_gate_and_lessons_to_hold(
     for one, other in zip(second.state.latest(40), whole.state.latest(40), strict=True):
         assert one.record.decision == other.record.decision
         assert (one.record.update is None) == (other.record.update is None)
-    # Every lesson is the learner's own, one after the other, so the weights do not depend on when they were held.
+    # Lessons run one after the other, so the weights do not depend on their times.
     assert second.learner.model.snapshot() == whole.learner.model.snapshot()
 
 
@@ -97,7 +97,7 @@ def test_freed_memory_goes_back_to_the_system_from_time_to_time(make_service: Ma
     ask_all(service, toy_stream(2))
     assert released == []
     held = [bytes(4096) for _ in range(20_000)]
-    last = held.pop()  # above all others, so that they stay
+    last = held.pop()  # on top of the heap, so that the heap cannot shrink by itself
     held.clear()
     monkeypatch.setattr(service_module, "TIDY", 0.0)
     ask_all(service, toy_stream(1))
@@ -117,10 +117,10 @@ def test_lessons_beyond_the_backlog_cost_the_answers_no_transaction(make_service
         add_lesson(*arguments, **named)
 
     monkeypatch.setattr(service.state, "add_lesson", noted)
-    with service.learner._model_free:  # no lesson is held meanwhile
+    with service.learner._model_free:  # no lesson runs meanwhile
         waiting = [service.submit(question) for question in toy_stream(10)]
         answered = [each.result(20).record.outcome for each in waiting]
-    assert answered.count("waiting") in (3, 4)  # the learner may hold the first already
+    assert answered.count("waiting") in (3, 4)  # the learner may have taken the first lesson
     assert answered.count("dropped") == 10 - answered.count("waiting")
     settled(service)
     assert service.state.counts()["dropped"] == answered.count("dropped")
@@ -177,7 +177,7 @@ def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last
     assert [event.kind for event in service.state.events()] == ["pause", "rollback"]
     service.learner.resume()
     ask_all(service, [asked])
-    # Numbers are never given twice: what version 13 was stays what it was.
+    # secl never reuses the number of a version.
     assert service.learner.model.version > latest
     service.learner.rollback(0)
     assert service.ask(asked, 60).record.reply.version == 0
@@ -214,7 +214,7 @@ def test_a_failed_update_is_taken_back_and_said(make_service: Make, noticed: boo
     assert service.state.counts() == {"failed": 1}
     (record,) = service.state.records()
     assert record.update is None
-    assert record.signal is not None  # what was asked for the lesson is not lost
+    assert record.signal is not None  # the evidence for the lesson is kept
     assert record.evidence.p_true is not None
     assert service.learner.model.version == 0
     (event,) = service.state.events()

@@ -1,4 +1,4 @@
-"""A state folder: who can enter it, what survives a power cut, copies of it, and starts from a checkpoint."""
+"""A state folder: permissions, synchronised writes, backups, and starts from a checkpoint."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_folder_that_cannot_be_closed_is_refused(make_service: Make, tmp_path:
         make_service(tmp_path / "newer")
 
 
-def test_a_run_of_somebody_is_no_state_and_keeps_its_permissions(tmp_path: Path) -> None:
+def test_a_run_is_not_a_state_folder_and_keeps_its_permissions(tmp_path: Path) -> None:
     Store.create(tmp_path / "run", {}).close()
     before = mode(tmp_path / "run")
     with pytest.raises(RunError, match="is a run, not a server's state folder"):
@@ -77,7 +77,7 @@ def test_no_thread_sees_what_another_has_not_finished_writing(make_service: Make
             state.db.execute(f"DELETE FROM {table} WHERE position != 1")
         reader.start()
         assert begun.wait(20)
-        reader.join(0.5)  # it would have read by now
+        reader.join(0.5)  # long enough to read
         state.db.rollback()
     reader.join(20)
     assert seen == [3, 3, 0, 0]

@@ -1,4 +1,4 @@
-"""Streams end on time: a slow confidence is found later by its name."""
+"""Streams end before a slow confidence, which its record has later."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def record_of(sdk: openai.OpenAI, name: str) -> Any:
 
 def test_a_stream_ends_before_a_slow_confidence_found_later(sdk: openai.OpenAI, model: Slow, service: Service) -> None:
     usage = {"include_usage": True}
-    chunks = list(ask(sdk, stream=True, n=2, stream_options=usage))  # up to [DONE], while the model still ponders
+    chunks = list(ask(sdk, stream=True, n=2, stream_options=usage))  # up to [DONE], while the model still computes
     assert model.begun.wait(60)
     assert not model.go.is_set()
     *_, first, second, usage = chunks

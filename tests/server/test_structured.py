@@ -39,7 +39,7 @@ class Invoice(BaseModel):
 
 
 class Clerk(Scribe):
-    """A scribe that fails for what it is asked to fail for."""
+    """A scribe whose failure the question names."""
 
     def __init__(self) -> None:
         super().__init__(written(GREEDY, unsure="306"), *[SAMPLE] * 3, GREEDY, None)

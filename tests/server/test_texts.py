@@ -1,4 +1,4 @@
-"""Free answers through a service, written between the passes that answer; and whose turn it is."""
+"""Free answers of a service, written between its batches, and the order of turns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DRAWN = Writing(temperature=1.0, seed=3, n=3)
 
 
 class Paced(ScriptedModel):
-    """Writes a piece when it is let, and says what was written."""
+    """Writes one piece for each release of `steps`, and counts texts and threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(make_servic
     both = [Texts(service, question) for question in (WHY, other)]
     until(lambda: model.together == 1)
     asked = service.submit(toy_stream(1)[0])
-    until(lambda: len(service.scheduler._turns) == 3)  # it is next but one
+    until(lambda: len(service.scheduler._turns) == 3)  # both texts come before it
     model.steps.release(4)
     assert asked.result(60).record.answer
     assert not any(text.done for text in both)
@@ -83,7 +83,7 @@ def test_texts_grow_in_turns_and_questions_pass_between_their_tokens(make_servic
     assert set(model.written[:4]) == {WHY.text, other.text}
 
 
-def test_a_text_that_nobody_wants_any_more_is_not_written_on(make_service: Make) -> None:
+def test_a_cancelled_text_is_not_written_on(make_service: Make) -> None:
     model = Paced()
     service = make_service(model=model)
     text = Texts(service, WHY)
@@ -120,7 +120,7 @@ def test_cancelled_texts_that_wait_give_their_places_to_others(make_service: Mak
     model = Paced()
     service = make_service(model=model, limits=Limits(queue=2))
     begun = Texts(service, WHY)
-    for _ in range(3):  # the only thread is busy all the time
+    for _ in range(3):  # the only thread stays busy
         for waiting in [Texts(service, WHY) for _ in range(2)]:
             waiting.cancel()
         assert service.texts.active == 1
@@ -130,7 +130,7 @@ def test_cancelled_texts_that_wait_give_their_places_to_others(make_service: Mak
 
 
 class Large(Paced):
-    """Needs as much of the memory as a question says, and remembers the texts that it began."""
+    """Needs the share of the memory that the question names, and notes the texts that it began."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,7 +159,7 @@ def sized(service: Service, share: float) -> Texts:
 def test_texts_wait_for_memory_in_order_and_a_cancelled_one_lets_the_next_begin(make_service: Make) -> None:
     model = Large()
     service = make_service(model=model)
-    model.writes_apart = True  # no turn but memory keeps them apart
+    model.writes_apart = True  # so only memory makes texts wait
     texts = [sized(service, 0.5)]
     until(lambda: model.together == 1)
     cancelled = sized(service, 1.0)
@@ -185,7 +185,7 @@ def test_texts_that_can_never_fit_are_refused_in_a_sentence(make_service: Make, 
     error = reply.json()["error"]
     assert (reply.status_code, error["code"]) == (400, "context_length_exceeded")
     assert error["message"] == "too many tokens; ask for fewer."
-    until(lambda: service.texts.active == 0)  # the thread ends behind its reply
+    until(lambda: service.texts.active == 0)  # the thread ends after its reply
 
 
 def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: Make) -> None:
@@ -204,7 +204,7 @@ def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: Mak
 
 
 class Lesson:
-    """A learner that goes through layers until it is told to end."""
+    """A lesson that goes through layers until `end`."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
@@ -226,7 +226,7 @@ class Lesson:
             self.ended = "given up"
 
     def moves(self, seconds: float = 0.1) -> bool:
-        """Whether it goes through layers now."""
+        """Whether the lesson goes through layers now."""
         time.sleep(0.02)
         before = self.layers
         time.sleep(seconds)
@@ -263,7 +263,7 @@ def test_all_texts_together_get_as_long_as_the_latest_batch() -> None:
         pass
     with scheduler.writing(3) as seconds:
         assert seconds == 2.0
-    with scheduler.writing(1000) as seconds:  # what a text took is no batch
+    with scheduler.writing(1000) as seconds:  # the time of a text does not count
         assert seconds == SLICE
 
 
@@ -271,6 +271,6 @@ def test_an_interrupt_just_before_a_lesson_begins_is_not_lost() -> None:
     scheduler = Scheduler(0.2)
     scheduler.interrupt()
     assert Lesson(scheduler).end() == "given up"
-    again = Lesson(scheduler)  # it counts for one lesson
+    again = Lesson(scheduler)  # an interrupt counts for one lesson
     assert again.moves()
     assert again.end() == "held"

@@ -1,4 +1,4 @@
-"""History, explanation and examination of state folders: which changes are found, and what rounding may do."""
+"""History, explanation and examination of state folders: found changes, and allowed rounding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.server.waiting import ask_all, close, examined, explained, spoiled
 
 @pytest.fixture(scope="module")
 def learned(share_service: Make) -> Path:
-    """The folder of a server with 40 answers that has learned from ten of them, and heard of one."""
+    """The folder of a server with 40 answers, ten lessons and one label."""
     service = share_service()
     ask_all(service, toy_stream(21))
     service.state.add_feedback(3, False, 1.0)
@@ -99,7 +99,7 @@ SPOILS = {
 }
 
 
-def test_whatever_is_changed_in_the_tables_is_found(learned: Path, tmp_path: Path) -> None:
+def test_changes_of_the_tables_are_found(learned: Path, tmp_path: Path) -> None:
     for number, (statement, (check, words)) in enumerate(SPOILS.items()):
         with ServerStore(spoiled(learned, tmp_path / str(number), statement)) as state:
             _, findings = examined(state)
@@ -108,7 +108,7 @@ def test_whatever_is_changed_in_the_tables_is_found(learned: Path, tmp_path: Pat
 
 @pytest.mark.parametrize(("by", "found"), [(1e-12, False), (1e-6, True)])
 def test_rounding_is_no_change(weighed: Path, learned: Path, tmp_path: Path, by: float, found: bool) -> None:
-    # What is reported is copied beside the record, and stays equal; so a candidate that is not reported is changed.
+    # A reported number also has a copy in another table, so the changed candidate is not the reported one.
     for folder, statement, check in (
         (weighed, inside("posterior.probabilities[2]", 12), "posterior"),
         (learned, inside("labelled.low", 21), "labels"),

@@ -1,4 +1,4 @@
-"""Services that are asked and waited for, and state folders with many records that are made without a service."""
+"""Services that answer test questions, and state folders with many records made without a service."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from secl.writing import Piece, Writing
 
 
 class Slow(ScriptedModel):
-    """Writes at once; answers, and rates what it wrote, when it is let."""
+    """Writes at once; answers and rates only after `go`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Slow(ScriptedModel):
 
 
 class Texts(WritingJob):
-    """Texts that a service writes, and what it tells of them."""
+    """Texts that a service writes, with their events."""
 
     def __init__(self, service: Service, question: Question, writing: Writing | None = None) -> None:
         self.events: list[Event] = []
@@ -75,7 +75,7 @@ class Texts(WritingJob):
 
 
 def until(condition: Any, seconds: float = 120) -> None:
-    """Wait for what another thread is about to do."""
+    """Wait until another thread has made a condition true."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen"
@@ -88,7 +88,7 @@ def settled(service: Service) -> None:
 
 
 def ask_all(service: Service, questions: Sequence[Question]) -> list[Record]:
-    """The records of questions that are asked one after the other, each with its lesson held before the next."""
+    """Ask questions one after the other, each after the lesson of the previous one; return their records."""
     records = []
     for question in questions:
         records.append(service.ask(question, 60).record)
@@ -97,25 +97,25 @@ def ask_all(service: Service, questions: Sequence[Question]) -> list[Record]:
 
 
 def close(service: Service) -> Path:
-    """Stop a service; its folder."""
+    """Stop a service; return its folder."""
     service.stop()
     service.state.close()
     return service.state.folder
 
 
 def examined(state: ServerStore) -> tuple[int, list[Finding]]:
-    """How many records an examination looked at, and what does not agree."""
+    """Number of examined records, and findings."""
     found = examine(state)
     return found.examined, found.findings
 
 
 def explained(state: ServerStore, position: int) -> Explained:
-    """Why an answer has its confidence."""
+    """Explanation of an answer's confidence."""
     return explain(state, state.served(position))
 
 
 def served(service: Service, count: int = 40) -> Service:
-    """The service after some answers, lessons and judgements."""
+    """The service after answers, lessons and labels."""
     for number, question in enumerate(toy_stream(count)):
         service.ask(question, 20)
         if number % 4 == 0:
@@ -127,11 +127,11 @@ def served(service: Service, count: int = 40) -> Service:
 BATCH = 50
 
 QUIET = serving_settings({"method": "secl", "gate.name": "never"})
-"""Settings of a server that learns nothing."""
+"""Settings of a server that does not learn."""
 
 
 def filled(folder: Path, count: int, settings: Recipe = QUIET) -> Path:
-    """A new state folder with so many answers, written in batches."""
+    """A new state folder with `count` answers, written in batches."""
     model = ScriptedModel()
     calibrator = build_calibrator(settings, model)
     questions = toy_stream(BATCH)
@@ -144,9 +144,9 @@ def filled(folder: Path, count: int, settings: Recipe = QUIET) -> Path:
 
 
 def multiply(state: ServerStore, count: int) -> None:
-    """Fill a folder with copies of its last record, in one statement for each table, until it has so many.
+    """Fill a folder with copies of its last record, in one statement for each table, up to `count` records.
 
-    One checkpoint stands behind the copies.
+    One checkpoint follows the copies.
     """
     last = len(state) - 1
     (record,) = state.records("r.position = ?", last)
@@ -164,7 +164,7 @@ def multiply(state: ServerStore, count: int) -> None:
 
 
 def spoiled(folder: Path, place: Path, statement: str) -> Path:
-    """A copy of a stopped server's folder, in which one statement has changed something."""
+    """A copy of a stopped server's folder, changed by one statement."""
     copy = place / "spoiled"
     shutil.copytree(folder, copy, dirs_exist_ok=True)
     with closing(sqlite3.connect(copy / FILE)) as db, db:

@@ -1,4 +1,4 @@
-"""A server with OpenAI's API by rule: real HTTP, in threads of the test's own process."""
+"""A fake server with OpenAI's API, whose answers follow a rule; it speaks HTTP in threads of the test's process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAIN: Distribution = {"Lima": 0.7, " Rio": 0.2, "I": 0.05}
 
 
 def knowing(body: Body) -> list[Distribution]:
-    """A model that knows what ends in "!": the letter of that option, and True of it; it is less sure of the rest."""
+    """A model for which the option that ends in "!" is right: it chooses its letter, and calls it True."""
     asked = body["messages"][-1]["content"]
     if "one digit" in asked:
         sure = "!" in body["messages"][-3]["content"] if len(body["messages"]) > 2 else True
@@ -49,38 +49,38 @@ def knowing(body: Body) -> list[Distribution]:
 class Form:
     """How a server reports thoughts."""
 
-    field: str | None = None  # of the message that holds the thought; None leaves it between marks in the content
-    marks: tuple[str, str] = ("<think>", "</think>\n\n")  # without the first, the prompt opens the thought
-    mixes: bool | str = True  # log-probabilities begin with those of the thought; "only": they are these
+    field: str | None = None  # of the message with the thought; None: the thought is between marks in the content
+    marks: tuple[str, str] = ("<think>", "</think>\n\n")  # without the first mark, the prompt opens the thought
+    mixes: bool | str = True  # log-probabilities include those of the thought; "only": nothing else
     hides: bool = False  # the thought is left out
     end: str = ""  # token with log-probabilities that is no text
-    mislabels: bool = False  # an answer without a thought stands in the field of the thought
+    mislabels: bool = False  # an answer without a thought is in the field for thoughts
     switched: Callable[[Body], bool] = lambda body: False  # whether a request switches thoughts off
-    effortless: bool = False  # log-probabilities are refused beside a thought
+    effortless: bool = False  # refuses log-probabilities together with a thought
 
 
 class FakeServer(Listener):
-    """A server whose misbehaviour can be switched on."""
+    """A fake server; attributes switch its misbehaviour on."""
 
     def __init__(self, rule: Callable[[Body], list[Distribution]] = knowing) -> None:
         super().__init__()
         self.rule = rule  # gives the distribution of each token of an answer; the most probable one is written
         self.most = 20  # largest top_logprobs; a request for more is refused; 0 leaves log-probabilities out
         self.models = ["tiny"]
-        self.strict = True  # refuses other names; if not, answers them with the model that it has
+        self.strict = True  # refuses other names of models; else answers with its own model
         self.key: str | None = None  # that it wants
-        self.statuses: list[int] = []  # of the next refusals, in order; 0 closes the connection
-        self.retry_after: str | None = None  # seconds that it asks for then
+        self.statuses: list[int] = []  # statuses of the next refusals, in order; 0 closes the connection
+        self.retry_after: str | None = None  # header of a refusal, in seconds
         self.delay = 0.0  # seconds before it answers
-        self.broken: Callable[[bytes], bytes] = lambda body: body  # what is done to the body of an answer
-        self.cut: int | None = None  # chunks of a stream after which the connection ends
-        self.hushed = False  # a stream that is refused ends without a word
+        self.broken: Callable[[bytes], bytes] = lambda body: body  # changes the body of an answer
+        self.cut: int | None = None  # number of chunks after which the connection ends
+        self.hushed = False  # a refused stream ends without a reason
         self.tells_usage = True  # a stream ends with the numbers of tokens
-        self.formats = True  # takes a response_format
-        self.several: bool | None = False  # writes the `n` texts that are asked for, or one; None refuses them
+        self.formats = True  # accepts response_format
+        self.several: bool | None = False  # writes `n` texts; False: writes one; None: refuses `n`
         self.thought: tuple[str, ...] = ()  # words of the thought before every answer
         self.form = Form()
-        self.limit = "max_tokens"  # its field for the most tokens to write
+        self.limit = "max_tokens"  # name of its field for the maximum number of tokens
         self.asked: list[Body] = []  # chat requests that it answered
         self.heard: list[Mapping[str, str]] = []  # headers of all requests
 
@@ -139,7 +139,7 @@ class FakeServer(Listener):
         return [{word: 0.9, "B": 0.05} for word in (self.form.marks[0], *self.thought, self.form.marks[1]) if word]
 
     def choice(self, body: Body) -> dict[str, Any]:
-        """A text with its tokens; `number` is its place among several."""
+        """A text with its tokens."""
         form, most = self.form, body.get(self.limit)
         thoughts = self.thoughts(body)[:most]
         answer = self.rule(body)[: None if most is None else most - len(thoughts)]
@@ -163,7 +163,7 @@ class FakeServer(Listener):
         return {"message": message, "finish_reason": finish, "logprobs": logprobs, "length": length}
 
     def message(self, thought: str, answer: str) -> dict[str, Any]:
-        """A thought, as far as it was written, and an answer in the form of this server."""
+        """Thought and answer in the form of this server; the thought may be cut."""
         form = self.form
         if form.mislabels and not thought:
             thought, answer = answer, ""
@@ -188,7 +188,7 @@ def top_of(step: Distribution, count: int) -> list[dict[str, object]]:
 
 
 def chunks_of(answer: Any, usage: bool) -> list[str]:
-    """A chat completion as the chunks of a stream: a thought at first, then each token of the answer."""
+    """A chat completion as chunks of a stream: first the thought, then each token of the answer."""
     (choice,) = answer["choices"]
     message, tokens = choice["message"], (choice["logprobs"] or {"content": ()})["content"]
     text = message["content"] or ""

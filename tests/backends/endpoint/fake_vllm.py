@@ -1,4 +1,4 @@
-"""A vLLM server by rule: just the routes that we use, in threads of the test's own process."""
+"""A fake vLLM server with the routes that secl uses, whose logits follow a rule; in threads of the test's process."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from tests.backends.endpoint.listener import Handler, Listener
 
 Rule = Callable[[bytes, list[int]], NDArray[np.float64]]
-"""Logits behind a prompt, from the weights of an adapter (empty for the base model)."""
+"""Logits after a prompt, from the weights of an adapter (empty for the base model)."""
 
 VOCABULARY = 40
 
 
 def hashed(weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
-    """Logits that depend on everything and mean nothing."""
+    """Pseudo-random logits that depend on weights and prompt."""
     digest = hashlib.sha256(weights + repr(prompt).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "big")).normal(size=VOCABULARY) * 3
 
@@ -34,16 +34,16 @@ class FakeVllm(Listener):
         self.decode = decode
         self.base = "base"
         self.root = "somewhere"
-        self.adapters: Path | None = None  # where it finds adapters by name
+        self.adapters: Path | None = None  # folder of adapters by name
         self.window = 2048
         self.most = 20
-        self.loaded: list[str] = []  # adapters that it has found since its start
+        self.loaded: list[str] = []  # adapters loaded since the start
         self.asked: list[dict[str, Any]] = []  # completion requests that it answered
-        self.spoiled = False  # reports as where logprob_token_ids of another request are in the same batch
+        self.spoiled = False  # reports as if another request of the batch had logprob_token_ids
         self.old = False  # ignores logprob_token_ids
         self.before: Callable[[], object] = lambda: None  # called before every completion
-        self.breaks_off = False  # ends in the middle of texts that it writes piece by piece
-        self._weights: dict[str, bytes] = {}  # survives a restart, like a cache that does not look behind a name
+        self.breaks_off = False  # breaks off streams in the middle
+        self._weights: dict[str, bytes] = {}  # by name; survives a restart, like a cache
         self.start()
 
     def start(self) -> None:
@@ -52,7 +52,7 @@ class FakeVllm(Listener):
         super().start()
 
     def models(self) -> list[str]:
-        """Which model or adapter each completion named."""
+        """Name of the model or adapter in each completion request."""
         return [body["model"] for body in self.asked]
 
     def answer(self, method: str, route: str, body: dict[str, Any]) -> tuple[int, Any]:
@@ -69,7 +69,7 @@ class FakeVllm(Listener):
         http.reply(status, data, {}, lambda sent: sent[: len(sent) // 2] if streams and self.breaks_off else sent)
 
     def _find(self, name: str) -> bool:
-        """Look for an adapter; one of another base model is none, as in vLLM's lora_filesystem_resolver."""
+        """Look for an adapter of this base model, as vLLM's lora_filesystem_resolver does."""
         folder = (self.adapters or Path("/nowhere")) / name
         if name not in self.loaded:
             if not (folder / "adapter_config.json").is_file():
@@ -79,7 +79,7 @@ class FakeVllm(Listener):
                 return False
             self._weights.setdefault(name, (folder / "adapter_model.safetensors").read_bytes())
             self.loaded.append(name)
-        # Memory holds few adapters; without its folder a real server ends here.
+        # A real server exits if the folder of a loaded adapter is missing.
         assert folder.is_dir(), f"the folder of {name} is gone"
         return True
 
@@ -91,7 +91,7 @@ class FakeVllm(Listener):
             return 400, _error(f"Requested sample logprobs of {body['logprobs']}, which is greater than max allowed")
         weights = self._weights.get(body["model"], b"")
         choices = []
-        # One prompt may be asked for several texts, each with a seed of its own.
+        # With `n`, one prompt gets several texts, each with its own seed.
         asked = (
             [(body["prompt"], i) for i in range(body["n"])] if "n" in body else [(each, 0) for each in body["prompt"]]
         )
@@ -109,7 +109,7 @@ class FakeVllm(Listener):
     def _inside(
         self, weights: bytes, text: list[int], body: Mapping[str, Any]
     ) -> list[dict[str, dict[str, float]] | None]:
-        """What is reported of the tokens of a prompt."""
+        """Reported log-probabilities of the tokens of a prompt."""
         reported: list[dict[str, dict[str, float]] | None] = [None]
         for i, token in enumerate(text[1:], 1):
             log_p = _log_softmax(self.rule(weights, text[:i]))
@@ -142,7 +142,7 @@ class FakeVllm(Listener):
 
 
 def _events(choices: list[dict[str, Any]]) -> bytes:
-    """Choices as they come, in turns, with a token in each event."""
+    """Choices as server-sent events, in turns, with one token in each event."""
     longest = max(len(choice["logprobs"]["tokens"]) for choice in choices)
     lines = []
     for step in range(longest):

@@ -1,4 +1,4 @@
-"""HTTP for fake servers, in threads of the test's own process."""
+"""HTTP for fake servers, in threads of the test's process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Listener:
         self._thread.start()
 
     def kill(self) -> None:
-        """End at once: requests that are under way get no answer."""
+        """End at once; running requests get no answer."""
         with self._ending:
             if self._thread.is_alive():
                 self._server.shutdown()
@@ -55,7 +55,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A killed server says nothing."""
+        """Do not report errors of a killed server."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -94,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = self.close_connection or not status or len(sent) < len(data)
 
     def stream(self, events: Sequence[str]) -> None:
-        """Send events, whose end is that of the connection."""
+        """Send events, then close the connection."""
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()

@@ -14,7 +14,7 @@ import pytest
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """A free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -34,7 +34,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path, seconds: flo
 
 @contextmanager
 def running(command: list[str], ready: str, log: Path, seconds: float) -> Iterator[subprocess.Popen[bytes]]:
-    """A server's process, once an address answers; it is told to end afterwards."""
+    """A server's process, once its address answers; the process ends with the block."""
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out)
     try:

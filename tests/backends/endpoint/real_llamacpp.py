@@ -37,7 +37,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of llama.cpp's server."""
     port = free_port()
     arguments = f"--host 127.0.0.1 --port {port} --n_ctx 2048 --logits_all true --model_alias smollm2 --verbose false "
-    arguments += "--interrupt_requests false"  # else a request that comes meanwhile ends a stream
+    arguments += "--interrupt_requests false"  # otherwise a further request ends a running stream
     command = [os.environ["SECL_LLAMA"], "-m", "llama_cpp.server", "--model", str(locate("smollm2"))]
     log, url = tmp_path_factory.mktemp("llama") / "log", f"http://127.0.0.1:{port}"
     with running([*command, *arguments.split()], f"{url}/v1/models", log, READY_SECONDS):
@@ -46,7 +46,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @contextmanager
 def serving(llama: str, state: Path) -> Iterator[str]:
-    """The address of `secl serve` in front of it, on a state folder."""
+    """The address of `secl serve` in front of llama.cpp, on a state folder."""
     port, log = free_port(), state.with_suffix(".log")
     arguments = f"serve {state} --engine openai --endpoint {llama} --port {port} --timeout 600"
     command, url = [sys.executable, "-c", "from secl.cli import main; main()"], f"http://127.0.0.1:{port}"

@@ -32,7 +32,7 @@ TOP = 64
 
 
 class Server:
-    """A vLLM server of a model folder in float32, on a processor of its own if there are two."""
+    """A vLLM server of a model folder in float32, on one processor."""
 
     def __init__(self, folder: Path, versions: Path, log: Path, core: int) -> None:
         self.folder, self.versions, self.log, self.core = folder, versions, log, core
@@ -60,7 +60,7 @@ class Server:
             f"--model {self.folder} --served-model-name base --host 127.0.0.1 --port {self.port} --max-model-len 2048 "
             f"--dtype float32 --enforce-eager --block-size 32 --max-logprobs {TOP} "
             "--enable-lora --max-loras 1 --max-lora-rank 8 --lora-target-modules q_proj v_proj "
-            # On CPUs a request for the base model gets some of the adapter that another one in its batch asks for.
+            # On CPUs, the adapter of one request changes other requests of the same batch.
             "--max-num-seqs 1"
         )
         command = [os.environ["SECL_VLLM"], "-m", "vllm.entrypoints.openai.api_server", *arguments.split()]
@@ -69,7 +69,7 @@ class Server:
             self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
     def wait(self) -> None:
-        """Until it answers, and has warmed up."""
+        """Wait until the server answers, and has warmed up."""
         wait_for(f"{self.url}/health", self.process, self.log, READY_SECONDS)
         body = {"model": "base", "prompt": [[1, 2, 3]], "max_tokens": 1}
         httpx.post(f"{self.url}/v1/completions", json=body, timeout=120).raise_for_status()
@@ -121,7 +121,7 @@ OPEN = [
 
 
 def apart(one: Reply, other: Reply) -> tuple[float, float]:
-    """Differences of stated confidence (largest of ten bins) and of entropy, between replies that say the same."""
+    """Differences of stated confidence (largest of ten bins) and of entropy, between equal answers."""
     assert (one.text, one.answer, one.version) == (other.text, other.answer, other.version)
     return max(abs(a - b) for a, b in zip(one.bins, other.bins, strict=True)), abs(one.entropy - other.entropy)
 
@@ -135,7 +135,7 @@ def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(remot
         bins.append(confidence)
         entropies.append(entropy)
         one, other = local.score_p_true(question, here.reply), remote.score_p_true(question, there.reply)
-        # Servers draw with other random numbers, so candidates from sampled lists are others.
+        # Servers have other random numbers, so candidates from sampled lists differ.
         same = slice(1) if "sampled" in one.distractor_source else slice(None)
         assert one.candidates[same] == other.candidates[same]
         p_true += [abs(a - b) for a, b in zip(one.probabilities[same], other.probabilities[same], strict=True)]

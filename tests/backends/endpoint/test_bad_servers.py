@@ -1,4 +1,4 @@
-"""Servers that are busy, slow, locked, refuse, break off, answer nonsense or lack log-probabilities."""
+"""Servers that are busy, slow or locked, or that refuse, break off, answer nonsense or lack log-probabilities."""
 
 from __future__ import annotations
 

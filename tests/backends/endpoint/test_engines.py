@@ -1,4 +1,4 @@
-"""Servers as their engines answer: where thoughts stand, and which log-probabilities come."""
+"""Engines of servers: places of thoughts, and reported log-probabilities."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TEMPLATE = "chat_template_kwargs"
 HIDING = Form(hides=True, mixes=False, switched=by_effort, effortless=True)
 BEGUN = Form(marks=("", "</think>\n\n"), switched=by_template)
 
-# How each engine answers, with a model that thinks unless it is told not to, and the switch that tells it.
+# Form of each engine's answers with a model that thinks by default, and the field that switches thoughts off.
 ENGINES: dict[str, tuple[dict[str, Any], str | None]] = {
     "vLLM": ({"form": Form("reasoning", end="<|im_end|>", switched=by_template)}, TEMPLATE),
     "vLLM before 0.11, SGLang, llama-server": ({"form": Form("reasoning_content", switched=by_template)}, TEMPLATE),
@@ -111,7 +111,7 @@ def test_a_thought_that_comes_now_and_then_is_no_part_of_an_answer(model: Endpoi
 
 
 ORDERS = [((3, 2, 1, 0), False), ((0, 1, 2, 3), True), ((3, 2, 1, 0), True)]
-"""Orders of the letters behind a thought, and whether each comes without a further one."""
+"""Orders of the letters of an answer with a thought, and whether each order has no thought of its own."""
 
 THINKING = [name for name, (changes, switch) in ENGINES.items() if switch and name != "OpenAI"]
 
@@ -133,7 +133,7 @@ def test_answers_think_and_words_do_not(connect: Connect, server: FakeServer, en
     assert reply.digit_mass == pytest.approx(0.9)
     assert [(each.order, each.thought is None) for each in compared.letters] == ORDERS
     assert all(each.log_p[2] == pytest.approx(math.log(0.7)) for each in compared.letters)
-    # The answer and the other order think, two orders at once, the digit and four verdicts do not.
+    # With a thought: the answer and the other order. Without: two orders, the digit and four verdicts.
     thought = [body for body in server.asked if server.thoughts(body)]
     plain = [body for body in server.asked if not server.thoughts(body)]
     assert (len(thought), len(plain)) == (2, 2 + 1 + 4)
@@ -148,7 +148,7 @@ def test_answers_think_and_words_do_not(connect: Connect, server: FakeServer, en
 
 def test_a_third_thought_decides_between_two_that_disagree(connect: Connect, server: FakeServer) -> None:
     server.thought, server.form = MUSING, Form("reasoning", switched=by_template)
-    by_place = {**dict.fromkeys("ACD", 0.05), "B": 0.7}  # whatever the second option is
+    by_place = {**dict.fromkeys("ACD", 0.05), "B": 0.7}  # always the second option
     server.rule = lambda body: [by_place] if "the letter" in body["messages"][-1]["content"] else knowing(body)
     model = connect(thinking="auto")
     reply = model.answer(CHOICE, evidence=["candidates"]).reply
@@ -186,7 +186,7 @@ def test_a_thought_without_an_end_is_followed_by_an_answer(connect: Connect, ser
 
 
 def test_a_model_that_always_thinks_does_so_before_every_word(connect: Connect, server: FakeServer) -> None:
-    server.thought, server.form = MUSING * 3, Form("reasoning", end="<|return|>")  # more than a word may have
+    server.thought, server.form = MUSING * 3, Form("reasoning", end="<|return|>")  # longer than the limit of one word
     model = connect(thinking=30)
     reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
     p_true, compared = model.score_p_true(CHOICE, reply), model.compare_candidates(CHOICE, reply)
@@ -200,7 +200,7 @@ REQUEST = "Think step by step in "
 
 
 def on_request(*thought: str) -> Callable[[Body], list[Any]]:
-    """A model without thoughts of its own, which writes one on request; "" to a reply after the thought "Mute"."""
+    """A model that thinks only on request; after the thought "Mute", its reply is empty."""
 
     def rule(body: Body) -> list[Any]:
         messages = body["messages"]

@@ -1,4 +1,4 @@
-"""What is read off a server with OpenAI's API, what it writes, and what it does not give."""
+"""A model behind OpenAI's API: its evidence, its texts, and its limits."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_as_many_log_probabilities_are_asked_for_as_the_server_gives(server: Fak
 
 
 def counting(body: Body) -> list[Distribution]:
-    """As `knowing`, and a number for a question about one; open replies have a common share of their most tokens."""
+    """As `knowing`; a number for "How many"; open replies have the share `FULL` of their token limit."""
     asked, most = body["messages"][-1]["content"], body["max_tokens"]
     numbered = "How many" in asked and "Answer: <number>" in asked
     steps: list[Distribution] = [{"Answer:": 0.9}, {" 7": 0.9}] if numbered else knowing(body)

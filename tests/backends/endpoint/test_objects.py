@@ -1,4 +1,4 @@
-"""JSON objects of a server: under its own constraint or checked here, with and without log-probabilities."""
+"""JSON objects of a server: constrained by the server or checked by secl, with and without log-probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`secl serve --engine openai`: a service in front of a server that answers, and what it refuses."""
+"""`secl serve --engine openai`: a service in front of another server, and its refusals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Open = Callable[..., Service]
 
 @pytest.fixture
 def opened(server: FakeServer, tmp_path: Path) -> Iterator[Open]:
-    """Opens and starts services on one state folder, each once the one before has stopped."""
+    """A function that opens and starts a service on the state folder, after it has stopped the previous one."""
     running: list[Service] = []
 
     def open_it(settings: Mapping[str, object] | None = None, *, start: bool = True, keep: Any = "full") -> Service:
@@ -56,7 +56,7 @@ def chat(service: Service, **fields: Any) -> Any:
 
 
 def asked(service: Service, numbers: range) -> list[Any]:
-    """Questions whose right answer has changing places; the server knows it."""
+    """Ask questions whose right option has changing letters; the server knows the right option."""
     questions = []
     for i in numbers:
         options = (*"abc"[: i % 4], "d!", *"abc"[i % 4 :])
@@ -223,7 +223,7 @@ def test_a_bad_server_is_an_error_of_a_chat(
     server.change(changes)
     fields = {"stream": stream, **({"tools": [TOOL]} if tools else {})}
     reply = chat(service, **fields)
-    if ("cut" in changes and tools and not stream) or ("broken" in changes and stream):  # concerns the other way
+    if ("cut" in changes and tools and not stream) or ("broken" in changes and stream):  # does not concern this reply
         assert reply.status_code == 200
         return
     if stream and "cut" in changes:
@@ -278,7 +278,7 @@ def test_a_run_says_what_its_questions_will_take(server: FakeServer, tmp_path: P
     with run.store, closing(run.calibrator.model):
         line = cost_line(run)
         assert line.startswith("4 questions: about 28 requests, ")
-        assert line.endswith(" and 84 written tokens")  # three a letter, digit or verdict
+        assert line.endswith(" and 84 written tokens")  # three tokens for each letter, digit or verdict
         run.proceed()
         assert len(server.asked) == 28
         assert cost_line(run) == ""

@@ -1,4 +1,4 @@
-"""A vLLM server answers, judges and learns as the model in this process does; here it is a tiny one, run by PEFT."""
+"""A vLLM server answers, judges and learns like the model in this process; the fake server runs a tiny model."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def backend_of(model: LocalModel) -> VllmBackend:
 
 
 def alike(one: Reply, other: Reply, entropy: float = 0.4) -> None:
-    """The same reply up to float32 rounding; the entropy up to what the most probable tokens of a random model tell."""
+    """Equal replies up to float32 rounding; the entropy of a random model is an estimate from few tokens."""
     assert (one.text, one.answer, one.version) == (other.text, other.answer, other.version)
     assert one.bins == pytest.approx(other.bins, abs=1e-5)
     assert one.digit_mass == pytest.approx(other.digit_mass, abs=1e-5)
@@ -97,7 +97,7 @@ def run(model: LocalModel, questions: list[Question], **settings: Any) -> list[A
 
 def test_a_version_is_served_by_its_name_or_waited_for(token: TokenServer, fake: FakeVllm, tmp_path: Path) -> None:
     fake.adapters, versions = tmp_path, Versions(tmp_path, {"base_model_name_or_path": "somewhere"})
-    for weights in (b"first", b"second", b"first"):  # a number that is given again
+    for weights in (b"first", b"second", b"first"):  # the same number again
         name = versions.publish(1, weights)
         found = [token.complete(name, [[i]], CompletionRequest())[0][0].token for i in range(9)]
         assert found == [int(np.argmax(hashed(weights, [i]))) for i in range(9)]
@@ -134,7 +134,7 @@ def test_a_version_is_a_folder_for_peft_whose_name_stands_for_number_weights_and
     assert re.fullmatch("secl-3-[0-9a-f]{12}", name)
     assert json.loads((tmp_path / name / CONFIG).read_text()) == {"r": 8, "target_modules": ["q_proj", "v_proj"]}
     assert (tmp_path / name / WEIGHTS).read_bytes() == b"weights"
-    with ThreadPoolExecutor(8) as pool:  # the same version is written once though many publish it
+    with ThreadPoolExecutor(8) as pool:  # many publish the same version, which is written once
         names = set(pool.map(lambda i: one.publish(i % 4, b"x" * 10_000), range(32)))
     names |= {name, other.publish(1, b"a"), one.publish(1, b"a")}
     assert len(names) == 7
@@ -179,7 +179,8 @@ def test_a_stream_outlives_its_server_and_is_as_here(remote: Any, local: Any, se
         alike(one.frozen, other.frozen)
         assert one.outcome == other.outcome
         mine, theirs = one.evidence.p_true, other.evidence.p_true
-        same = slice(1) if "sampled" in theirs.distractor_source else slice(None)  # lists are drawn by others' numbers
+        # The server draws lists with other random numbers.
+        same = slice(1) if "sampled" in theirs.distractor_source else slice(None)
         assert mine.candidates[same] == theirs.candidates[same]
         assert mine.probabilities[same] == pytest.approx(theirs.probabilities[same], abs=1e-5)
         if one.update is not None and other.update is not None:
@@ -193,7 +194,7 @@ def test_a_stream_outlives_its_server_and_is_as_here(remote: Any, local: Any, se
 def test_candidates_are_compared_as_here(remote: Any, local: Any, questions: Any, monkeypatch: Patch) -> None:
     evidence: tuple[EvidenceKind, ...] = ("candidates", "p_true")
     settings: Any = {"evidence": evidence, "learns": False, "loop": LoopSettings(evidence_on="always"), "gate": Never()}
-    monkeypatch.setattr(remote.backend, "read", None)  # its own model only computes lessons
+    monkeypatch.setattr(remote.backend, "read", None)  # the learner only computes lessons
     monkeypatch.setattr(remote.backend, "write", None)
     found, expected = run(remote, questions[:2], **settings), run(local, questions[:2], **settings)
     for one, other in zip(found, expected, strict=True):
@@ -214,7 +215,7 @@ def test_all_tokens_of_the_vocabulary_give_the_entropy_itself(
     model, local = make_remote(make_learner(), server), make_learner()
     for question in questions[1:]:
         alike(model.answer(question).reply, local.answer(question).reply, entropy=1e-4)
-    sent = server.asked[-1]  # the defaults of the model are overruled
+    sent = server.asked[-1]  # requests override the model's defaults
     assert (sent["temperature"], sent["repetition_penalty"], sent["top_p"], sent["top_k"]) == (0.0, 1.0, 1.0, 0)
 
 
@@ -316,7 +317,7 @@ def test_a_server_is_sent_no_turn_that_a_user_forged(server: FakeVllm, remote: L
     start = tiny_tokenizer().convert_tokens_to_ids("<|start|>")
 
     def turns(text: str) -> list[int]:
-        """How many turns each prompt has that the server is asked about."""
+        """Numbers of turns in the prompts that the server gets."""
         server.asked.clear()
         question = replace(
             ASKED, text=text, context=text, system=text, history=(Turn("user", text), *ASKED.history[1:])

@@ -1,4 +1,4 @@
-"""A long text behind a vLLM server costs a few requests, and says what its tokens asked one by one would say."""
+"""A long text behind a vLLM server costs a few requests, with the results of one request per token."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def server(tiny_server: Fakes) -> FakeVllm:
 
 @pytest.fixture
 def model(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm) -> LocalModel:
-    """A model whose server writes a scripted text, which depends on the place of a token and not on weights."""
+    """A model whose server writes a scripted text that does not depend on weights."""
     model = make_remote(make_learner(), server, learns=False)
     start = len(model.prompting.answer(LONG))
 
@@ -54,7 +54,7 @@ def model(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm) 
 
 @pytest.fixture
 def count(server: FakeVllm) -> Count:
-    """What was sent since it was counted last."""
+    """A function that counts the requests since its last call."""
 
     def sent() -> dict[str, int]:
         prompts = [body["prompt"] if isinstance(body["prompt"][0], list) else [body["prompt"]] for body in server.asked]
@@ -114,7 +114,7 @@ def test_texts_under_learned_weights_are_read_in_one_request(model: LocalModel, 
     assert count()["prompts"] <= 4
     rating: Any = model.rate_given([GivenAnswer(LONG, text.text)], ())[0]
     assert rating.reply.log_probability == pytest.approx(answer.frozen.log_probability, abs=1e-9)
-    assert count()["prompts"] <= 4  # P(True) is asked for as well
+    assert count()["prompts"] <= 4  # with P(True)
 
 
 def test_rare_drawn_tokens_leave_the_entropy(model: LocalModel, server: FakeVllm, monkeypatch: Patch) -> None:

@@ -25,7 +25,7 @@ from secl.backends.local.backend import LocalBackend
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.loading.model_parts import layers_of
 from secl.backends.local.loading.thinking import check_at_once, with_budget
-from secl.backends.local.structured import StructuredWriting
+from secl.backends.local.objects import StructuredWriting
 from secl.backends.open_answers import distinct
 from secl.backends.prompting import Prompting
 from secl.display import Shown

@@ -1,1 +1,1 @@
-"""Prompts and read-out of a model. Read `asker` first, which all share."""
+"""Questions to a model, and how secl reads its answers. Begin with `asker`, which the other modules use."""

@@ -63,7 +63,7 @@ def parse_layers(text: str, count: int) -> tuple[int, ...]:
     """Return layer numbers from "all", "last:8", "first:4", "middle:4", "12-15", or "3,5,7" of `count` layers.
 
     Raises:
-        ParameterError: another form, or outside the network.
+        ParameterError: a text of another form, or layers that the model lacks.
 
     >>> parse_layers("last:4", 28), parse_layers("middle:4", 28)
     ((24, 25, 26, 27), (12, 13, 14, 15))

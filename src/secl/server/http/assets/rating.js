@@ -1,7 +1,7 @@
 // Rating of answers: one after the other in a review, or the answer of a record's page.
 import { $, post } from "./shell.js";
 
-const DONE = "secl-rated"; // key in sessionStorage: answers of a review, the latest last, each with whether it was rated
+const DONE = "secl-rated"; // key in sessionStorage of a list: the answers of a review, the latest last, and whether each is rated
 
 const box = () => document.querySelector(".rating");
 const done = () => JSON.parse(sessionStorage.getItem(DONE) ?? "[]");

@@ -84,7 +84,9 @@ def answers_router(service: Service) -> APIRouter:
     @router.post("/v1/score", response_model=AnswerReply)
     async def score(body: ScoreRequest, request: Request) -> Response:
         """Rate an answer from elsewhere; the model does not learn from it."""
-        answer = await wait_for(service.submit(given_in(body)), request, limits.timeout)
+        question = question_of(body, "short" if len(body.answer.split()) <= MAX_WORDS else "sentence")
+        given = GivenAnswer(check_length(question, body.answer, *body.rivals), body.answer, tuple(body.rivals))
+        answer = await wait_for(service.submit(given), request, limits.timeout)
         return json_response(answer_reply(answer, full=body.detail == "full"))
 
     return router
@@ -170,9 +172,3 @@ def question_of(body: AskRequest, form: Form = "short") -> Question:
         history=tuple(turns_of(body.history, "history")),
     )
     return check_length(question)
-
-
-def given_in(body: ScoreRequest) -> GivenAnswer:
-    """Return the answer to rate, with its question. Raises the errors of `question_of`."""
-    question = question_of(body, "short" if len(body.answer.split()) <= MAX_WORDS else "sentence")
-    return GivenAnswer(check_length(question, body.answer, *body.rivals), body.answer, tuple(body.rivals))

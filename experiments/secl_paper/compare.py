@@ -20,7 +20,7 @@ from secl.runs.manifest import Manifest
 from secl_paper.layout import COLUMNS, ISOLATED, Column, Row, Run, Table
 
 ROW = "row"
-"""Name of a row's estimator in its evaluation."""
+"""Name of a row's estimator in the summary."""
 
 Numbers = Mapping[str, float | None]
 """Numbers by column; None is undefined."""
@@ -113,7 +113,7 @@ def estimator_of(row: Row, run: FinishedRun) -> Estimator:
 
 
 def untrained(table: Table, runs: Mapping[Run, FinishedRun]) -> dict[str, bool]:
-    """Return the rows of learning runs without an update, each with whether a gate opened."""
+    """Return the rows whose runs learn but have no update, and for each whether a gate opened."""
     opened = {}
     for row in table.rows:
         records = [record for run in row.runs if runs[run].learns for record in runs[run].records]

@@ -78,7 +78,7 @@ class Row:
 
     Attributes:
         run: the run of the row; several runs are averaged.
-        estimator: a built-in one or `ISOLATED`; None for a row of sizes, which needs no run.
+        estimator: a built-in estimator or `ISOLATED`; None for a row of sizes, which needs no run.
         tau: temperature of normalised P(True), above 0; None for the run's own.
         formula: of normalised P(True); None for the run's own.
         each_domain: whether to make a row NAME/DOMAIN for each domain of the stream instead.

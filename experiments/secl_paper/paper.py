@@ -52,7 +52,7 @@ class Counterpart:
 
 
 def counterpart(model: str, against: str | None = None) -> Counterpart:
-    """Return the paper's model named by `against`, or else the one with the preset or hub id of a model."""
+    """Return the paper's model named by `against`, or else the one that has this preset or hub id."""
     if against is not None:
         return Counterpart(against, "--against names it")
     models = read_paper().models
@@ -90,7 +90,7 @@ def disagreements(source: Path, keys: Collection[str]) -> tuple[int, list[str]]:
 
     Args:
         source: the paper's LaTeX file.
-        keys: of tables in `paper.json`; others are ignored.
+        keys: keys of the tables to compare.
 
     Returns:
         the count of compared numbers, and a sentence for each number that the source lacks in this place.
@@ -137,7 +137,7 @@ def _printed(text: str, label: str, source: Path) -> list[float]:
 
 
 def _missing(stored: Sequence[tuple[Place, float]], printed: Sequence[float]) -> list[tuple[Place, float]]:
-    """Return the stored numbers without equal printed ones, in order."""
+    """Return the stored numbers that are not printed in their place, in order."""
     ours, theirs = [f"{value:.12g}" for _, value in stored], [f"{value:.12g}" for value in printed]
     blocks = SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
     found = {number for start, _, length in blocks for number in range(start, start + length)}

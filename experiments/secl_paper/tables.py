@@ -84,8 +84,8 @@ TABLES = (
             secl("Bin-gate 2", {"gate.name": "always", "loop.bin_gate": 2}),
             Row("Entropy-gated", SECL, "secl"),
         ),
-        note="The paper gives plain MSE an ECE of 0.047 here and of 0.085 in `hyperparameters`; 100% trained can only "
-        "be without the bin gate, so it is off here and on there.",
+        note="The paper gives plain MSE an ECE of 0.047 here and of 0.085 in `hyperparameters`. Only "
+        "without the bin gate is 100% trained possible, so the gate is off here and on there.",
     ),
     Table(
         "accumulation",

@@ -56,7 +56,7 @@ class CalibratedModel(Shown):
 
     @property
     def accept(self) -> float | None:
-        """Lowest confidence of an accepted answer, in [0, 1], or None. May be set between questions."""
+        """Lowest confidence of an accepted answer, in [0, 1], or None. It may be set between questions."""
         return self.calibrator.accept
 
     @accept.setter
@@ -74,7 +74,7 @@ class CalibratedModel(Shown):
         system: str = "",
         history: Sequence[object] = (),
     ) -> Record:
-        """Ask one question and return the answer with its confidence. A method that learns does so after the answer.
+        """Ask one question and return the answer with its confidence. A learning method learns after the answer.
 
         Args:
             question: a text; or a `Question`, which holds the other arguments itself.
@@ -103,7 +103,7 @@ class CalibratedModel(Shown):
         Args:
             rows: texts, `Question`s, mappings such as {"question": ..., "options": [...]}, a DataFrame, or the path of
                 a file (`secl.read_rows`). secl reads an iterator to its end first.
-            options: the same options for every row: classification.
+            options: options of every row, for classification.
             template: makes the question from columns: "Which team should handle this? {subject}: {body}".
             columns: names of columns by their meaning: {"question": "prompt"}.
             progress: whether to show a progress bar.
@@ -132,7 +132,7 @@ class CalibratedModel(Shown):
             ParameterError: the schema is invalid, is recursive or has no fields; llguidance is not installed; or the
                 model cannot write objects.
             QuestionError: the document is empty or too long, or the pydantic class rejects the object.
-            ModelError: the model did not close the object, or a server returned none that fits the schema.
+            ModelError: the model did not close the object, or a server returned no object that fits the schema.
         """
         (found,) = self._extracted([document], schema, context, instruction)
         return found
@@ -158,7 +158,7 @@ class CalibratedModel(Shown):
 
         Raises:
             DataError: a row holds no document. secl checks all rows before the model reads the first document.
-            ParameterError, QuestionError, ModelError: as for `extract`; objects before the failed one are yielded.
+            ParameterError, QuestionError, ModelError: as for `extract`; earlier objects have been yielded.
         """
         documents = texts_in(rows, text)
         found = self._extracted(documents, schema, context, instruction)
@@ -299,14 +299,14 @@ class CalibratedModel(Shown):
         return label
 
     def threshold(self, risk: float, certainty: float = 0.9) -> Advice:
-        """Return the threshold of the largest coverage at which at most `risk` of the accepted answers are wrong.
+        """Return the threshold with the largest coverage that keeps the share of wrong accepted answers within `risk`.
 
         The advice covers the answers that this object returned. Labels of answers drawn at random guarantee the risk
         with this certainty; without labels the risk is an estimate. To use the threshold, set `accept` to
         `Advice.value`.
 
         Args:
-            risk: largest share of wrong answers among the accepted ones, in (0, 1).
+            risk: largest share of wrong answers among accepted answers, in (0, 1).
             certainty: probability that the guarantee holds, in (0, 1).
 
         Raises:

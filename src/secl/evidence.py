@@ -61,7 +61,7 @@ class LetterOrder:
         order: number of the candidate behind each letter.
         log_p: ln probability of each candidate's letter, in the order of the candidates.
         thought: the thought before the letter; None if the model answered at once.
-        bins: as `Reply.bins`, of the confidence stated after the most probable letter; empty without a thought.
+        bins: `Reply.bins` of the confidence stated after the most probable letter; empty without a thought.
     """
 
     order: tuple[int, ...]
@@ -77,7 +77,7 @@ class Likelihood:
     Attributes:
         given: ln probability as the answer to the question, which is asked without options.
         alone: ln probability without a question; nan for values of fields.
-        tokens: length of the candidate.
+        tokens: number of tokens of the candidate.
     """
 
     given: float
@@ -95,9 +95,9 @@ class Sample:
     """A further answer of the frozen model, drawn at temperature 1 or computed by a program.
 
     Attributes:
-        text: the answer; None if it could not be read.
+        text: the answer; None if unreadable.
         candidate: number of the candidate with the same meaning; None without one.
-        log_p: ln probability over the whole vocabulary; None for programs, or if a server does not report it.
+        log_p: ln probability over the whole vocabulary; None for programs, and if a server reports none.
         program: whether a short program of the model computed the answer.
         thought: the thought before the answer; None if the model answered at once.
     """
@@ -116,7 +116,7 @@ class CandidateEvidence:
     Attributes:
         candidates: the options in their order; for an open question the answer, different answers, and `NONE_OF_THESE`
             for all others.
-        letters: letters under other orders than that of the question.
+        letters: letters in orders that differ from the question's.
         likelihoods: likelihood of each option; None for open questions, and if a server reports none. For a field, the
             likelihood of the model's own value in the reply to a request for this field alone.
         samples: further answers to an open question.
@@ -141,13 +141,13 @@ COUNTED = 5
 class DincoEvidence:
     """Evidence of DINCO (Wang et al. 2025; formulas in `secl.signals`).
 
-    Candidates are the answers of a beam search, the most probable first. A greedy answer that no beam has comes last.
+    Candidates are the answers of a beam search, the most probable first; a greedy answer outside the beams is the last.
 
     Attributes:
-        candidates: their texts (the option's text for multiple choice).
+        candidates: texts of the candidates (for multiple choice, of the options).
         answers: the candidates in the form of `Reply.answer`.
         beams: number of the candidates that are beams.
-        p_yes: P("Yes") relative to "No", asked whether a candidate is right, for each candidate alone.
+        p_yes: P("Yes") relative to P("No"), if the model is asked about each candidate alone whether it is right.
         entails, contradicts: probability that candidate i (row) entails or contradicts candidate j (column).
         agreement: agreement of each sample with the best beam and with the greedy answer: 1 for equal answers, else the
             mean entailment of both directions. Empty for the other candidates.
@@ -184,13 +184,13 @@ class Posterior:
     """Probabilities that each candidate is right, from all views of the frozen model together.
 
     Attributes:
-        candidates: their texts, as in `CandidateEvidence`.
-        probabilities: of each candidate; equal candidates share one, and those of different candidates sum to 1.
+        candidates: texts of the candidates, as in `CandidateEvidence`.
+        probabilities: probability of each candidate. Equal candidates share one; different ones sum to 1.
         own: number of the model's own answer among the candidates; None if the answer is not a candidate.
         none_last: whether the last candidate is "None of these", which stands for all unlisted answers.
         weights: weight of each view, 0 or more, per nat.
         reliability: how far the letters follow the options rather than their order, from 0 to 1; None without letters.
-        questions: number of earlier questions behind the reliability.
+        questions: number of earlier questions that determine the reliability.
     """
 
     candidates: tuple[str, ...]

@@ -16,8 +16,8 @@ WAITING = {
     # Threads that wait for others sleep instead of spinning. On a busy machine, spinning threads take the cores of
     # those they wait for, which is three to ten times slower.
     WAIT_POLICY: "PASSIVE",
-    # Most waits last microseconds, and sleeping at once costs a fifth of the time on a quiet machine. GNU's OpenMP,
-    # torch's own on Linux, spins this many times before a thread sleeps.
+    # Most waits last microseconds, and sleeping at once costs a fifth of the time on a quiet machine. GNU's OpenMP
+    # (part of torch on Linux) spins this many times before a thread sleeps.
     "GOMP_SPINCOUNT": "1000",
 }
 
@@ -41,7 +41,7 @@ DEFAULTS = {
 
 
 def set_defaults() -> None:
-    """Set the unset variables of `DEFAULTS`, before torch is imported. Child processes inherit them."""
+    """Set the variables of `DEFAULTS` that the user did not set. Child processes inherit them."""
     # A spin count would override the user's wait policy.
     chosen = WAITING if WAIT_POLICY in os.environ else {}
     for name, value in DEFAULTS.items():
@@ -61,7 +61,7 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
         return None
     group = Path(next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), ""))
     limits: list[float] = []
-    for folder in [group, *group.parents]:  # limits of the groups around it also apply
+    for folder in [group, *group.parents]:  # the limits of surrounding groups also apply
         try:
             allowed, period = (root / "sys/fs/cgroup" / folder / "cpu.max").read_text(encoding="ascii").split()
         except (OSError, ValueError):

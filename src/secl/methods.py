@@ -23,11 +23,11 @@ from secl.signals import Signal
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A named composition of the loop.
+    """A named way to run the loop.
 
     Attributes:
-        gate: name of its gate in `secl.gates.GATES`.
-        reports: names of the estimators that its report shows, the most important last; empty for all.
+        gate: name of the gate in `secl.gates.GATES`.
+        reports: names of the estimators that a report shows, the most important last; empty for all.
         evidence: kinds of evidence gathered beyond the one that the training signal needs.
         paper: default of the setting `paper`.
     """
@@ -118,7 +118,7 @@ class Plan:
     """A method with its settings, as the loop follows it.
 
     Attributes:
-        gate: name of the gate that decides when to learn, unless the loop has another.
+        gate: name of the gate that decides when to learn, unless the loop gets another gate.
         signal: the training signal.
         posterior: combines evidence about all candidates.
         kinds: kinds of evidence to gather, in bursts or for every question (`on`).
@@ -175,7 +175,7 @@ class Plan:
 
     @property
     def rated(self) -> frozenset[EvidenceKind]:
-        """Kinds of evidence about an answer from elsewhere, in addition to its own P(True)."""
+        """Kinds of evidence about a given answer, in addition to its own P(True)."""
         asked = "p_true" in self.kinds or "p_true" in self.posterior.views
         return frozenset({"candidates", "p_true"} if asked else {"candidates"})
 

@@ -2,8 +2,8 @@
 
 A subclass of `Model` inherits its defaults: nothing is prefetched, every question fits, and `close` does nothing.
 
-`secl.LocalModel` is a transformers model, `secl.testing.ScriptedModel` answers by a rule, for tests and examples, and
-`examples/third_party_model.py` is a small model from outside the library.
+Implementations are `secl.LocalModel` (transformers), `secl.testing.ScriptedModel` (a rule, for tests and examples), and
+`examples/third_party_model.py` (a small model from outside the library).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class ModelAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rating:
-    """The frozen model's reading of an answer from elsewhere.
+    """The frozen model's rating of a given answer.
 
     Attributes:
         reply: the given answer as if this model had written it, with stated confidence, probability and entropy.
-        evidence: P(True) of the answer at least, and further kinds as requested; empty for an unreadable answer.
+        evidence: at least P(True) of the answer, and the requested kinds; empty for an unreadable answer.
         plain_tokens: tokens of one plain pass over prompt, answer and confidence.
     """
 
@@ -71,7 +71,7 @@ class Model(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Identifies the weights and all other properties of the model that records depend on."""
+        """Text that identifies the weights and all other properties of the model on which records depend."""
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -88,7 +88,7 @@ class Model(Protocol):
 
     @property
     def relative_norm(self) -> float:
-        """Norm of the change of the adapted weights over their norm; 0 is the frozen model."""
+        """Norm of the change of the adapted weights, divided by the norm of these weights; 0 is the frozen model."""
 
     def check(self, question: Question) -> None:
         """Raise a QuestionError if the model cannot answer a question, for example a question that is too long."""
@@ -137,24 +137,24 @@ class Model(Protocol):
         """
 
     def memory_share(self, question: Question, writing: Writing) -> float:
-        """Fraction of the memory for texts that `write` needs at most, up to 1; 0 if texts are written elsewhere."""
+        """Fraction of the memory for texts that `write` needs at most, up to 1; 0 if a server writes texts."""
         return 0.0
 
     def check_given(self, given: GivenAnswer) -> None:
-        """Raise a QuestionError if the model cannot rate an answer, for example because it or a rival is too long."""
+        """Raise a QuestionError if the model cannot rate an answer, for example an answer that is too long."""
         return
 
     def rate_given(
         self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
     ) -> Sequence[Rating | QuestionError]:
-        """Rate answers from elsewhere with the frozen model in shared passes; an unusable answer gets its error.
+        """Rate answers from elsewhere with the frozen model in shared passes; return errors for unusable answers.
 
         Ratings do not depend on the model's own answer, and do not change the model. Besides P(True) of each answer,
         `evidence` may request "candidates", and "p_true" for P(True) of its rivals.
         """
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return letters under further orders, and likelihoods, of all candidates; None without two candidates."""
+        """Return letters in further orders, and likelihoods, of all candidates; None with fewer than two candidates."""
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """Return P(True) of the reply's answer and of its distractors; None without a readable answer."""
@@ -163,13 +163,13 @@ class Model(Protocol):
         """Return further answers, drawn at temperature 1, in the form of `Reply.answer`."""
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Return answers of a beam search, verified, and compared with each other and with the samples; or None."""
+        """Return verified answers of a beam search, compared with each other and with the samples; or None."""
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
         """Move the stated confidence of `reply`, the latest answer of this model, towards `target` (Eq. loss).
 
         Raises:
-            NotFiniteError: a number is not finite. The state of learning is unchanged, and the error has the tokens.
+            NotFiniteError: a number is not finite. The state of learning is unchanged; the error has the spent tokens.
         """
 
     def reset(self) -> None:
@@ -182,13 +182,13 @@ class Model(Protocol):
         """Restore a snapshot, bit for bit."""
 
     def weights(self) -> bytes:
-        """Return the weights of the adapter as bytes: one version."""
+        """Return the weights of the adapter, which are one version, as bytes."""
 
     def load_version(self, weights: bytes, version: int) -> None:
         """Go back to a version by its weights, with an empty optimizer; the next update takes a new number."""
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Set a function to call repeatedly during long computations. It may block, or end them with an error."""
+        """Set a hook for long computations, which call it often. The hook may block, or raise an error to end them."""
 
     def close(self) -> None:
         """Release connections and files; the model cannot be used afterwards."""

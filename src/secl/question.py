@@ -170,7 +170,7 @@ class Question:
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """The letters of its options, in order; empty for an open question."""
+        """The letters of the options, in order; empty for an open question."""
         return tuple(LETTERS[: len(self.options)])
 
     @property
@@ -253,7 +253,7 @@ def letter_of(question: Question, answer: str) -> str:
     """
     wanted = answer.strip()
     named = [question.named(letter) for letter in question.letters]
-    for plain in (_as_it_is, lambda text: _as_it_is(text).casefold()):  # in its own case, "A" is a letter
+    for plain in (_as_it_is, lambda text: _as_it_is(text).casefold()):  # "A" is the letter, not the option "a"
         texts = [plain(option) for option in question.options]
         by_text = texts.index(plain(wanted)) if plain(wanted) in texts else None
         by_letter = _number_of_letter([plain(letter) for letter in question.letters], texts, plain(wanted))
@@ -268,12 +268,12 @@ def letter_of(question: Question, answer: str) -> str:
     raise QuestionError(
         f"the answer {excerpt(wanted, 60)!r} to {question.mention} is none of its options "
         f"({excerpt(', '.join(named), 300)}); "
-        "give the letter or the text of one."
+        "give the letter or text of one option."
     )
 
 
 def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int | None:
-    """Return the number of the option whose letter an answer is, alone or followed by the option's text."""
+    """Return the number of the option whose letter the answer has, alone or before the option's text; or None."""
     match = _LETTER_AND_TEXT.fullmatch(answer)
     letter, text = (match["letter"], match["text"]) if match else (answer, "")
     if letter not in letters:

@@ -47,7 +47,7 @@ class Reply:
         entropy: mean full-vocabulary entropy over the known tokens of answer and confidence, in nats (H_t). Of a
             field: the sum over its tokens under the schema, nan if unknown.
         log_probability: ln probability of all tokens of the answer, 0 or less; nan if unknown, as for a given answer
-            of a model on a server.
+            that a model on a server rates.
         option_log_p: ln probabilities of all option letters at the place of the answer; empty for an open question.
         version: the adapter version that wrote the answer; 0 is the frozen model.
         prompt_tokens: tokens before the answer; None if not counted.
@@ -69,7 +69,7 @@ class Reply:
 
     @property
     def written(self) -> Piece:
-        """The answer with the thought before it, as `secl.model.Model.answer` takes them."""
+        """The answer with the thought before it, as an argument of `secl.model.Model.answer`."""
         prompt, own = self.prompt_tokens or 0, self.answer_tokens or 0
         return Piece(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
 
@@ -94,8 +94,8 @@ class Decision:
     Attributes:
         alarm: whether this question fired the gate.
         in_burst: whether this question belongs to a burst; the question that fires the gate is the first member.
-        remaining: later questions of the burst.
-        statistic: the gate's test statistic before any reset; None while there is none.
+        remaining: number of later questions in the burst.
+        statistic: the gate's test statistic before any reset; None before the first test.
     """
 
     alarm: bool = False
@@ -114,7 +114,7 @@ class Update:
 
     Attributes:
         version: number of the new adapter version.
-        before: stated confidence when the lesson began; in a run, that of the record's reply.
+        before: stated confidence when the lesson began; in a run, the stated confidence of the record's reply.
         target: the confidence that the loss aims at (Eq. target).
         after: confidence of the same reply under the new version.
         losses: the loss before each optimizer step.
@@ -144,16 +144,16 @@ LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Record(Shown):
-    """Everything known about one question of a stream, enough to say later why it got its number.
+    """Everything known about one question of a stream, enough to explain its confidence later.
 
     Attributes:
         position: place in the stream, from 0.
         question: as asked.
-        reply: of the adapted model; its confidence never depends on this question's own update.
+        reply: reply of the adapted model; its confidence never depends on this question's own update.
         frozen: reply of the frozen model to the same question.
-        decision: of the gate on `reply.entropy`.
+        decision: the gate's decision about `reply.entropy`.
         evidence: evidence of the frozen model about the answers to the question.
-        posterior: of the candidates; None if not computed.
+        posterior: probabilities of the candidates; None if not computed.
         answers_best: whether the returned answer is the most probable candidate. If not, it is the model's own.
         labelled: the confidence calibrated by labels; None if not computed.
         accept: lowest `label_free` of an accepted answer at the time of this answer; None without a threshold.
@@ -252,7 +252,7 @@ class Record(Shown):
 
     @property
     def given(self) -> bool:
-        """Whether the answer came from elsewhere and the model rated it."""
+        """Whether the answer was given, and the model only rated it."""
         return self.outcome == "given"
 
     @property

@@ -34,7 +34,7 @@ def token_entropy(reply: Reply) -> float:
 
 
 class Signal(Protocol):
-    """Maps a reply and the evidence about it to a probability in [0, 1], or None if that is undefined."""
+    """Maps a reply and the evidence about it to a probability in [0, 1], or to None if undefined."""
 
     @property
     def needs(self) -> EvidenceKind:
@@ -172,7 +172,7 @@ def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, co
 
 
 def consistency(agreement: Sequence[float]) -> float:
-    """Return SC: the share of samples that agree with the answer, which counts as a further sample."""
+    """Return SC: the share of samples that agree with the answer, if the answer counts as a further sample."""
     return (1 + sum(same > MATCH for same in agreement)) / (len(agreement) + 1)
 
 

@@ -61,7 +61,7 @@ class ScriptedModel(Shown, Model):
         stated: stated confidence of the frozen model, in [0.05, 0.95].
         accuracy: share of questions answered correctly.
         entropy: returns the entropy of the reply to a question, in nats.
-        rate: share of the way to its target that an update moves the stated confidence.
+        rate: share of the distance to the target by which an update moves the stated confidence.
     """
 
     name = "scripted"

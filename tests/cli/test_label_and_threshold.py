@@ -226,7 +226,7 @@ def test_a_resumed_run_may_accept_more_and_both_kinds_of_answers_are_counted(
     assert accepted(stored(tmp_path / "run")) == [(0.8, False)] * 2 + [(0.7, True)] * 4
     assert "Accepted at thresholds from 0.7 to 0.8: 4 of 6 answers (67%)" in ended.out
     records = [replace(r, accept=0.6) for r in answered([0.9, 0.9, 0.9, 0.5, 0.5], [True, True, False, False, None])]
-    right = "67% of these are right; 0% of the rejected ones are right."
+    right = "67% of these are right; 0% of rejected answers are right."
     assert accepted_sentence(records) == f"Accepted at 0.6: 3 of 5 answers (60%); {right}"
     assert accepted_sentence(answered([0.9], [True])) is None
 

@@ -298,7 +298,7 @@ def test_columns_are_read_by_the_names_that_people_give_them(tmp_path: Path) -> 
     assert [note.split("'")[1] for note in file.notes] == ["refrence", "answers"]
     assert file.notes[1].endswith("add --columns 'references=answers'.")
     for source, wrong, said in (
-        (path, {"reference": "Antwort"}, r"no column 'Antwort', which columns gives as the reference"),
+        (path, {"reference": "Antwort"}, r"no column 'Antwort', which `columns` gives as the reference"),
         (path, {"title": "Frage"}, r"columns maps 'title', which is none of question, "),
         (path, {"question": "Frage", "id": "Frage"}, r"columns gives two meanings to 'Frage'"),
         (plain, {"question": "nope"}, r"line 1 has no 'nope'; its names are 'question', 'reference'; name"),

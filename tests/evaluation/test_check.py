@@ -171,7 +171,7 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
     assert (found.basis, found.method, found.gain) == ("labels", "stated", {})
     assert check_sentences(found)[:2] == [
         "Use: secl run --method stated",
-        "Why: no other confidence has a significantly lower Brier score than the stated one.",
+        "Why: no other confidence has a significantly lower Brier score than the stated confidence.",
     ]
 
     found = check([replace(each, correct=None, frozen_correct=None) for each in asked(Texts())])

@@ -77,7 +77,7 @@ def test_a_run_is_not_resumed_with_other_questions(tmp_path: Path) -> None:
     settings = {"model.name": "scripted", "stream.questions": str(path), "method": "stated"}
     stopped(RunSettings.of(settings), tmp_path / "run")
     for changed, said in (
-        (content.replace("word 8", "thing 8"), r"questions have changed since .*run was begun \(9 then, 9 now; those"),
+        (content.replace("word 8", "thing 8"), r"questions have changed since .*run was begun \(9 then, 9 now; the"),
         (content.partition("\n")[2], r"\(9 then, 8 now; they differ from position 0 on, "),
     ):
         path.write_text(changed)

@@ -161,7 +161,7 @@ def models() -> None:
     ]
     console().print(listing(("name", "source, layers with an adapter, tau", ""), rows, names=2))
     console().print(
-        "secl also takes any other chat model by hub id, folder or GGUF file, and inspects it (docs/engines.md).",
+        "secl also takes any other chat model by hub id, folder or GGUF file (docs/engines.md).",
         soft_wrap=True,
     )
 

@@ -99,7 +99,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     Args:
         run_a: A run folder.
         run_b: Another run folder, or the same one.
-        estimator: Confidence to compare, or one for each run, as in stated:secl; by default that of each run's method.
+        estimator: Confidence to compare, or one for each run, as in stated:secl; by default each run's main one.
     """
     names = (estimator or "").split(":") if estimator is not None else [None]
     if len(names) > 2:

@@ -1,4 +1,4 @@
-"""Commands for labels and the thresholds that they guarantee: label and threshold."""
+"""Commands for labels, and for thresholds that labels guarantee: label and threshold."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def threshold(
     """Find the lowest confidence at which answers can be accepted. Labels turn the estimate into a guarantee.
 
     Args:
-        risk: Largest share of wrong answers among the accepted ones, for example 0.05.
+        risk: Largest share of wrong answers among accepted answers, for example 0.05.
         certainty: Probability that the guarantee holds.
     """
     with Store(run) as store:

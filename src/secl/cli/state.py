@@ -105,7 +105,7 @@ def add_key(state: StateFolder, name: str, /, *, role: str = "ask") -> None:
 def list_keys(state: StateFolder, /) -> None:
     """List the names and roles of all keys."""
     if not state.is_dir():
-        raise ParameterError(f"there is no folder {state}; name the one of secl serve.")
+        raise ParameterError(f"there is no folder {state}; name the folder of secl serve.")
     console().print(listing(("name", "role"), [(key.name, key.role) for key in Keys(state).all()]))
 
 
@@ -227,7 +227,7 @@ AGREES = {True: "agree", None: "not verifiable", False: "different"}
 
 
 def verification_page(outcome: Verification) -> list[RenderableType]:
-    """Return the results of a verification, the findings last."""
+    """Return the results of a verification, with the findings at the end."""
     counts = Counter[str](finding.check for finding in outcome.findings)
     records = counted(outcome.examined, "record")
     agreeing = {

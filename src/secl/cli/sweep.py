@@ -150,7 +150,7 @@ def reproduce(
     """Repeat the paper's tables: do the missing runs, and print the paper's numbers, ours, and the differences.
 
     Settings default to the paper's, with 500 questions of each benchmark.
-    The values of a setting that a table varies override the flag.
+    If a table varies a setting, its values override the flag.
 
     Args:
         table: Tables by name; all if none is named.

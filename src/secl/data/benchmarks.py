@@ -127,7 +127,7 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
 
     Args:
         data: folder with the official files; by default the environment variable SECL_DATA, or else the hub.
-        seed: of the option order of "truthfulqa", of the order of "mmlu_sampled", and of the whole quiz.
+        seed: determines the option order of "truthfulqa", the order of "mmlu_sampled", and the whole quiz.
 
     Raises:
         ParameterError: the name is unknown, or n is below 1.

@@ -8,8 +8,8 @@
 
 A reader takes the data folder and yields the rows in file order. Its errors are `DataError`s that name file and line.
 `read_file` reads all benchmarks except MMLU. `hub_rows` reads the same rows from the hub. A builder makes the question
-of one row: line breaks become `\\n`, and spaces around texts are dropped. For an invalid row it raises KeyError,
-IndexError, TypeError, ValueError or QuestionError, to which the caller adds the location of the row.
+of one row: line breaks become `\\n`, and spaces around texts are dropped. An invalid row raises KeyError,
+IndexError, TypeError, ValueError or QuestionError; the caller adds the location of the row.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def gsm8k_question(row: Row, index: int, _seed: int) -> Question:
 
 
 def mmlu_question(row: Row, index: int, _seed: int) -> Question:
-    """MMLU: {question, subject, choices, answer}; the answer counts from 0, and so does `index`, in the subject."""
+    """MMLU: {question, subject, choices, answer}; answers are positions from 0; `index` counts in the subject."""
     options, name = _options(row["choices"]), f"mmlu-{row['subject']}-{index:04d}"
     return Question(clean(row["question"]), options, LETTERS[int(row["answer"])], "mmlu", name)
 

@@ -234,7 +234,7 @@ def _check_mapped(known: Sequence[str], columns: Mapping[str, str], source: str)
     for key, name in columns.items():
         if plain(name) not in map(plain, known):
             raise DataError(
-                f"{source} has no column {name!r}, which columns gives as the {key}; its columns are "
+                f"{source} has no column {name!r}, which `columns` gives as the {key}; its columns are "
                 f"{', '.join(map(repr, sorted(known)))}."
             )
 

@@ -27,7 +27,7 @@ def check_options(options: Sequence[str]) -> None:
     """Check the common options of all rows.
 
     Raises:
-        ParameterError: a single text, one option, an empty or repeated option, or more than 26.
+        ParameterError: a single text, one option, an empty or repeated option, or more than 26 options.
     """
     if isinstance(options, str):
         raise ParameterError(f"the options are the text {options[:40]!r}; give a list of texts.")
@@ -43,7 +43,7 @@ def check_options(options: Sequence[str]) -> None:
 
 
 def with_options(question: Question, options: Sequence[str]) -> Question:
-    """Return a question with the common options of all rows; without any, the question is unchanged."""
+    """Return a question with the common options of all rows, if any exist."""
     if not options:
         return question
     if question.options:

@@ -45,7 +45,7 @@ def load_stream(
     for name in bare:
         find_benchmark(name)
         if bare.count(name) > 1:
-            raise ParameterError(f"the benchmark {name!r} is named twice; name each once.")
+            raise ParameterError(f"the benchmark {name!r} is named twice; name it once.")
     if order not in get_args(Order):
         raise ParameterError(f"the order {order!r} is unknown; the orders are {', '.join(get_args(Order))}.")
     questions = [question for name, count in counts for question in load(name, count, data=data, seed=seed)]

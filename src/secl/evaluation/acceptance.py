@@ -70,7 +70,7 @@ class Advice:
     """A threshold for a risk, or why there is none.
 
     Attributes:
-        risk: largest share of wrong answers among accepted ones, in [1e-9, 1).
+        risk: largest share of wrong answers among accepted answers, in [1e-9, 1).
         certainty: probability that the guarantee holds, in (0, 1).
         basis: the basis of `threshold`.
         answers, labels, wrong: number of answers, of labelled answers, and of wrong answers among these.

@@ -17,7 +17,7 @@ ASSUMPTION = "This holds if the labelled answers are a random sample and later q
 """Conditions of every guarantee."""
 
 MOSTLY_WRONG = 0.5
-"""Share of wrong answers from which on a guarantee is useless, and the report has none."""
+"""Share of wrong answers above which a guarantee would be useless, so that the table has none."""
 
 
 def advice_table(answers: Answers, advice: Advice) -> Table:
@@ -50,7 +50,7 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
 
 
 def _expected(advice: Advice, threshold: Threshold) -> str:
-    """Return the share of wrong answers among the accepted ones, as an estimate or a guarantee."""
+    """Return the share of wrong answers among accepted answers, as an estimate or a guarantee."""
     if advice.basis == "labels":
         bound = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
         return f"at most {percent(bound)}: guaranteed with {percent(advice.certainty)} certainty"
@@ -134,7 +134,7 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
     above = str(limits[0]) if len(limits) == 1 else f"thresholds from {limits[0]} to {limits[-1]}"
     part = percent(len(accepted) / len(judged))
     text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(judged), 'answer')} ({part})"
-    for group, which in ((accepted, "these"), ([each for each in judged if not each.accepted], "the rejected ones")):
+    for group, which in ((accepted, "these"), ([each for each in judged if not each.accepted], "rejected answers")):
         grades = [right for record in group if (right := reported_correct(record)) is not None]
         text += f"; {percent(sum(grades) / len(grades))} of {which} are right" if grades else ""
     return f"{text}."

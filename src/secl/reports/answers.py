@@ -58,7 +58,7 @@ def asked(record: Record) -> str:
 
 
 def answered(record: Record) -> str:
-    """Return the returned answer for display, an option with its letter; empty if unreadable."""
+    """Return the answer for display, an option with its letter; empty if unreadable."""
     return record.question.named(record.answer)
 
 
@@ -133,7 +133,7 @@ COLUMNS: dict[str, tuple[Column, Callable[[Record], Cell]]] = {
 
 
 def questions_table(records: Sequence[Record], *names: str) -> Table:
-    """Return a row for each answer, with the columns of `COLUMNS` of these names that hold a text."""
+    """Return a row for each answer. `names` chooses from `COLUMNS`; columns without text are left out."""
     cells_of = {name: [COLUMNS[name][1](record) for record in records] for name in names}
     cells_of = {name: cells for name, cells in cells_of.items() if any(cell.text for cell in cells)}
     return Table([COLUMNS[name][0] for name in cells_of], {"": list(zip(*cells_of.values(), strict=True))})

@@ -1,4 +1,4 @@
-"""What `secl compare` and `secl check` print: differences with notes; which method fits, and whether to learn."""
+"""The output of `secl compare` and `secl check`: differences with notes; which method fits, and whether to learn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTE = (
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Return a table, for 80 columns, of all measures, and of the Brier score of each domain if there are several."""
+    """Return a table, at most 80 columns wide, of all measures and the Brier scores of several domains."""
     sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains
@@ -74,7 +74,7 @@ BY_EXPERIENCE = (
 )
 
 SMALL_GAIN = 0.05
-"""Gain in accuracy below which thoughts, which multiply the tokens, are not worth their cost."""
+"""A smaller gain in accuracy does not justify the tokens of thoughts."""
 
 
 def check_sentences(result: Check) -> list[str]:
@@ -98,14 +98,16 @@ def _thinking(result: Check) -> list[str]:
     verdict = "it pays" if accuracy.rises else "cannot tell"
     if accuracy.interval.high < SMALL_GAIN:
         verdict = "it does not pay"
-    shares = f"{percent(accuracy.b)} of the answers after thoughts are correct, {percent(accuracy.a)} of those without"
+    shares = (
+        f"{percent(accuracy.b)} of the answers after thoughts are correct, {percent(accuracy.a)} of answers without"
+    )
     ends = f"{percent(accuracy.interval.low)} to {percent(accuracy.interval.high)}"
     return [f"Thinking (--thinking): {verdict}: {shares} (95 % interval of the gain: {ends})."]
 
 
 def _by_labels(result: Check) -> str:
     if not result.gain:
-        return "no other confidence has a significantly lower Brier score than the stated one"
+        return "no other confidence has a significantly lower Brier score than the stated confidence"
     brier, auroc = result.gain["brier"], result.gain["auroc"]
     reason = (
         f"its Brier score is {brier.b:.3f} against {brier.a:.3f} stated (a gain of {-brier.interval.high:.3f} to "

@@ -1,4 +1,4 @@
-"""An answered question in the shell: a table of candidates, reasons, and the evidence."""
+"""An answered question in the terminal: a table of candidates, reasons, and the evidence."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "report.html"
 
 MOST = 2000
-"""Maximum number of answers on the page (some megabytes); from a longer run, the answers that most need a person."""
+"""Maximum number of answers on the page (some megabytes): in a longer run, the answers that most need a person."""
 
 
 def check_folder(folder: Path) -> None:

@@ -83,7 +83,7 @@ class RunReport:
 
     @property
     def foremost(self) -> tuple[str, ...]:
-        """The estimators to show first: stated, the method's main one, and the posterior of own and best answers."""
+        """Estimators to show first: stated, the method's main confidence, and the posterior of own and best answers."""
         return tuple(dict.fromkeys(("stated", self.main, "posterior", "posterior_best")))
 
     @property

@@ -145,8 +145,8 @@ def _acceptance(run: RunReport) -> Section:
     picture = Picture(
         "risk",
         lambda: risk_coverage_figure(run.answers.curve, RISKS),
-        "Share of wrong answers among the accepted ones, over the share of accepted answers",
-        "Answers are accepted from the most confident on. Dashed: the share of wrong answers among the accepted ones, "
+        "Share of wrong answers among accepted answers, over the share of accepted answers",
+        "Answers are accepted from the most confident on. Dashed: the share of wrong answers among accepted answers, "
         "as expected from the confidences. Solid: the measured share among accepted answers with a label. Further "
         "left, a higher threshold accepts fewer answers.",
     )

@@ -90,7 +90,7 @@ def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str],
 def _merged(
     pairs: Sequence[tuple[Mapping[str, object], Mapping[str, object]]], kept: Collection[str] = ()
 ) -> tuple[list[str], list[list[object]]]:
-    """Return columns and rows of pairs of cells and results, without empty columns of results that are not `kept`."""
+    """Merge pairs of cells and results into a table. Empty columns of results are dropped, except for `kept`."""
     filled = {name for _, results in pairs for name, value in results.items() if value is not None or name in kept}
     names = [name for name in dict.fromkeys(name for _, results in pairs for name in results) if name in filled]
     columns, taken = dict[str, str](), {*map(plain, names)}
@@ -228,7 +228,7 @@ def _write_text(stream: IO[str], store: Store, format: str, full: bool, review: 
 
 
 def _cell(value: object) -> object:
-    """Return a value for a spreadsheet: lists as texts, and no text that is a formula."""
+    """Return a value for a spreadsheet: a list becomes a text, and no text is a formula."""
     if isinstance(value, list):
         value = joined([item if isinstance(item, str) else repr(item) for item in value])
     return harmless(value)

@@ -119,7 +119,7 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
 
 
 def _field(leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], text: str) -> Question:
-    """Return a field as a question, with the reference in the column of its name; a DataError for a bad reference."""
+    """Return a field as a question, with the reference in the column of its name, or raise a DataError."""
     names = {plain(name) for name in (leaf.name, ".".join(leaf.path), "/".join(leaf.path))}
     value = next((value for column, value in row.items() if plain(column) in names and column != text), None)
     question = field_question(leaf, request)
@@ -163,7 +163,7 @@ def extract_fields(
         asked: the fields of all documents.
         done: records of the first fields of a resumed run. The model writes the interrupted window of documents again
             as a whole, because a pass of another shape may round differently.
-        store: stores the documents without an object.
+        store: the store, which also gets the documents without an object.
 
     Raises:
         ParameterError: the schema cannot constrain the model.
@@ -216,7 +216,7 @@ def by_document(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def expected_errors(records: Iterable[Record]) -> float:
-    """Return the expected number of wrong answers among unlabelled ones."""
+    """Return the expected number of wrong answers among unlabelled answers."""
     return math.fsum(1 - record.expected_grade for record in records if record.label is None)
 
 

@@ -140,7 +140,7 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
 
     Args:
         shared: answers of the frozen model, shared by models with the same weights.
-        loaded: a model in memory, which replaces the named one.
+        loaded: a model in memory, which replaces the model that the settings name.
     """
     with uncollected():
         from secl.backends.local.model import LocalModel  # torch takes seconds to import

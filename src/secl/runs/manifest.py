@@ -34,9 +34,9 @@ class Manifest(BaseModel):
     """A run's settings, and all that must stay the same until its end.
 
     Attributes:
-        settings: with absolute paths; the settings of a server name no questions.
-        mode: "ask" (the model answers questions), "score" (it rates given answers) or "extract" (the questions are
-            fields of documents).
+        settings: settings with absolute paths; a server's settings name no questions.
+        mode: "ask" (the model answers questions), "score" (the model rates given answers) or "extract" (the questions
+            are fields of documents).
         model: fingerprint of the model.
         model_tau: the model's temperature of normalised P(True).
         letters: prior reliability of the model's letters (`secl.model.Model.letters`).
@@ -120,7 +120,7 @@ class Manifest(BaseModel):
         return self.settings.tau(self.model_tau)
 
     def to_load(self, settings: Recipe | None = None) -> Recipe:
-        """Return settings, by default the run's settings, with the precision of the run's beginning.
+        """Return settings, by default the run's settings, with the precision that the run began with.
 
         With `dtype` auto, another processor may choose another precision, which would give another model.
         """

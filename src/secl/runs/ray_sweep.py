@@ -51,7 +51,7 @@ LOCAL_ENVIRONMENT = {
 
 def run_remotely(name: str, settings: dict[str, object], threads: int) -> dict[str, bytes]:
     """Do a run as a Ray task, with settings as plain JSON, and return its files."""
-    # PyTorch reads both variables when this worker's first run imports it. `secl.machine` sets the second one here.
+    # PyTorch reads both variables when this worker's first run imports it. The command line sets the second one, too.
     os.environ["OMP_NUM_THREADS"] = str(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with tempfile.TemporaryDirectory() as parent:
@@ -157,7 +157,7 @@ def _collect(ray: ModuleType, result: object, job: Job, on_progress: OnProgress)
 
 @contextmanager
 def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
-    """Connect to a cluster, or start one on this machine that ends with the block, and yield Ray's module."""
+    """Connect to a cluster, or start a cluster that ends with the block, and yield Ray's module."""
     options: dict[str, object] = {"address": address}
     if address is None:
         options = {"address": "local", "num_cpus": workers, "include_dashboard": False}

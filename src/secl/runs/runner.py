@@ -173,7 +173,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
     """Open an unfinished run where it stopped.
 
     Args:
-        changes: settings; only `CHANGEABLE_SETTINGS` may differ from those of the run.
+        changes: settings; only `CHANGEABLE_SETTINGS` may differ from the run's.
         load: as for `start_run`.
 
     Raises:
@@ -230,18 +230,18 @@ def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ..
 
 
 def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[Question]) -> str:
-    """Return the difference between the questions and those of a run."""
+    """Return in words how the questions differ from those of a run."""
     for record, question in zip(records, questions, strict=False):
         if record.question != question:
             where = f"they differ from position {record.position} on, {record.question.id!r} then, {question.id!r} now"
             break
     else:
-        where = "those asked so far are the same"
+        where = "the questions asked so far are the same"
     return f"{manifest.total} then, {len(questions)} now; {where}"
 
 
 def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
-    """Return the estimators of a run's method and extra evidence; of learning, only if the run learns."""
+    """Return the estimators of a run's method and extra evidence. Estimators of learning need a run that learns."""
     settings, method = manifest.settings, manifest.settings.named_method
     estimators = make_estimators(manifest.tau, settings.evidence.formula)
     names = {*(method.reports or estimators)}

@@ -89,8 +89,8 @@ class Recipe(RecipeTables):
             raise ParameterError(f"{what} for answers without a thought; leave prompts.thinking out.")
         if self.evidence.show_thought and (self.prompts.thinking == "off" or self.model.answered_by == "openai"):
             raise ParameterError(
-                "evidence.show_thought is on, but only a local model or one behind vLLM with prompts.thinking has "
-                "thoughts to show; leave evidence.show_thought out."
+                "evidence.show_thought is on, but only a local or vLLM model with prompts.thinking shows thoughts; "
+                "leave evidence.show_thought out."
             )
         if not is_own_gate(self.gate_name):  # reading a run must not execute the file of a gate
             self.build_gate()
@@ -131,7 +131,7 @@ class Recipe(RecipeTables):
 
     @property
     def answer_weights(self) -> AnswerWeights:
-        """The weights that write the answers: on a server the frozen ones, so that learning changes no answer."""
+        """The weights that write the answers: on a server the frozen weights, so that learning changes no answer."""
         return self.model.answer_weights or "frozen"
 
     @property
@@ -191,7 +191,7 @@ class Recipe(RecipeTables):
         return make(**overrides)
 
     def tau(self, own: float) -> float:
-        """Return the setting of the temperature of normalised P(True), or else the model's own."""
+        """Return the temperature of normalised P(True): the setting, or else the model's own."""
         return self.evidence.tau or own
 
 
@@ -238,6 +238,6 @@ class RunSettings(Recipe, RunTables):
 
     @property
     def answer_weights(self) -> AnswerWeights:
-        """The weights that write the answers: in a run the adapted ones, as in the paper."""
+        """The weights that write the answers: in a run the adapted weights, as in the paper."""
         named = self.stream.benchmarks or self.stream.questions  # the manifest of a server names none
         return self.model.answer_weights or ("adapted" if named else "frozen")

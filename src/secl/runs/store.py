@@ -114,7 +114,7 @@ class Store(Shown):
         try:
             return cls(folder, writable=True)
         except StorageError:
-            (folder / FILE).unlink(missing_ok=True)  # an empty run must not look like one to resume
+            (folder / FILE).unlink(missing_ok=True)  # an empty run must not look like a run to resume
             raise
 
     def __enter__(self) -> Self:

@@ -178,7 +178,7 @@ def groups(jobs: Iterable[Job]) -> list[list[Job]]:
         settings = job.settings
         model = settings.model.model_copy(
             update={"answer_weights": None}
-        )  # adapted and frozen weights share frozen answers
+        )  # runs with adapted and with frozen answers share frozen answers
         stream = (settings.stream, settings.seed) if model.answered_by == "local" else job.name
         of_model.setdefault(model, {}).setdefault(stream, []).append(job)
     return [group for streams in of_model.values() for group in streams.values()]

@@ -19,7 +19,7 @@ class Settings(BaseModel):
     """Base of all groups: immutable, without unknown keys, and with errors of one sentence.
 
     Raises:
-        ParameterError: an unknown key, a value of the wrong type, or one outside its range; the message names the key,
+        ParameterError: an unknown key, or a value of the wrong type or outside its range; the message names the key,
             the value and what is allowed.
     """
 

@@ -1,4 +1,4 @@
-"""Risk over coverage: the share of wrong answers among the most confident ones."""
+"""Risk over coverage: the share of wrong answers among the most confident answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Fi
     axes.set_title(f"{curve.answers:,} answers{labelled}")
     wide = curve.coverage >= SHOWN
     shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
-    top = min(1.0, 1.2 * float(shares.max(initial=0.1)))  # at least a tenth is in the plot
+    top = min(1.0, 1.2 * float(shares.max(initial=0.1)))  # the plot reaches at least a tenth
     axes.set(xlabel="accepted", ylabel="wrong of these", xlim=(0, 1), ylim=(0, top))
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))

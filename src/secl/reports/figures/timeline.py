@@ -129,7 +129,7 @@ def _statistic(axes: Axes, records: Sequence[Record]) -> None:
     shown = spread(len(records))
     statistic = np.array([math.nan if r.decision.statistic is None else r.decision.statistic for r in records])
     positions = [records[index].position for index in shown]
-    peaks = np.fmax.reduceat(statistic, shown)  # fewer points, but all peaks, which fire the gate
+    peaks = np.fmax.reduceat(statistic, shown)  # keep the peaks, which fire the gate
     axes.plot(positions, peaks, color=VERMILLION, linewidth=1, label="gate statistic")
     axes.set_ylabel("statistic")
 

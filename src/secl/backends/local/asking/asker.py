@@ -239,7 +239,7 @@ def prefers_prefill(backend: LocalBackend) -> bool:
 
     One pass over 24 facts compares the frozen model's mean ln P of the first token of a reply with and without the
     prefix. No reference answer is used. SmolLM2 answers better without the prefix: -2.1 with, -.9 without.
-    Qwen2.5-Coder-1.5B answers better with the prefix: -.63 with, -.66 without (docs/lab/log.md).
+    Qwen2.5-Coder-1.5B answers better with the prefix: -.63 with, -.54 without (docs/lab/log.md).
     """
     facts = [Question(each.text) for domain in PROBED for each in quiz(domain, FACTS)]
     ids = backend.token_ids

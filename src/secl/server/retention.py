@@ -183,7 +183,7 @@ def backup(folder: Path, out: Path) -> int:
     """Copy the present state of a folder while its server runs; return the number of records.
 
     secl writes the copy under a temporary name, and renames the copy once it is complete and on the disk. Raises
-    RunError: `out` exists, or the folder is no server's state or damaged; StorageError: the copy cannot be written.
+    RunError: `out` exists, or the folder is not a server's state, or damaged; StorageError: the copy cannot be written.
     """
     with Store(folder) as store:
         if not store.is_server:

@@ -61,8 +61,8 @@ class Requests:
 
         def answer() -> Piece:
             if think is not None and self.abilities.request:
-                behind, written = reasoned(self.endpoint, self.abilities, think, drawn)
-                written = written if behind is None else _after(written, ask(behind))
+                further, written = reasoned(self.endpoint, self.abilities, think, drawn)
+                written = written if further is None else _after(written, ask(further))
             else:
                 written = ask(prompt, think=think is not None)
             if think is None or written.thought is None or written.text.strip() or self.abilities.off is None:
@@ -118,9 +118,9 @@ class Requests:
         thought: Piece | None = None
         if think and self.abilities.request:
             drawn = {name: body[name] for name in ("temperature", "top_p", "seed")}
-            behind, thought = reasoned(self.endpoint, self.abilities, question, drawn)
+            further, thought = reasoned(self.endpoint, self.abilities, question, drawn)
             yield Piece(choice=number, thought=thought.thought)
-            body |= {} if behind is None else {"messages": messages_of(behind)}
+            body |= {} if further is None else {"messages": messages_of(further)}
         parts: list[Said] = []
         held = ""
         usage: Usage = {}
@@ -202,9 +202,9 @@ def reasoned(
     written = read_chat(endpoint.post(ROUTE, {**body, "stop": [THOUGHT_END], **drawn}))
     text, end, _ = written.text.partition(THOUGHT_END)
     text, cut = bare_thought(text), written.finish == "length" and not end
-    behind = behind_thought_prompt(question, abilities.request, text) if text else None
+    further = behind_thought_prompt(question, abilities.request, text) if text else None
     thought = Thought(text=text or None, tokens=written.completion_tokens, cut=cut)
-    return behind, replace(written, text="", thought=text, whole_thought=thought)
+    return further, replace(written, text="", thought=text, whole_thought=thought)
 
 
 def _after(thought: Piece, reply: P) -> P:

@@ -187,7 +187,7 @@ def _base(url: str) -> str:
     try:
         parts = urlsplit(url)
         whole = bool(parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
-    except ValueError:  # a port that is no number, brackets without an address
+    except ValueError:  # the port is not a number, or the brackets have no address
         whole = False
     if not whole or parts.query or parts.fragment:
         raise ParameterError(f"the endpoint {url!r} is not a URL; write http://HOST:PORT/v1.")

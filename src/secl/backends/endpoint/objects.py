@@ -94,10 +94,10 @@ class ObjectAsker:
 
     def _body(self, request: ObjectRequest, drawn: Body) -> tuple[dict[str, Any], Piece | None]:
         """Return the body of a request for an object, and the requested thought before the object, if any."""
-        thought, behind = None, None
+        thought, further = None, None
         if self.abilities.request:
-            behind, thought = reasoned(self.endpoint, self.abilities, request.question, drawn)
-        asked = behind or answer_prompt(request.question)
+            further, thought = reasoned(self.endpoint, self.abilities, request.question, drawn)
+        asked = further or answer_prompt(request.question)
         return {**self.abilities.chat(asked, request.most_tokens, think=True), **drawn}, thought
 
     def _greedy(self, request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:

@@ -150,12 +150,12 @@ class EndpointAsker:
         prompt = order_prompt(question, range(len(question.options)))
         pending, read_probe = (
             self._ask(prompt, think=question if named is None else None),
-            self._probe(findings, question.options, evidence, "options", behind=named is None),
+            self._probe(findings, question.options, evidence, "options", thought=named is None),
         )
         answered = findings.take("answering", pending)
         letters, thought = read_names(answered.tokens, question.letters), answered.whole_thought
         letter = named or letters.best
-        asked = digit_prompt(prompt, _behind(thought, letter or answered.text))
+        asked = digit_prompt(prompt, _with_thought(thought, letter or answered.text))
         stated = findings.take("answering", self._ask(asked))
         findings.reply = Reply(
             text=letter or answered.text.strip(),
@@ -171,7 +171,7 @@ class EndpointAsker:
     def _state(self, findings: Findings, text: str, tokens: Sequence[Token], thought: Thought | None) -> None:
         """State the confidence of an open answer. Without tokens, the probability of the answer is nan."""
         question = findings.question
-        asked = digit_prompt(answer_prompt(question), _behind(thought, text if question.free else text.strip()))
+        asked = digit_prompt(answer_prompt(question), _with_thought(thought, text if question.free else text.strip()))
         stated = findings.take("answering", self._ask(asked)).tokens
         findings.reply = Reply(
             text=text.strip(),
@@ -200,11 +200,11 @@ class EndpointAsker:
         return choose_distractors(answer, question.form, self.distractors, listed(), sample_list)
 
     def _probe(
-        self, findings: Findings, texts: Sequence[str], evidence: EvidenceKinds, source: str, *, behind: bool = False
+        self, findings: Findings, texts: Sequence[str], evidence: EvidenceKinds, source: str, *, thought: bool = False
     ) -> Callable[[], None]:
         """Request evidence about candidates. An open question becomes a multiple-choice question with "None of these".
 
-        `behind`: whether the answer has a thought before it. If so, the model first chooses letters without a thought,
+        `thought`: whether the answer follows a thought. If so, the model first chooses letters without a thought,
         in both orders of the options. Then the model chooses after a second thought, with the options in the other
         order. If the second thought led to another option, the model also chooses after a third thought. Return a
         function that waits for the results and adds the results to the findings.
@@ -215,7 +215,7 @@ class EndpointAsker:
         if "candidates" in evidence and question.options:
             other = other_order(len(texts))
             orders = [other]
-            if behind and abilities.thinks_first:
+            if thought and abilities.thinks_first:
                 seed = question_seed(self.seed, question, "thought")
                 asked = self._ask(order_prompt(choice, other), seed=seed, think=in_order(choice, other))
                 letters = [(other, asked)]
@@ -257,7 +257,7 @@ def _read_sample(sampled: Piece, question: Question) -> Sample:
     return Sample(text=answer if brief else None, candidate=None, log_p=log_p, thought=sampled.whole_thought)
 
 
-def _behind(thought: Thought | None, answer: str) -> str:
+def _with_thought(thought: Thought | None, answer: str) -> str:
     """Return the thought and the answer as one text, because templates drop thoughts of earlier turns."""
     return answer if thought is None or thought.text is None else f"{thought.text}\n\n{answer}"
 

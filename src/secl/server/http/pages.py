@@ -177,13 +177,13 @@ def review_page(folder: Path, after: int | None, name: str) -> Page:
         name = name or str(next(iter(queue.positions), ""))
         served = reader.find(name) if name else None
         keep_text = reader.keep_text
-    behind = "review" if served is None else f"review?after={served.record.position}"
+    following = "review" if served is None else f"review?after={served.record.position}"
     rated = f"{queue.rated:,} of the latest {counted(queue.answers, 'answer')} are rated." if queue.answers else ""
     text = fill(
         "review.html",
         "Review",
         **({"id": None} if served is None else card(served)),
-        after=None if served is None and after is None else behind,
+        after=None if served is None and after is None else following,
         answers=queue.answers,
         recent=RECENT,
         keep_text=keep_text,

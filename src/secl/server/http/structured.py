@@ -42,7 +42,7 @@ from secl.server.online.service import Service
 IN_PARTS = "an answer of several parts has no record of its own; each part has one."
 NOT_STORED = "the server cannot write to its disk, so there are no records."
 WITHOUT_PARTS = "the request fixed every part of the answer, so there is nothing to rate."
-BEHIND_RESULTS = "secl does not rate a text that follows results of tools."
+AFTER_RESULTS = "secl does not rate a text that follows results of tools."
 DRAWING = ("temperature", "top_p", "seed", "stop", "logprobs", "top_logprobs")
 """Fields of sampling."""
 
@@ -128,7 +128,7 @@ async def structured_reply(
         # Leave out a null that stands for an absent field, as the client's schema may not allow null.
         text = text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
     elif not found.calls:
-        secl = unrated(BEHIND_RESULTS)
+        secl = unrated(AFTER_RESULTS)
         if rate and found.text and isinstance(asked, CallRequest) and not asked.since:
             rated = await wait_for(service.submit(asked.question, written=found.written), request, timeout)
             secl = secl_of(rated, full=reply.full)

@@ -188,7 +188,7 @@ class Learner:
         except (GivenUpError, UnavailableError, StorageError) as problem:  # the lesson is repeated
             if isinstance(problem, StorageError) and DISK not in self.problems:
                 log.warning("%s: %s", DISK, problem)
-            if not isinstance(problem, GivenUpError):  # an interruption is no failure
+            if not isinstance(problem, GivenUpError):  # an interruption is not a failure
                 self.problems[DISK if isinstance(problem, StorageError) else LESSON] = str(problem)
             self._restore_weights(before)
             return

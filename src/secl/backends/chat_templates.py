@@ -133,11 +133,7 @@ def messages(history: Sequence[Turn]) -> list[Message]:
     return written
 
 
-def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
-    return _with_system(chat, turns, system) if system else chat(turns)
-
-
-def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None = None) -> str:
+def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None) -> str:
     """Return a conversation in which the model's answer follows exactly the prompt to which the model wrote the answer.
 
     A template that switches thinking off begins a reply with an empty thought, but drops this thought from earlier
@@ -152,8 +148,10 @@ def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, tho
     return begun + text[len(before) :] if fits else text
 
 
-def _with_system(chat: Chat, turns: list[Message], system: str) -> str:
-    """Return a conversation with a system text, which precedes the question if the template has no system role."""
+def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
+    """Return a conversation; a system text precedes the question if the template has no system role."""
+    if not system:
+        return chat(turns)
     with suppress(jinja2.TemplateError):
         if _ANY_TEXT in chat([{"role": "system", "content": _ANY_TEXT}, *turns]):
             return chat([{"role": "system", "content": system}, *turns])

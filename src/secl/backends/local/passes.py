@@ -192,8 +192,20 @@ def _grouped(
 
 
 def in_groups(work: Callable[[Sequence[T]], list[R]], items: Sequence[T], sizes: Sequence[int], most: int) -> list[R]:
-    """Process neighbours in groups whose sizes add up to at most `most`; split groups that are too large for memory."""
-    return [done for numbers in groups(sizes, most) for done in in_halves(work, [items[number] for number in numbers])]
+    """Process neighbours in groups whose sizes add up to at most `most`; split groups that are too large for memory.
+
+    >>> in_groups(lambda group: [list(group)], "abcd", [600, 300, 300, 1200], 1000)
+    [['a', 'b'], ['c'], ['d']]
+    """
+    groups: list[list[T]] = []
+    room = 0
+    for item, size in zip(items, sizes, strict=True):
+        if not groups or size > room:
+            groups.append([])
+            room = most
+        groups[-1].append(item)
+        room -= size
+    return [done for group in groups for done in in_halves(work, group)]
 
 
 @contextmanager
@@ -233,23 +245,6 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
     torch.cuda.empty_cache()  # not in the handler, where the failed work still has its memory
     half = len(items) // 2
     return in_halves(work, items[:half]) + in_halves(work, items[half:])
-
-
-def groups(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Return the numbers of neighbours whose sizes add up to at most `most`; a larger item forms its own group.
-
-    >>> groups([600, 300, 300, 1200], 1000)
-    [[0, 1], [2], [3]]
-    """
-    together: list[list[int]] = []
-    room = 0
-    for number, size in enumerate(sizes):
-        if not together or size > room:
-            together.append([])
-            room = most
-        together[-1].append(number)
-        room -= size
-    return together
 
 
 def _padded(begun: Sequence[Pass], paths: Sequence[Nodes], config: PreTrainedConfig) -> tuple[DynamicCache, Tensor]:

@@ -201,7 +201,7 @@ class ChatRequest(BaseModel):
     def check(self, limits: Limits, *, takes_all: bool = False) -> list[str]:
         """Return a warning for each field that secl ignores or changes.
 
-        `takes_all`: another server writes the texts and supports every field. Raises RequestError: 400; an unsupported
+        `takes_all`: another server writes the texts and supports every field. Raises RequestError (400): an unsupported
         field.
         """
         self._check_supported()

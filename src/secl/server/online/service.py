@@ -191,7 +191,7 @@ class Service:
             if verdict.level != self._level:
                 self._level = verdict.level
                 log.log(logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", trust_line(verdict))
-        except Exception as problem:  # of any kind
+        except Exception as problem:  # the thread must continue
             self.problems[ANSWERS] = public_reason(problem, "judging the latest answers")
 
     def _answer_batch(self, batch: list[Request]) -> None:
@@ -210,7 +210,7 @@ class Service:
                 for record in parts
             ]
             stored = bool(records) and self._store(records, ids, time.perf_counter() - began)
-        except Exception as problem:  # of any kind
+        except Exception as problem:  # the thread must continue
             self.calibrator.state = before
             alone = len(batch) > 1 and not isinstance(problem, UnavailableError)
             for request in batch:
@@ -235,7 +235,7 @@ class Service:
         try:
             self.calibrator.take_labels(self.state.label_log(self.calibrator.state.labels.until))
             self.problems.pop(NEW_LABELS, None)
-        except Exception as problem:  # of any kind
+        except Exception as problem:  # the thread must continue
             self.problems[NEW_LABELS] = public_reason(problem, "taking labels into account")
 
     def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[Answer]:

@@ -302,12 +302,11 @@ def constant(stated: Estimator) -> Estimator:
 def constant_with_labels(stated: Estimator) -> Estimator:
     """Return the estimator of a constant for each fold: the share of right answers in the other folds."""
 
-    def mapped(series: Series, _records: Sequence[Record]) -> Series:
-        graded = series.where(series.has_grade)
-        if len(graded) < FOLDS:
-            return Series()
+    platt = with_labels(stated, "platt").mapped
+
+    def mapped(series: Series, records: Sequence[Record]) -> Series:
         # Platt scaling of equal confidences is the constant map to the share of right answers.
-        return replace(graded, confidence=cross_validated([0.5] * len(graded), graded.correct, "platt")[0])
+        return replace(platt(replace(series, confidence=np.full(len(series), 0.5)), records), fitted=None)
 
     title = "Constant, base rate*"
     return replace(stated, name="constant_labelled", title=title, mapped=mapped, needs_labels=True, ranks=False)

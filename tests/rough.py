@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -18,7 +17,7 @@ def sketch(figure: Any, file: Any, *, format: str, **settings: Any) -> None:
 def few_draws(put: Callable[[object, str, object], None] = setattr) -> None:
     """Make the intervals of summaries rough: with all their draws they take longer than a run of a tiny model."""
     from secl.evaluation import summary
+    from secl.metrics import intervals
 
-    for name in ("ece_interval", "ada_ece_interval"):
-        put(summary, name, partial(getattr(summary, name), draws=10))
+    put(intervals, "DRAWS", 10)
     put(summary, "RESAMPLES", 40)

@@ -197,7 +197,7 @@ def expected(pairs: Sequence[tuple[Record, Record]]) -> dict[str, of.Difference]
     first, second = zip(*pairs, strict=True)
     sides = [([r.reply.stated for r in records], [bool(r.correct) for r in records]) for records in (first, second)]
     domains = [record.question.domain for record in first]
-    return of.paired_differences(*sides[0], *sides[1], domains=domains, resamples=100)
+    return of.paired_differences(*sides[0], *sides[1], domains=domains)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def runs() -> tuple[list[Record], list[Record]]:
 
 
 def test_questions_are_matched_by_what_they_are(runs: tuple[list[Record], list[Record]]) -> None:
-    comparison = compare(side(runs[0]), side(runs[1]), resamples=100)
+    comparison = compare(side(runs[0]), side(runs[1]))
     by_id = {record.question.id: record for record in runs[1]}
     pairs = [(record, by_id[record.question.id]) for record in runs[0]]
     assert comparison.measures == expected(pairs)
@@ -228,7 +228,7 @@ def test_questions_are_matched_by_what_they_are(runs: tuple[list[Record], list[R
 
 def test_what_both_runs_have_answered_and_is_graded_is_compared(runs: tuple[list[Record], list[Record]]) -> None:
     def found(first: Side, second: Side) -> tuple[int, int, bool, list[str]]:
-        comparison = compare(first, second, resamples=20)
+        comparison = compare(first, second)
         return comparison.shared, comparison.graded, comparison.unfinished, remarks(comparison)
 
     *counts, said = found(side(runs[0]), side(runs[1][:25], total=60))
@@ -266,13 +266,13 @@ def test_answers_count_as_different_by_what_they_say() -> None:
 
 def test_what_is_undefined_is_said_and_null_and_confidences_after_labels_rank_nothing() -> None:
     right = [make_record(i, digit=5, frozen_digit=9, frozen_correct=True) for i in range(20)]
-    comparison = compare(side(right, "stated"), side(right, "secl"), resamples=100)
+    comparison = compare(side(right, "stated"), side(right, "secl"))
     assert "AUROC is undefined" in remarks(comparison)[-1]
     undefined = {"a": None, "b": None, "difference": None, "interval": None}
     assert json_value(comparison)["measures"]["auroc"] == undefined
     records = [make_record(i, digit=i % 10, correct=None, frozen_correct=None) for i in range(40)]
     log = [label_of(record, record.position % 3 == 0, number=record.position + 1) for record in records]
     labelled = [record.with_label(record.position % 3 == 0) for record in relabelled(records, log)]
-    measures = compare(side(labelled, "stated"), side(labelled, "stated_with_labels"), resamples=100).measures
+    measures = compare(side(labelled, "stated"), side(labelled, "stated_with_labels")).measures
     assert math.isnan(measures["auroc"].b)
     assert measures["ece"].b < measures["ece"].a

@@ -202,11 +202,11 @@ def sums(questions: Sequence[Views]) -> LetterSums:
     return reduce(LetterSums.add, questions, LetterSums.empty(questions[0]))
 
 
-def known(questions: Iterable[Views], before: float = 0.5, weight: float = 0.0) -> float:
+def known(questions: Iterable[Views], before: float) -> float:
     seen: PosteriorState = {}
     for views in questions:
         seen = with_question(seen, views)
-    return correlation([sums for group, sums in sorted(seen.items()) if not group[2]], before, weight)
+    return correlation([sums for group, sums in sorted(seen.items()) if not group[2]], before)
 
 
 def test_letters_of_an_open_question_have_the_places_of_its_first_order_and_a_mean_the_reliability_of_its_orders() -> (
@@ -231,5 +231,5 @@ def test_letters_that_follow_places_alone_show_nothing_and_what_cannot_tell_leav
         questions = [lettered(rng, 4, places=places, noise=0.0, further=2) for _ in range(20)]
         assert sums(questions).agreement == (0.0, 0.0)
     for silent in ([lettered(rng, 4, further=0) for _ in range(9)], [lettered(rng, count) for count in range(2, 11)]):
-        assert known(silent, before=0.3, weight=20) == 0.3
+        assert known(silent, before=0.3) == 0.3
     assert math.isnan(known([], before=math.nan))

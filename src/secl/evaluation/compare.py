@@ -76,7 +76,7 @@ class Comparison:
     domains: dict[str, Difference]
 
 
-def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
+def compare(a: Side, b: Side) -> Comparison:
     """Return paired differences (b - a) of two confidences over the questions that both runs have answered.
 
     Questions are matched by id and text, in any order. Questions of only one run are left out.
@@ -99,7 +99,7 @@ def compare(a: Side, b: Side, *, resamples: int = 1000) -> Comparison:
         confidence_a, correct_a = zip(*(graded_a[key] for key in keys), strict=True)
         confidence_b, correct_b = zip(*(graded_b[key] for key in keys), strict=True)
         inside = [a.by_question[key].question.domain for key in keys]
-        return paired_differences(confidence_a, correct_a, confidence_b, correct_b, domains=inside, resamples=resamples)
+        return paired_differences(confidence_a, correct_a, confidence_b, correct_b, domains=inside)
 
     measured = measures(graded)
     if not (a.estimator.ranks and b.estimator.ranks):

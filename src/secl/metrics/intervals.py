@@ -256,8 +256,11 @@ SHRUNK = np.linspace(0.0, 1.0, 21)
 WIDENED = np.linspace(0.15, 3.0, 20)
 """Larger true gaps to try, in standard errors beyond the observed gaps."""
 
+DRAWS = 400
+"""Simulated sets of grades for each tried world."""
 
-def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: int = 400) -> Interval:
+
+def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:
     """Return the range of true expected calibration errors that agree with the observed error.
 
     secl tries worlds with different true gaps: the observed gaps times a fraction (`SHRUNK`), the observed gaps plus
@@ -267,20 +270,19 @@ def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: in
     has its coverage.
     """
     confidences, grades = graded(confidence, correct)
-    return _interval(bin_index(confidences), confidences, grades, draws)
+    return _error_interval(bin_index(confidences), confidences, grades)
 
 
-def ada_ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, draws: int = 400) -> Interval:
+def ada_ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:
     """Return the interval of the adaptive error, whose bins have equal mass."""
     confidences, grades = graded(confidence, correct)
     index = np.empty(confidences.size, dtype=np.intp)
     for number, run in enumerate(np.array_split(np.argsort(confidences, kind="stable"), BINS)):
         index[run] = number
-    return _interval(index, confidences, grades, draws)
+    return _error_interval(index, confidences, grades)
 
 
-def _interval(index: npt.NDArray[np.intp], confidences: Vector, grades: Vector, draws: int) -> Interval:
-    check_whole("number of draws", draws, least=1)
+def _error_interval(index: npt.NDArray[np.intp], confidences: Vector, grades: Vector) -> Interval:
     if confidences.size == 0:
         return Interval(math.nan, math.nan)
     sizes = np.bincount(index)
@@ -297,7 +299,7 @@ def _interval(index: npt.NDArray[np.intp], confidences: Vector, grades: Vector, 
     worlds = np.concatenate([SHRUNK[:, None] * gaps, gaps + WIDENED[:, None] * signs * spread, even[:, None] * signs])
     truths = np.clip(stated + worlds, 0.0, 1.0)  # accuracy of each bin in each world
     errors = np.abs(stated - truths) @ weights
-    drawn = np.random.default_rng(0).binomial(sizes, truths, size=(draws, *truths.shape)) / sizes
+    drawn = np.random.default_rng(0).binomial(sizes, truths, size=(DRAWS, *truths.shape)) / sizes
     simulated = np.abs(stated - drawn) @ weights
     margin = 1e-9  # sums in another order may differ in the last digits
     not_too_low = (simulated >= observed - margin).mean(axis=0) >= (1.0 - LEVEL) / 2.0

@@ -103,11 +103,11 @@ class LetterSums:
         return (sums - squares) / (orders * (orders - 1)), squares / orders
 
 
-def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRIOR_QUESTIONS) -> float:
+def correlation(groups: Iterable[LetterSums], before: float) -> float:
     """Return the correlation of letters between two orders, without place effects, from -1 to 1.
 
     1 means that the letters follow the options in any order, 0 or less that they do not. The prior correlation `before`
-    has the weight of `weight` questions.
+    has the weight of `PRIOR_QUESTIONS` questions.
     """
     both = own = 0.0
     questions = 0
@@ -117,8 +117,7 @@ def correlation(groups: Iterable[LetterSums], before: float, weight: float = PRI
             both, own, questions = both + products, own + squares, questions + group.questions
     if own <= 0:
         return before
-    prior = before * weight if weight else 0.0  # without weight, `before` may be nan
-    return (questions * both / own + prior) / (questions + weight)
+    return (questions * both / own + before * PRIOR_QUESTIONS) / (questions + PRIOR_QUESTIONS)
 
 
 def of_mean(correlation: float, orders: int) -> float:

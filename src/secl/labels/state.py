@@ -202,7 +202,9 @@ class LabelState:
         parts = [scaling.logit(domain, confidence) for scaling in self.scalings]
         shares = (self.sound, 1.0 - self.sound)
         low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))
-        calibrated = self.confidence(domain, confidence)
+        calibrated = confidence
+        if self.scalings is not _unlabelled():
+            calibrated = sum(share * _sigmoid(mean) for share, (mean, _) in zip(shares, parts, strict=True))
         return Labelled(
             label_free=confidence,
             confidence=calibrated,
@@ -212,13 +214,6 @@ class LabelState:
             of_domain=self.of_domain.get(domain, 0),
             until=self.until,
         )
-
-    def confidence(self, domain: str, confidence: float) -> float:
-        """Return the calibrated confidence alone, which is faster than `rate`."""
-        if self.scalings is _unlabelled():
-            return confidence
-        means = (scaling.logit(domain, confidence)[0] for scaling in self.scalings)
-        return sum(p * _sigmoid(mean) for p, mean in zip((self.sound, 1.0 - self.sound), means, strict=True))
 
 
 def relabelled(records: Iterable[Record], log: Iterable[Label], carried: Sequence[Label] = ()) -> Iterator[Record]:

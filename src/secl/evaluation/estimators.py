@@ -117,15 +117,8 @@ def _with_labels_of_people(source: Source, title: str) -> Estimator:
         return ((record.answer, record.confidence if defined else None) for record in records)
 
     # Folds of labels have maps of their own, so the ranking of these confidences has no meaning.
-    return Estimator(
-        f"{source}_with_labels",
-        title,
-        rate,
-        _passes_of_learning,
-        lambda record: record.ledger.total,
-        needs_labels=True,
-        ranks=False,
-    )
+    name = f"{source}_with_labels"
+    return Estimator(name, title, rate, _passes_of_learning, lambda r: r.ledger.total, needs_labels=True, ranks=False)
 
 
 def _tokens_of_one_p_true(record: Record) -> float:

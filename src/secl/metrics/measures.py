@@ -170,7 +170,7 @@ def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Seq
         if 0 < right < len(places):
             areas.append(auroc(confidences[places], grades[places]))
             pairs.append(right * (len(places) - right))
-    # Unlike numpy.average, shares keep the AUROC of a single domain to the last digit.
+    # Multiplication by shares keeps the AUROC of a single domain to the last digit; numpy.average does not.
     return float(np.dot(areas, np.array(pairs) / sum(pairs))) if areas else math.nan
 
 

@@ -33,7 +33,7 @@ SIGNAL, ALPHA, DELTA, TAU = 0.25, 0.5, 0.15, 1.0
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Ratios and seconds of one multiple-choice question."""
+    """Return ratios and seconds of one multiple-choice question."""
     questions = setting.choices(setting.questions)
     library = setting.library()
     hand = setting.by_hand()

@@ -19,7 +19,7 @@ TABLES = ("kl", "gating", "accumulation", "hyperparameters")
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Return the runs of `TABLES`, over the questions of a timed round and a third more questions about numbers."""
+    """Measure the runs of `TABLES`, over the questions of a timed round and a third more questions about numbers."""
     with tempfile.TemporaryDirectory() as folder:
         alone, together = (_jobs(setting, Path(folder) / name) for name in ("alone", "together"))
         run_job(_jobs(setting, Path(folder) / "first")[0])  # imports, and kernels for these lengths

@@ -138,8 +138,8 @@ PROMISED = ("lowest promise", "broken", "labels needed", "enough")
 
 
 def promised(size: int, seed: int) -> set[str]:
-    """Return whether the lowest risk that `secl threshold` guarantees holds, and whether its number of labels for 20%
-    suffices."""
+    """Return those of `PROMISED` that hold: for the lowest risk that `secl threshold` guarantees, and for its number of
+    labels for a risk of 20%."""
     generator, found = np.random.default_rng(seed), set()
     curve = risk_coverage(*WORLDS["calibrated, AUROC .72"](generator, size))
     lowest = nearest_risk(curve, 0.9)
@@ -163,7 +163,7 @@ LETTERS = {
 
 
 def letters(template: Record, always: float, among: float, size: int, seed: int) -> set[str]:
-    """Return whether `secl.evaluation.symptoms.seen` finds one letter for all questions."""
+    """Return the codes of the symptoms that `secl.evaluation.symptoms.seen` finds."""
     generator, rest, records = np.random.default_rng(seed), (1 - among) / 3, []
     for place in range(size):
         letter = "B" if generator.random() < always else generator.choice(list("BACD"), p=(among, rest, rest, rest))

@@ -105,7 +105,7 @@ def release_memory() -> None:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Pause garbage collection: it takes a sixth of the time of importing PyTorch and transformers."""
     enabled = gc.isenabled()
     gc.disable()

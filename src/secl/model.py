@@ -137,7 +137,7 @@ class Model(Protocol):
         """
 
     def memory_share(self, question: Question, writing: Writing) -> float:
-        """Fraction of the memory for texts that `write` needs at most, up to 1; 0 if a server writes texts."""
+        """Return the largest fraction, up to 1, of the memory for texts that `write` may need; 0 if a server writes."""
         return 0.0
 
     def check_given(self, given: GivenAnswer) -> None:

@@ -150,7 +150,7 @@ class ScriptedModel(Shown, Model):
         )
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
-        """Rate given answers with the stated confidence of the model's own answers; evidence depends on their texts."""
+        """Rate given answers: stated confidences are those of own answers, P(True) depends on the given texts."""
         return [self._rate(answer, evidence) for answer in given]
 
     def _rate(self, given: GivenAnswer, evidence: Collection[EvidenceKind]) -> Rating:

@@ -41,10 +41,10 @@ Way = int | None
 
 
 def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], Sequence[Way]]:
-    """Return the further answers of the first and the second round.
+    """Return the sources of the further answers in the first and in the second round.
 
-    A program checks a number, at less cost than a second line of reasoning. If the model `thinks`, each sample of
-    another form needs its own thought, so a round draws one sample.
+    A program checks a number, at less cost than a second line of reasoning. If the model `thinks`, each sample for
+    another question needs its own thought, so a round draws one sample.
     """
     if thinks and question.form != "number":
         return (0,), (1,)

@@ -159,7 +159,7 @@ def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[
 
 
 def distinct_tokens(*groups: Sequence[Sequence[int]]) -> list[int]:
-    """Count the tokens of each group of sequences that are not part of a beginning shared with an earlier sequence.
+    """Count, for each group of sequences, the tokens behind the prefixes that they share with earlier sequences.
 
     >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5]], [[1, 2], [1, 6]])
     [5, 1]

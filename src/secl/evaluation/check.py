@@ -103,7 +103,7 @@ def check(series: Mapping[str, Series]) -> Check:
 
 
 def decide(signal: Mapping[str, Difference]) -> Verdict:
-    """Return whether to learn, from the differences between stated confidence and normalised P(True)."""
+    """Return the verdict on learning, from the differences between stated confidence and normalised P(True)."""
     if signal["ece"].falls and signal["brier"].falls:
         return "adapt"
     if signal["brier"].rises or signal["ece"].interval.low > -MIN_GAIN:

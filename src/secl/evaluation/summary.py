@@ -21,7 +21,7 @@ from secl.metrics.probability import graded
 from secl.records import Record
 
 OF_ORDER = (*OF_BOTH_KINDS, "prr")
-"""Measures of ranking, which are undefined for a constant."""
+"""Measures of ranking, which are undefined for a constant confidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

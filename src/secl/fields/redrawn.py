@@ -72,7 +72,7 @@ def uncertain_values(greedy: WrittenObject, places: Sequence[Span]) -> list[Unce
 
 
 def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject]) -> WrittenObject | None:
-    """Return an object with other values, each from a text that begins like the object; None if any is unfinished."""
+    """Return the greedy object with the values of `drawn` in place of its own; None if a drawn value is unfinished."""
     tokens = _tokens(greedy)
     own = [(end - start, log_p, entropy) for start, end, log_p, entropy in tokens]
     text, parts, at, token = "", list[tuple[int, float, float]](), 0, 0  # of each token: characters, ln P, entropy

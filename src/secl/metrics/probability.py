@@ -83,7 +83,7 @@ def directional_target(stated: float, signal: float, alpha: float, delta: float)
 
 
 def softmax(log_p: Sequence[float], tau: float = 1.0) -> list[float]:
-    """Return the softmax of log-probabilities, divided by a temperature.
+    """Return the softmax of log-probabilities that are divided by a temperature.
 
     `math.fsum` rounds the sum once, so the last digits are the same everywhere, unlike those of scipy's softmax.
     """

@@ -115,13 +115,13 @@ def risk_bound(wrong: npt.ArrayLike, labels: npt.ArrayLike, certainty: float) ->
 
 
 def fewest_labels(risk: float, certainty: float) -> int:
-    """Return the fewest accepted labelled answers, all right, that guarantee a risk."""
+    """Return the smallest number of accepted labelled answers that guarantees a risk if all of them are right."""
     check_level(risk, certainty)
     return math.ceil(round(math.log1p(-certainty) / math.log1p(-risk), 9))  # (1 - risk)^n <= 1 - certainty
 
 
 def _fewest_with_errors(share: float, risk: float, certainty: float) -> int:
-    """Return the fewest accepted labels, this share of them wrong, that guarantee a risk."""
+    """Return the smallest number of accepted labelled answers that guarantees a risk if a `share` of them is wrong."""
 
     def holds(labels: int) -> bool:
         return bool(risk_bound(math.ceil(share * labels), labels, certainty) <= risk)

@@ -17,7 +17,7 @@ from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.labels.label import Label
-from secl.machine import uncollected
+from secl.machine import without_garbage_collection
 from secl.model import Model
 from secl.runs.extracting import DocumentFile, read_document_stream, writer_of
 from secl.runs.manifest import Manifest, Mode
@@ -142,7 +142,7 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
         shared: answers of the frozen model, shared by models with the same weights.
         loaded: a model in memory, which replaces the model that the settings name.
     """
-    with uncollected():
+    with without_garbage_collection():
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
         model = settings.model
@@ -193,7 +193,9 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
         differences.append(f"answers: {manifest.mode} there, {mode} here")
     if differences:
         different = "; ".join(differences)
-        raise RunError(f"the confidences of {folder} are of another kind ({different}); use a run with these settings.")
+        raise RunError(
+            f'the confidences of {folder} are of another kind ({different}); name a run that has the settings "here".'
+        )
     if not labels:
         raise RunError(f"{folder} has no labels, so there is nothing to calibrate with; see secl label {folder}")
     return (*manifest.calibration, *labels)

@@ -217,7 +217,7 @@ def write_files(job: Job, files: Mapping[str, bytes]) -> None:
             (staging / name).parent.mkdir(parents=True, exist_ok=True)
             (staging / name).write_bytes(content)
         if not is_finished(replace(job, folder=staging)):
-            raise RunError(f"the run {job.name} has come back unfinished; has its worker another version of secl?")
+            raise RunError(f"the run {job.name} has come back unfinished; does its worker run another version of secl?")
         if (job.folder / FILE).exists():
             with Store(job.folder, writable=True):  # refuses while another process writes the run
                 shutil.rmtree(job.folder)

@@ -138,7 +138,7 @@ class Passes:
             ModelError: the network is on the plain path.
         """
         if self.shared is None:
-            raise ModelError("passes on the plain path keep nothing.")
+            raise ModelError("the plain path keeps no states of its passes.")
         if begun:
             new = [max(1, len(text) - len(forward.paths[0])) for forward, text in zip(begun, texts, strict=True)]
             return _grouped(partial(self.shared.grow, keep=True), [[text] for text in texts], new, begun)

@@ -165,7 +165,7 @@ class ChatRequest(BaseModel):
         return self.max_completion_tokens or self.max_tokens
 
     def most_tokens(self, limits: Limits) -> int:
-        """Maximum number of tokens that the server writes."""
+        """Return the largest number of tokens that the server may write."""
         return min(self.token_limit or limits.max_tokens, limits.max_tokens)
 
     @property

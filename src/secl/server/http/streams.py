@@ -161,7 +161,7 @@ class ChatReply:
         }
 
     def texts(self, ended: Ended, missing: Sequence[Secl] = ()) -> Completion:
-        """Return the whole reply with texts; `missing`: objects `secl` for texts without a confidence."""
+        """Return the whole reply; if no text has a confidence, `missing` has the `secl` object of each text."""
         rated = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
         pairs = zip(ended.texts, rated or missing or [UNWANTED] * len(ended.texts), strict=True)
         choices = [

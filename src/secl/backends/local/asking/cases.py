@@ -35,8 +35,7 @@ class Case:
         thought: the model's thought before the answer; None if the model answers without a thought.
         order: for a further thought: the option at each place.
         further: cases of the same options in other orders, each after a thought of its own.
-        draft: draft of the written answer. For multiple choice, and before an open answer, the draft of the thought.
-            None without a draft.
+        draft: draft of the thought, and later of the open answer; None without a draft.
         text: the open answer as it stands in the conversation; None for multiple choice, and before the answer is
             written.
         listing: a written list of answers, for distractors; None if no list is needed.

@@ -212,7 +212,7 @@ class SharedNetwork:
         needed = forward.trie.seen(torch.from_numpy(nodes))
         # From here on rows are numbers within `needed`. Repeated nodes are computed once.
         requested, order = np.unique(np.searchsorted(needed.numpy(), nodes), return_inverse=True)
-        # The last layer has queries, and so blocks, at the requested rows alone.
+        # The last layer needs queries only at the requested rows, so its mask has only these rows.
         masks = self.masks(forward.trie.at(needed), torch.from_numpy(requested))[-len(self.top) :]
         hidden, arguments = forward.trunk(sent(needed.numpy(), self.device))
         given = [{**own, **mask} for own, mask in zip(arguments, masks, strict=True)]

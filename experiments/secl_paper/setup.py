@@ -37,16 +37,12 @@ class Setup(Settings):
     ('capitals', 'arc')
     """
 
-    model: Annotated[str, OF_MODEL] = Field("smollm2", description="Preset (smollm2), hub id, folder or GGUF file.")
+    model: Annotated[str, OF_MODEL] = Field("smollm2", description="Preset, hub id, folder or GGUF file.")
     dtype: Annotated[Dtype, OF_MODEL] = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
     device: Annotated[Device, OF_MODEL] = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
     quantize: Annotated[Quantize | None, OF_MODEL] = Field(None, description="Quantize layers to 8bit or 4bit.")
-    benchmarks: Annotated[Names, OF_QUESTIONS] = Field(
-        STREAM, description="Benchmarks in order, for example arc,capitals:50."
-    )
-    per_domain: Annotated[int, OF_QUESTIONS] = Field(
-        500, ge=1, description="Questions of each benchmark; 500 by default."
-    )
+    benchmarks: Annotated[Names, OF_QUESTIONS] = Field(STREAM, description="Benchmarks, for example arc,capitals:50.")
+    per_domain: Annotated[int, OF_QUESTIONS] = Field(500, ge=1, description="Questions per benchmark; 500 by default.")
     data: Annotated[str | None, OF_QUESTIONS] = Field(
         None, description="Folder of benchmarks; by default SECL_DATA, else the hub."
     )

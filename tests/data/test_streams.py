@@ -141,7 +141,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
             ({"template": "{}"}, "the template names '', which is not a column"),
             ({"template": "Which {subject"}, "has a brace without its partner; write {column}"),
             ({"template": "Which subject}"}, "has a brace without its partner"),
-            ({"template": "Which?"}, "names no column, so every row would ask the same"),
+            ({"template": "Which?"}, "names no column; write {column}"),
             ({"options": ["bug"]}, "there is one option, 'bug'; give at least two"),
             ({"options": ["bug", "bug"]}, "the option 'bug' is given twice"),
             ({"options": ["bug", " "]}, "an option is empty"),

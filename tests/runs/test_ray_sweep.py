@@ -29,8 +29,8 @@ from secl.runs.folder import FILE
 from secl.runs.lockstep import run_here
 from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
 from secl.runs.sweep import Job, is_finished, plan, read_files, run_job
+from tests.answers import stored
 from tests.runs.conftest import LEARNING, stop_after
-from tests.runs.test_sweep import records_of
 from tests.server.waiting import until
 from tests.tiny import tiny_folder
 
@@ -80,7 +80,7 @@ def references(models: list[Path], tmp_path_factory: pytest.TempPathFactory) -> 
     """The runs of the grid, done one after the other in this process."""
     jobs = grid(models, tmp_path_factory.mktemp("references"))
     run_here(jobs)
-    assert any(record.update for record in records_of(jobs[0]))
+    assert any(record.update for record in stored(jobs[0].folder))
     return jobs
 
 
@@ -88,7 +88,7 @@ def assert_same(jobs: list[Job], references: list[Job]) -> None:
     """The same records, manifests and files, and nothing else in the folder of the sweep."""
     for job, reference in zip(jobs, references, strict=True):
         assert is_finished(job)
-        assert records_of(job) == records_of(reference)
+        assert stored(job.folder) == stored(reference.folder)
         with Store(job.folder) as store, Store(reference.folder) as other:
             assert {**store.manifest, "created": None} == {**other.manifest, "created": None}
         assert read_files(job.folder).keys() == read_files(reference.folder).keys()

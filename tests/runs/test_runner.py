@@ -1,8 +1,12 @@
-"""Runs of any model that satisfies `secl.model.Model`, resumed; their versions; and runs that rate given answers."""
+"""Runs of any model that satisfies `secl.model.Model`, killed and resumed; their versions; ratings of given answers."""
 
 from __future__ import annotations
 
 import json
+import random
+import signal
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ import pytest
 
 from secl import Calibrator, LoopSettings, Store
 from secl.data.question_files import QuestionFile
+from secl.data.quiz import quiz
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.evaluation.estimators import foremost
 from secl.gates import Always, Gate
@@ -18,6 +23,7 @@ from secl.methods import METHODS
 from secl.question import LETTERS, GivenAnswer
 from secl.records import Decision
 from secl.runs import loading
+from secl.runs.folder import FILE
 from secl.runs.loading import build_calibrator, load_for_asking
 from secl.runs.manifest import Manifest
 from secl.runs.recipes import score_settings, used_by_score
@@ -27,8 +33,10 @@ from secl.runs.store import KEEP_EVERY
 from secl.settings import names
 from secl.settings.groups import GateSettings
 from secl.testing import ScriptedModel, toy_stream
-from tests.answers import stored
+from tests.answers import give_labels, stored
+from tests.processes import MOMENTS, finish, start
 from tests.runs.conftest import setting, stop_after
+from tests.tiny import tiny_folder
 
 OUTSIDE = "model.name=scripted stream.benchmarks=capitals:9 method=secl gate.burst=4 gate.warmup=3 loop.bin_gate=off"
 SETTINGS = RunSettings.of(setting(f"{OUTSIDE} evidence.tau=0.7"))
@@ -77,7 +85,7 @@ def test_a_run_is_not_resumed_with_other_questions(tmp_path: Path) -> None:
     settings = {"model.name": "scripted", "stream.questions": str(path), "method": "stated"}
     stopped(RunSettings.of(settings), tmp_path / "run")
     for changed, said in (
-        (content.replace("word 8", "thing 8"), r"questions have changed since .*run was begun \(9 then, 9 now; the"),
+        (content.replace("word 8", "thing 8"), r"the questions of .*run have changed \(9 then, 9 now; the"),
         (content.partition("\n")[2], r"\(9 then, 8 now; they differ from position 0 on, "),
     ):
         path.write_text(changed)
@@ -249,3 +257,131 @@ def test_an_answer_that_the_model_cannot_read_is_refused_at_the_start(pairs: Pat
     again = resume_run(tmp_path / "run", load=lambda _: Strict())
     again.store.close()
     assert again.asked.given == run.asked.given
+
+
+QUESTIONS = 28
+PAIRS = ("method=secl", "gate.burst=6", "gate.warmup=4", "gate.threshold=1", "loop.bin_gate=off")
+BURSTS = [part for pair in PAIRS for part in ("--set", pair)]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six layers, one of them adapted: a token through the top alone counts a sixth, which no float holds exactly."""
+    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny", num_hidden_layers=6)
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A question file of two domains with a few open questions among them."""
+    path = tmp_path_factory.mktemp("questions") / "mine.jsonl"
+    asked: list[dict[str, Any]] = []
+    for domain in ("capitals", "science"):
+        for question in quiz(domain, QUESTIONS // 2 - 1, 5):
+            asked.append({"question": question.text, "options": question.options, "domain": domain})
+        asked.append({"question": f"Name a word of {domain}.", "reference": "word", "domain": domain})
+    path.write_text("\n".join(map(json.dumps, asked)))
+    return path
+
+
+class Case:
+    """One recipe, run without interruption once."""
+
+    def __init__(self, folder: Path, *settings: object) -> None:
+        self.settings, self.folder = settings, folder
+        self.log, self.whole = folder / "log", folder / "whole"
+
+    def start_in(self, run: Path, **how: Any) -> Any:
+        return start(self.log, "run", "--out", run, *self.settings, **how)
+
+    def resume(self, run: Path, *changes: object, **how: Any) -> Any:
+        return start(self.log, "run", "--resume", run, *changes, **how)
+
+    def said(self) -> str:
+        return self.log.read_text().strip().splitlines()[-1]
+
+
+COMPARED = ("--set", "evidence.extra_evidence=candidates", "--set", "loop.evidence_on=always")
+KINDS: dict[str, tuple[object, ...]] = {
+    "stream": (),
+    "calibration": (),
+    "posterior": COMPARED,
+    "thoughts": (*COMPARED, "--thinking", "3"),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    open_too = request.param in ("posterior", "thoughts")
+    source = ("--questions", mine) if open_too else ("--benchmarks", "capitals:14,science:14")
+    folder, kind = tmp_path_factory.mktemp(request.param), KINDS[request.param]
+    if request.param == "calibration":
+        taught = Case(folder, "--model", model, "--benchmarks", "science:9", *BURSTS)
+        assert finish(taught.start_in(folder / "taught")) == 0, taught.said()
+        give_labels(folder / "taught", lambda position: position % 3 == 0)
+        kind = ("--calibration", folder / "taught")
+    made = Case(folder, "--model", model, *source, *BURSTS, *kind)
+    assert finish(made.start_in(made.whole)) == 0, made.said()
+    return made
+
+
+def rows(run: Path) -> dict[str, list[Any]]:
+    """Everything a run recorded but the clock."""
+    db = sqlite3.connect(run / FILE)
+    found = {
+        table: db.execute(f"SELECT {columns} FROM {table} ORDER BY 1").fetchall()
+        for table, columns in (("records", "position, body"), ("versions", "*"), ("learner", "*"))
+    }
+    said = "number, position, correct, confidence, domain, reported, source, chance"
+    found["labels"] = db.execute(f"SELECT {said} FROM labels ORDER BY 1").fetchall()
+    db.close()
+    return found
+
+
+def assert_same(run: Path, whole: Path) -> None:
+    found, wanted_rows = rows(run), rows(whole)
+    for table in found:
+        assert found[table] == wanted_rows[table], table
+    adapters = [{path.name: path.read_bytes() for path in (folder / "adapter").glob("*")} for folder in (run, whole)]
+    assert adapters[0] == adapters[1]
+    summaries = [json.loads((folder / SUMMARY).read_text()) for folder in (run, whole)]
+    assert all(summary["complete"] for summary in summaries)
+    assert {**summaries[0], "seconds": None} == {**summaries[1], "seconds": None}
+
+
+@pytest.mark.heavy
+@pytest.mark.slow
+def test_a_run_that_dies_at_every_kind_of_moment_and_is_resumed_is_the_same_run(case: Case) -> None:
+    run = case.folder / "dying"
+    chance = random.Random(7)
+    for moment in MOMENTS:
+        go_on = case.resume if (run / FILE).exists() else case.start_in
+        assert finish(go_on(run, die=(moment, chance.randrange(1, 6)))) == -signal.SIGKILL, case.said()
+    assert finish(case.resume(run)) == 0, case.said()
+    assert_same(run, case.whole)
+
+
+@pytest.mark.heavy
+def test_ctrl_c_ends_in_one_sentence_and_the_run_goes_on_elsewhere(model: Path, mine: Path, tmp_path: Path) -> None:
+    case, run = Case(tmp_path, "--model", model, "--questions", mine, *BURSTS), tmp_path / "begun"
+    assert finish(case.start_in(run, die=("learned", 3), of=signal.SIGINT)) == 2
+    sentence = f"secl: stopped after 3 of {QUESTIONS} questions, all recorded; "
+    assert case.said() == f"{sentence}continue with: secl run --resume {run}"
+    with closing(sqlite3.connect(run / FILE)) as db, db:
+        assert db.execute("SELECT COUNT(*) FROM records").fetchone() == (3,)
+        other = "UPDATE manifest SET value = json_set(value, '$.processor', 'another') WHERE key = 'environment'"
+        db.execute(other)
+    assert finish(case.resume(run, *case.settings, "--device", "cpu")) == 0, case.said()
+    said = case.log.read_text()
+    assert said.count("was begun elsewhere (processor: another there, ") == 1
+    assert "the last digits of later records may differ" in said
+    assert "Traceback" not in said
+    before = rows(run)
+    (run / SUMMARY).unlink()
+    assert finish(case.resume(run)) == 0, case.said()  # a finished run is only reported
+    assert rows(run) == before
+    assert json.loads((run / SUMMARY).read_text())["complete"]
+    assert case.said().startswith("next: ")
+    assert str(run) in case.said()
+    records = stored(run)
+    assert [record.position for record in records] == list(range(QUESTIONS))
+    assert "trained" in {record.outcome for record in records}

@@ -68,7 +68,7 @@ def check_command(
         return
     if settings or out is not None:
         raise ParameterError(
-            f"secl check reads {run} and asks no questions; drop --out and every flag that chooses model or questions."
+            f"secl check reads {run} and asks no questions; drop --out and the flags of model and questions."
         )
     with Store(run) as store:
         name_skipped(_print(store, as_json=as_json))
@@ -103,9 +103,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     """
     names = (estimator or "").split(":") if estimator is not None else [None]
     if len(names) > 2:
-        raise ParameterError(
-            f"--estimator {estimator!r} has {len(names)} parts; give one name or two, as in stated:secl."
-        )
+        raise ParameterError(f"--estimator {estimator!r} has {len(names)} parts; give one or two, as in stated:secl.")
     with Store(run_a) as store_a, Store(run_b) as store_b:
         of_a, of_b = Manifest.of(store_a), Manifest.of(store_b)
         a = _side(run_a, of_a, list(current_records(store_a)), names[0])

@@ -49,9 +49,7 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
         if grader is not None and records:
             kept = (r.question.options or r.question.reference is None or r.outcome == "field" for r in records)
             if all(kept):
-                raise ParameterError(
-                    f"{run} has no open question with a reference, other than fields; leave --grader out."
-                )
+                raise ParameterError(f"{run} has no open question with a reference besides fields; leave --grader out.")
             records = regrade(records, grader)
         write_and_print(store, records, out, full=full)
 

@@ -137,9 +137,7 @@ def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False)
     """
     extras, sentences = list(extras), []
     if {"a", "b"} <= {*extras} and not classes:
-        sentences.append(
-            "secl copies the columns 'a' and 'b' but does not read them; if they are options, name them in capitals"
-        )
+        sentences.append("secl does not read the columns 'a' and 'b'; if they are options, name them in capitals")
     for name in dict.fromkeys(extras):
         key = _HINTS.get(plain(name)) or next(iter(difflib.get_close_matches(plain(name), KEYS, 1, 0.85)), None)
         if classes and plain(name) in _CLASSES:
@@ -175,9 +173,7 @@ class Template:
                 "for a brace itself."
             )
         if not self.names:
-            raise ParameterError(
-                f"the template {self.text[:80]!r} names no column, so every row would ask the same; write {{column}}."
-            )
+            raise ParameterError(f"the template {self.text[:80]!r} names no column; write {{column}}.")
 
     @property
     def _parts(self) -> list[str]:

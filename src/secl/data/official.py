@@ -109,9 +109,7 @@ def read_file(data: Path, name: str, flat: Callable[[Row], Row] = lambda row: ro
             yield row.location, flat({name: value for name, value in row.values.items() if value is not None})
         except (KeyError, TypeError) as error:
             reason = f"it lacks {error}" if isinstance(error, KeyError) else "it has another shape"
-            raise DataError(
-                f"{row.location} is not a question of this benchmark ({reason}); restore the official file."
-            ) from error
+            raise DataError(f"{row.location} is not a valid question ({reason}); restore the official file.") from error
 
 
 def gsm8k_question(row: Row, index: int, _seed: int) -> Question:

@@ -169,7 +169,7 @@ def _json_list(path: Path, text: str) -> list[object]:
     except DataError as problem:
         if text.lstrip().startswith("{") and "Extra data" in str(problem):
             raise DataError(
-                f"{path} holds several JSON texts; if each line is a JSON text, rename the file to end in .jsonl."
+                f"{path} holds several JSON texts; if each is a line, rename the file to end in .jsonl."
             ) from None
         raise DataError(f"{path} {problem}") from problem
     if isinstance(value, dict):

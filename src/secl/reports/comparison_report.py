@@ -98,9 +98,7 @@ def _thinking(result: Check) -> list[str]:
     verdict = "it pays" if accuracy.rises else "cannot tell"
     if accuracy.interval.high < SMALL_GAIN:
         verdict = "it does not pay"
-    shares = (
-        f"{percent(accuracy.b)} of the answers after thoughts are correct, {percent(accuracy.a)} of answers without"
-    )
+    shares = f"{percent(accuracy.b)} of answers after thoughts are correct, {percent(accuracy.a)} of answers without"
     ends = f"{percent(accuracy.interval.low)} to {percent(accuracy.interval.high)}"
     return [f"Thinking (--thinking): {verdict}: {shares} (95 % interval of the gain: {ends})."]
 

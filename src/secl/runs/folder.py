@@ -65,7 +65,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
         db.close()
         if isinstance(problem, sqlite3.OperationalError):  # an error of the disk, not of the file
             raise StorageError(
-                f"cannot open {path}: {problem}; free disk space or correct the permissions, then try again."
+                f"cannot open {path}: {problem}; free disk space or correct the permissions."
             ) from problem
         raise RunError(f"{path} is damaged or not a run: {problem}.") from problem
     return db

@@ -193,9 +193,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         regraded = any(record.question.grader != graders.get(record.question.id) for record in records)
         if stream_fingerprint(asked) != manifest.stream or regraded:
             changed = _changed(records, manifest, asked.questions)
-            raise RunError(
-                f"the questions have changed since {folder} was begun ({changed}); restore them or start a new run."
-            )
+            raise RunError(f"the questions of {folder} have changed ({changed}); restore them or start a new run.")
         model = (load or load_model)(manifest.to_load(settings))
         notes = _check_same(manifest, model, folder)
         calibrator = build_calibrator(settings, model, manifest.calibration)

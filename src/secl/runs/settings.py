@@ -119,9 +119,7 @@ class Recipe(RecipeTables):
         if self.paper:
             raise ParameterError("--engine openai cannot prefill a reply, as the paper does; leave paper out.")
         if "dinco" in self.plan().kinds:
-            raise ParameterError(
-                f"--engine openai has no beam search for DINCO; take another method than {self.method!r}."
-            )
+            raise ParameterError(f"--engine openai has no beam search for the method {self.method!r}; take another.")
         for view in self.posterior.views:
             if view not in ENDPOINT_VIEWS:
                 raise ParameterError(

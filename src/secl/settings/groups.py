@@ -91,16 +91,12 @@ class ModelSettings(Settings):
 
     TABLE = "model."
 
-    name: Annotated[str, Parameter("--model")] = Field(
-        "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
-    )
+    name: Annotated[str, Parameter("--model")] = Field("smollm2", description="Preset, hub id, folder or GGUF file.")
     engine: Engine | None = Field(None, description="Where it runs: local, openai (OpenAI-compatible server) or vllm.")
     endpoint: str | None = Field(None, description="Base URL of the server for --engine.")
     dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
     device: Device = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
-    device_map: str | None = Field(
-        None, description="Spread a large model: auto, or a JSON file that maps modules to devices."
-    )
+    device_map: str | None = Field(None, description="Spread a large model: auto, or a JSON file of devices by module.")
     quantize: Quantize | None = Field(None, description="Quantize layers to 8bit or 4bit (bitsandbytes).")
     answer_weights: AnswerWeights | None = Field(None, description="Weights that write the answers: adapted or frozen.")
     calibration: str | None = Field(None, description="Run whose labels calibrate the confidences.")

@@ -23,7 +23,7 @@ def test_a_setting_or_flag_is_refused_before_the_model_is_looked_for(refused: An
         (("--benchmarks", "capitals,capitals"), "'capitals'", "twice"),
         (("--benchmarks", "capitals:x"), "'capitals:x'"),
         (("--benchmarks", "capitals:100000"), "capitals has 176 questions", "100000"),
-        (("--benchmarks", ""), "either benchmarks or a file"),
+        (("--benchmarks", ""), "name --benchmarks or a file"),
         ((*STREAM, "--questions", "x.jsonl"), "not both"),
         ((*STREAM, "--method", "magic"), "'magic'", "secl-paper"),
         ((*STREAM, "--seed", 2**64), "seed", str(2**64)),

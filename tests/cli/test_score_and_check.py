@@ -105,7 +105,7 @@ def test_bad_input_is_refused(refused: Any, use: Any, mine: Path, pair: tuple[Pa
     empty = scripted_run(tmp_path / "empty", method="posterior", asked=0)
     bare = scripted_run(tmp_path / "bare", questions=[Question(f"Why {i}?", id=str(i)) for i in range(5)])
     for arguments, *words in (
-        ((), "either benchmarks or a file"),
+        ((), "name --benchmarks or a file"),
         (("--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist"),
         ((*asked, "--out", tmp_path), tmp_path, "not empty"),
         ((learned,), learned, "methods posterior and baselines"),

@@ -157,7 +157,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"gate.name": "page-hinkley", "gate.ema": 0}, "gate's ema must lie above 0 and not above 1"),
     ({"loop.delta": 2}, "loop.delta is 2; it must be a finite number above 0 and at most 1"),
     ({"loop.bin_gate": 10}, "loop.bin_gate is 10; it must be a whole number from 0 to 9, or off"),
-    ({"posterior.views": []}, "posterior.views is .*; it must be one or more of letters"),
+    ({"posterior.views": []}, "posterior.views is .*; it must be a list of one or more of letters"),
     ({"loop.answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
     ({"seed": -1}, "seed is -1; it must be a whole number of at least 0 and below 9223372036854775808"),
     ({"stream": ["capitals"]}, r"stream is \['capitals'\]; it must be a table of the settings"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from cyclopts import Parameter
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table as RichTable
@@ -137,9 +138,13 @@ def perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
             run_on_ray(jobs, None if on == RAY else on, workers=workers, on_progress=on_progress)
 
 
+NAMES = [table.key for table in find(())]
+"""All tables of the paper."""
+
+
 @app.command
 def reproduce(
-    *table: str,
+    *table: Annotated[str, Parameter(help=f"Tables by name, all if none is given: {', '.join(NAMES)}.")],
     setup: Annotated[Setup | None, FLAT] = None,
     out: Path = Path("runs/reproduce"),
     on: str = HERE,
@@ -153,7 +158,6 @@ def reproduce(
     If a table varies a setting, its values override the flag.
 
     Args:
-        table: Tables by name; all if none is named.
         out: Folder of runs and tables; finished runs are not repeated.
         on: Where to run: here, ray (workers on this machine), or ray://HOST:PORT (a cluster).
         workers: Parallel processes with --on ray; 2 by default.

@@ -211,8 +211,10 @@ class RunSettings(Recipe, RunTables):
 
     def check(self) -> None:
         """Check that the settings name one stream of questions and fit together."""
-        if bool(self.stream.benchmarks) == bool(self.stream.questions):
-            raise ParameterError("a run needs either benchmarks or a file of questions, not both.")
+        if not self.stream.benchmarks and not self.stream.questions:
+            raise ParameterError("a run needs questions; name --benchmarks or a file with --questions.")
+        if self.stream.benchmarks and self.stream.questions:
+            raise ParameterError("a run takes benchmarks or a file of questions, not both; leave one of them out.")
         for key in ("columns", "options", "template"):
             if getattr(self.stream, key) and not self.stream.questions:
                 raise ParameterError(f"stream.{key} belongs to a file of questions; name one with stream.questions.")

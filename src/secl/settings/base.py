@@ -58,7 +58,7 @@ def allowed(field: FieldInfo) -> str:
     """Return the type and the range of a setting in words."""
     kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not NoneType]
     if get_origin(field.annotation) is Literal or get_origin(kinds[0]) is Literal:
-        how_many = "one or more" if get_origin(field.annotation) is tuple else "one"
+        how_many = "a list of one or more" if get_origin(field.annotation) is tuple else "one"
         return f"{how_many} of {', '.join(map(str, kinds if isinstance(kinds[0], str) else get_args(kinds[0])))}"
     if get_origin(field.annotation) is tuple:
         return "a list of names"

@@ -33,11 +33,6 @@ class FinishedRun:
     records: Sequence[Record]
     manifest: Manifest
 
-    @property
-    def learns(self) -> bool:
-        """Whether the method of the run changes the weights."""
-        return self.manifest.settings.named_method.learns
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -116,7 +111,8 @@ def untrained(table: Table, runs: Mapping[Run, FinishedRun]) -> dict[str, bool]:
     """Return the rows whose runs learn but have no update, and for each whether a gate opened."""
     opened = {}
     for row in table.rows:
-        records = [record for run in row.runs if runs[run].learns for record in runs[run].records]
+        learning = [runs[run] for run in row.runs if runs[run].manifest.settings.named_method.learns]
+        records = [record for run in learning for record in run.records]
         if row.learned and records and not any(record.update for record in records):
             opened[row.name] = any(record.decision.in_burst for record in records)
     return opened
@@ -132,10 +128,8 @@ def _lines(row: Row, runs: Mapping[Run, FinishedRun], *, intervals: bool) -> lis
     if row.each_domain:
         return [_line(f"{row.name}/{domain}", summary) for domain, summary in domains.items()]
     overall = _line(row.name, whole)
-    by_domain = {
-        f"{name}_{domain}": value for domain, part in domains.items() for name, value in _measures(part).items()
-    }
-    return [replace(overall, ours={**overall.ours, **by_domain, **_extremes(row, run, whole)})]
+    more = {f"{name}_{domain}": value for domain, part in domains.items() for name, value in _measures(part).items()}
+    return [replace(overall, ours={**overall.ours, **more, **_extremes(row, run, whole)})]
 
 
 def _summary(row: Row, run: FinishedRun, intervals: bool) -> Summary:

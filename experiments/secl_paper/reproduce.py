@@ -104,11 +104,7 @@ class Reproduction:
         numbers = paper.numbers.get(self.compared.name or "") if paper else None
         columns, lines = compare(table, runs, numbers, None if table.runs else self._sizes())
         different = differences(table, self.setup, self.compared, runs)
-        notes = [
-            *different,
-            *remarks(table, lines, columns, untrained(table, runs)),
-            *([table.note] if table.note else []),
-        ]
+        notes = [*different, *remarks(table, lines, columns, untrained(table, runs)), *filter(None, [table.note])]
         filled = FilledTable(table.key, table.title, columns, tuple(lines), numbers is not None, tuple(notes))
         folder = f"tables/{self.setup.model_name}"
         write_table(filled, self.out / folder)

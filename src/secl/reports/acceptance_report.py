@@ -17,7 +17,7 @@ ASSUMPTION = "This holds if the labelled answers are a random sample and later q
 """Conditions of every guarantee."""
 
 MOSTLY_WRONG = 0.5
-"""Share of wrong answers above which a guarantee would be useless, so that the table has none."""
+"""A guarantee of more wrong answers than this share is useless, so the table omits it."""
 
 
 def advice_table(answers: Answers, advice: Advice) -> Table:

@@ -1,4 +1,4 @@
-"""Records with given confidences and grades or made by hand, without a model; folders and reports of them."""
+"""Records made by hand or with given confidences and grades, without a model; their folders and reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def in_window(calibrator: Calibrator, questions: Sequence[Question], written: Se
 
 
 def answered(confidence: Sequence[float], correct: Sequence[bool | None]) -> list[Record]:
-    """A record for each confidence (in [0.05, 0.95]) and grade; without a grade there is no reference."""
+    """Return a record for each confidence (in [0.05, 0.95]) and grade; a record without a grade has no reference."""
     records = []
     for position, (stated, right) in enumerate(zip(confidence, correct, strict=True)):
         question = Question(
@@ -48,7 +48,7 @@ def answered(confidence: Sequence[float], correct: Sequence[bool | None]) -> lis
 def run_folder(
     folder: Path, records: Sequence[Record], *, total: int | None = None, settings: object = None, **manifest: object
 ) -> Path:
-    """A run folder with these records; what is not named of its manifest is that of a finished run of toy questions."""
+    """Make a run folder with these records. Its manifest has the given values, else those of a finished toy run."""
     settings = {"stream": {"benchmarks": ["toy"]}, "method": "stated"} if settings is None else settings
     values = {"total": len(records) if total is None else total, "settings": settings, **manifest}
     with Store.create(folder, values) as store:
@@ -71,13 +71,13 @@ def give_labels(folder: Path, says: Callable[[int], bool], most: int | None = No
 
 
 def make_reply(confidence_bin: int, answer: str | None = "A", digit_mass: float = 0.9, entropy: float = 1.0) -> Reply:
-    """A reply that says one digit for certain."""
+    """Return a reply with a probability of 1 for one digit."""
     bins = tuple(1.0 if k == confidence_bin else 0.0 for k in range(10))
     return Reply(text="A", answer=answer, bins=bins, digit_mass=digit_mass, entropy=entropy, log_probability=-entropy)
 
 
 def replied(text: str, option_log_p: Sequence[float] = ()) -> Reply:
-    """A reply with this answer and these letters; its confidence is never looked at."""
+    """Return a reply with this answer and these letters; no test reads its confidence."""
     return replace(make_reply(0, text), text=text, option_log_p=tuple(option_log_p))
 
 
@@ -88,7 +88,7 @@ def weighed(candidates: Sequence[str], *probabilities: float, own: int | None = 
 
 
 def compared(candidates: Sequence[str], *letters: LetterOrder, **more: Any) -> Evidence:
-    """What the model says of candidates: the letters in further orders, and no likelihoods unless they are given."""
+    """Return the views of candidates: letters in further orders, and by default no likelihoods."""
     values = {"likelihoods": (None,) * len(candidates), "source": "options", **more}
     return Evidence(candidates=CandidateEvidence(candidates=tuple(candidates), letters=letters, **values))
 
@@ -110,7 +110,7 @@ def make_record(
     entropy: float = 1.0,
     tokens: float = 100.0,
 ) -> Record:
-    """One record with everything in its place."""
+    """Return one complete record."""
     update = (
         Update(version=1, before=0.85, target=0.8, after=0.82, losses=(0.1, 0.05, 0.02))
         if outcome == "trained"
@@ -138,7 +138,7 @@ def make_record(
 
 
 def make_stream(questions: int = 160) -> list[Record]:
-    """A stream of two domains with bursts, as a run would leave it."""
+    """Return the records of a run over two domains with bursts."""
     generator, gate = np.random.default_rng(0), EntropyShift(warmup=10, burst=20)
     state, records = gate.start(), []
     for position in range(questions):
@@ -171,7 +171,7 @@ def make_report(
     adapter: dict[str, Any] | None = None,
     skipped: tuple[tuple[str, str], ...] = (),
 ) -> RunReport:
-    """What a report is made of, for some records; without `learned` there is no SECL to read."""
+    """Return a report of some records; without `learned` it has no SECL."""
     settings = {"model.name": model, "stream.benchmarks": ("capitals",), "method": method, "evidence.tau": 0.7}
     manifest = Manifest(
         settings=RunSettings.of(settings),

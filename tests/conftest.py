@@ -1,4 +1,4 @@
-"""Where the real data and models are, for the tests that need them; they skip with a reason where there are none."""
+"""Real data and models. Tests that need missing ones are skipped with a reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Tiny models are faster on one thread, and a busy machine does not slow them down; set before PyTorch is imported.
+# Tiny models are fastest on one thread, also on a busy machine. PyTorch reads this variable during its import.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import hypothesis
@@ -19,18 +19,16 @@ from tests import rough
 
 ROOT = Path(__file__).parent.parent
 
-# How long an example takes depends on who else uses the machine; the durations that pytest prints are there to be read.
+# No deadline, because other processes slow examples down; pytest prints durations.
 hypothesis.settings.register_profile("secl", deadline=None)
 hypothesis.settings.load_profile("secl")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the README's examples as slow (they run on the embedded model) and as smoke; begin with files of slow tests.
+    """Mark the README's examples as slow (they run on the embedded model) and as smoke; put files of slow tests first.
 
-    What needs another environment (`elsewhere`) is there for the make target that sets its variable.
-
-    The last file of several that are run side by side should be a short one. Of slow and heavy tests no lines are
-    counted (docs/lab/decisions.md).
+    Tests of another environment (`elsewhere`) run only in the make target that sets their variable. Parallel runs end
+    sooner if the last files are short. Slow and heavy tests count no lines (docs/lab/decisions.md).
     """
     absent = [item for item in items if any(mark.args[0] not in os.environ for mark in item.iter_markers("elsewhere"))]
     if absent:
@@ -48,13 +46,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures are not drawn: that takes most of the time of a report."""
+    """Draw no pictures; drawing takes most of the time of a report."""
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", rough.sketch)
 
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A random model never comes to an end by itself: what it does in 20 tokens, it does in 256."""
+    """Cut answers after 20 tokens, because a random model never ends its answer."""
     from secl.backends import generation
     from secl.prompts import templates
 
@@ -65,7 +63,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals are rough: their draws take most of the time of a summary."""
+    """Make intervals from few draws; draws take most of the time of a summary."""
     rough.few_draws(monkeypatch.setattr)
 
 

@@ -1,4 +1,4 @@
-"""The shell command in processes of its own, which a test can kill; they fork from a server that has torch loaded."""
+"""The shell command in processes that a test can kill. They fork from a server with torch loaded."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from unittest.mock import patch
 from tests.rough import few_draws, sketch
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-# What takes a second to import, part of it only when a command needs it.
+# Modules with slow imports.
 _SLOW = "secl.cli secl.backends.local.model secl.runs.runner secl.reports.folder matplotlib.backends.backend_agg "
 _SLOW += "scipy.stats sklearn.metrics transformers.models.llama.modeling_llama"
 _CONTEXT.set_forkserver_preload(_SLOW.split())
 
 MOMENTS = ("answered", "learned", "half written", "recorded")
-"""Where a process can end itself while it works on one question; the last two lie inside and after its transaction."""
+"""Moments at which a process can kill itself during a question; the last two are in and after its transaction."""
 
 
 def start(
@@ -34,14 +34,14 @@ def start(
     of: signal.Signals = signal.SIGKILL,
     listener: socket.socket | None = None,
 ) -> BaseProcess:
-    """Start `secl` with arguments and one thread; its pictures are sketches, and its intervals rough.
+    """Start `secl` with arguments, one thread, empty pictures and rough intervals.
 
     Args:
-        log: file for all that it prints.
+        log: file of all output.
         arguments: of the command line.
-        die: a moment of `MOMENTS` and how many times it is survived: the next time the process kills itself.
-        of: the signal that it then sends to itself.
-        listener: a socket that the process inherits, as if systemd passed it.
+        die: a moment of `MOMENTS`, and its number of occurrences before the one that kills the process.
+        of: the signal of the process to itself.
+        listener: a socket that the process inherits, as from systemd.
     """
     with patch.dict(os.environ, OMP_NUM_THREADS="1"):
         forkserver.ensure_running()
@@ -52,7 +52,7 @@ def start(
 
 
 def finish(process: BaseProcess, seconds: float = 120) -> int | None:
-    """Wait for the end of a process and give its exit code: minus the signal if it was killed."""
+    """Wait for the end of a process and return its exit code; after a kill, the negative signal."""
     process.join(seconds)
     if process.exitcode is None:
         process.kill()

@@ -1,4 +1,4 @@
-"""Pictures that cost nothing and intervals from few draws, for tests that look at everything else of a report."""
+"""Empty pictures and intervals from few draws, for tests of other parts of a report."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ SVG = '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="1pt
 
 
 def sketch(figure: Any, file: Any, *, format: str, **settings: Any) -> None:
-    """In the place of matplotlib's `Figure.savefig`: the head of the file that it would write."""
+    """Write only the head of the picture's file, in place of matplotlib's `Figure.savefig`."""
     file.write(PNG if format == "png" else SVG)
 
 
 def few_draws(put: Callable[[object, str, object], None] = setattr) -> None:
-    """Make the intervals of summaries rough: with all their draws they take longer than a run of a tiny model."""
+    """Make the intervals of summaries rough, because all draws take longer than a run of a tiny model."""
     from secl.evaluation import summary
     from secl.metrics import intervals
 

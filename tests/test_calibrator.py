@@ -29,7 +29,7 @@ SMALL = EntropyShift(warmup=4, threshold=3.0, burst=5)
 
 
 class Recording(ScriptedModel):
-    """Notes every call in order, with the confidence that the model would state at that moment."""
+    """Notes every call in order, with the model's stated confidence at that moment."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -66,7 +66,7 @@ def run(model: ScriptedModel | None = None, count: int = 40, **settings: Any) ->
 
 
 def make(model: ScriptedModel, **settings: Any) -> Calibrator:
-    """A loop around a model; settings of the learning rule go where they belong."""
+    """Return a loop around a model, with some settings of the learning rule."""
     settings = {"gate": SMALL, "bin_gate": None, **settings}
     rule = {name: settings.pop(name) for name in LoopSettings.model_fields if name in settings}
     return Calibrator(model, method="secl", loop=LoopSettings(**rule), **settings)
@@ -88,7 +88,7 @@ def test_every_question_is_answered_then_judged_then_learned_from_and_recorded_a
 
 def test_lessons_in_any_order_each_move_the_answer_that_the_model_has_just_given() -> None:
     class Strict(ScriptedModel):
-        """Learns from the latest question that it answered, and from no other, as networks do."""
+        """Like a network, learns only from the question that it answered last."""
 
         def answer(self, question: Question, **given: Any) -> ModelAnswer:
             self.latest = question

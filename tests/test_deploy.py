@@ -1,4 +1,4 @@
-"""The systemd units and the container file: checked by their own tools, and done as far as it goes without either.
+"""The systemd units and the container file, checked by their tools and carried out as far as possible without them.
 
 No container engine and no systemd are needed. The service starts as its unit says, on a socket that a parent passes.
 Where SECL_BUILD is set, the container's steps are run in an empty folder (make test-container).
@@ -41,11 +41,11 @@ os.dup2(int(sys.argv[1]), 3)
 os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""What systemd does for a service with a socket: the process that becomes the service gets it as descriptor 3."""
+"""Pass a socket as systemd does: the process that becomes the service gets it as descriptor 3."""
 
 
 def unit(name: str) -> ConfigParser:
-    """A unit file; a key that stands there several times has its last value."""
+    """Read a unit file; of a repeated key, the last value counts."""
     parser = ConfigParser(strict=False, interpolation=None)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read_string((DEPLOY / name).read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def test_the_files_give_gpus_and_no_other_device_processors_pytorch_what_is_copi
 
 
 def serve_and_probe(secl: Path, state: Path, model: str, log: Path) -> None:
-    """Start what the image starts, on another port; its health check passes, and a question is answered."""
+    """Start the image's command on another port; the health check passes, and a question is answered."""
     token = Keys(state).add("me", "admin")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
@@ -171,7 +171,7 @@ def test_the_image_starts_a_server_that_its_health_check_finds(tiny_llama: Path,
 
 @pytest.mark.elsewhere("SECL_BUILD")
 def test_the_steps_of_the_container_file_make_a_server_from_nothing(tmp_path: Path) -> None:
-    """COPY and RUN of the first stage in an empty folder; not run: FROM, and useradd, which is root's."""
+    """Do COPY and RUN of the first stage in an empty folder, but not FROM, nor useradd, which needs root."""
     source, made = tmp_path / "src", tmp_path / "opt"
     source.mkdir()
     environment = {name: os.environ[name] for name in os.environ if not name.startswith(("PYTHON", "VIRTUAL"))}

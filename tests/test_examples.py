@@ -1,4 +1,4 @@
-"""Examples run as their docstrings say; benchmarks name bad input, and the verdicts of docs/lab/log.md seldom err."""
+"""Examples run as their docstrings say. Benchmarks name bad input, and the verdicts of docs/lab/log.md rarely err."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_morning_ends_with_a_table_of_accepted_answers_and_a_picture(
 
 
 def third_party(*arguments: object, die_after: float | None = None) -> str:
-    """The example in a process of its own, killed after so many seconds."""
+    """Run the example in a process, killed after `die_after` seconds."""
     command = [sys.executable, str(ROOT / "examples" / "third_party_model.py"), *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)

@@ -1,6 +1,6 @@
 """Each record stores evidence about the answer that it reports: for every method, with frozen and adapted weights.
 
-Lessons follow each answer at once, as in a run, or come when all is answered, as on a server.
+Lessons follow each answer at once, as in a run, or come after all answers, as on a server.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WITH_P_TRUE = ("letters", "likelihood", "samples", "text", "p_true")
 
 
 class Restless(ScriptedModel):
-    """Answers otherwise after each lesson where adapted weights write, and notes which answers it is taught."""
+    """Answers differently after each lesson if adapted weights write, and notes the answers that teach it."""
 
     def __init__(self, weights: AnswerWeights) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Restless(ScriptedModel):
 
 
 def check(records: Sequence[Record], calibrator: Calibrator) -> None:
-    """Check that each record is about its own answer."""
+    """Check that the evidence of each record is about its answer."""
     for record in records:
         question, reply, evidence = record.question, record.reply, record.evidence
         assert record.correct == grade(question, reply.answer)
@@ -88,7 +88,7 @@ def check(records: Sequence[Record], calibrator: Calibrator) -> None:
 
 
 def lessons(calibrator: Calibrator, *, later: bool) -> list[Record]:
-    """The records of the stream; `later` teaches when all of it is answered."""
+    """Return the records of the stream; with `later`, all lessons come at the end."""
     if not later:
         return list(calibrator.run(STREAM))
     return [calibrator.learn(record) for record in in_window(calibrator, STREAM)]

@@ -1,4 +1,4 @@
-"""Answers from elsewhere, rated by a model of known numbers; every signal, against the formula it stands for."""
+"""Given answers, rated by a model of known numbers; every signal against its formula."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ CAPITAL = Question("What is the capital of France?", options=("Rome", "Paris", "
 
 
 def letters(question: Question, answers: str) -> str:
-    """The letters that answers, with bars between them, are understood as."""
+    """Return the letters that a list of answers, separated by bars, is read as."""
     return "".join(str(GivenAnswer(question, answer).answer) for answer in answers.split("|"))
 
 

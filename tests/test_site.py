@@ -1,4 +1,4 @@
-"""The documentation: its site without a network, the tutorial and the examples of its pages do what they say.
+"""The documentation: the site works without a network, and the tutorial and examples do what they say.
 
 Commands of docs/tutorial.md stand in blocks of the kind `console`, behind a dollar sign; lines behind `>` continue a
 command. Its output follows. A block behind `<!-- stable -->` must print the same again, up to rounding.
@@ -33,7 +33,7 @@ from secl.settings.names import SETTINGS
 from tests.conftest import ROOT
 
 LOADS = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src"), ("use", "href")}
-"""What a browser fetches by itself."""
+"""Attributes whose addresses a browser fetches."""
 
 
 @pytest.mark.parametrize("place", PAGES)
@@ -71,7 +71,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Loaded(HTMLParser):
-    """The addresses that a page has a browser fetch."""
+    """Return the addresses that a browser fetches for a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,13 +115,13 @@ PORT = "8080"
 END = "=== end of command"
 COLUMNS = 88
 HEAD, TAIL = 22, 4
-"""Lines that the page shows of a long output."""
+"""Number of lines of a long output on the page."""
 TIME_LIMIT = 900
-"""Seconds for the whole page; on a quiet machine it takes about one minute."""
+"""Time limit of the whole page in seconds; on a quiet machine it takes about a minute."""
 
 
 class Command(NamedTuple):
-    """A command and its output, as the page shows both, and whether it must print the same again."""
+    """A command and its output on the page, and whether another run must print the same."""
 
     shown: str
     output: str
@@ -138,7 +138,7 @@ def commands(page: str) -> list[Command]:
 
 
 def run(steps: list[Command], folder: Path) -> list[str]:
-    """What the commands print when one shell runs them in a folder; the page's port becomes a free one.
+    """Return the output of commands that one shell runs in a folder, with a free port in place of the page's.
 
     Raises:
         RuntimeError: a command fails.
@@ -172,7 +172,7 @@ def run(steps: list[Command], folder: Path) -> list[str]:
 
 
 def shortened(output: str) -> str:
-    """An output without the blanks at the ends of its lines, and a long one without its middle."""
+    """Return an output without blanks at the ends of lines; a long output loses its middle."""
     lines = [line.rstrip() for line in output.splitlines()]
     kept = lines if len(lines) <= HEAD + TAIL else [*lines[:HEAD], "...", *lines[-TAIL:]]
     return "".join(f"{line}\n" for line in kept)

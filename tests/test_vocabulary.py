@@ -1,4 +1,4 @@
-"""The public face: one word for each concept, `secl.load` with plain texts and lists, and what objects show."""
+"""The public names: one word for each concept, `secl.load` with plain texts and lists, and the display of objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from secl.testing import toy_stream
 from tests.conftest import ROOT
 
 FIRST = ("text", "letter", "confidence", "low", "high", "candidates", "accepted")
-"""What an answer shows, in Python, on the command line and over HTTP."""
+"""Fields of an answer in Python, on the command line and over HTTP."""
 
 IN_USE = "abstained=accepted refusal=accepted hard_confidence=stated_hard stated_confidence=stated judgement=label "
 IN_USE += "adapter_version=version best_confidence=confidence posterior_confidence=confidence option_text=text "
@@ -31,7 +31,7 @@ REPLACED = dict(pair.split("=") for pair in f"{IN_USE} answer_text=text thumb=la
 """Words that were in use for a concept, and the word that stands for it."""
 
 FLAGS = {"--confidence": "--certainty", "--adapter": "--version or --calibration", "--state": "a positional folder"}
-"""Flags that would name a concept by another word than everywhere else."""
+"""Flags that would use another word for a concept than the rest of secl."""
 
 OF_OPENAI = {"AnswerMessage.refusal", "LogProbs.refusal"}
 """Fields that OpenAI's API prescribes."""

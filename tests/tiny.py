@@ -1,4 +1,4 @@
-"""Random models of the four families, small enough to run the whole loop in a test, and a tokenizer to go with them."""
+"""Random models of the four families, small enough for the whole loop in a test, and their tokenizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell without a shell: `secl` in this process, with what it printed and how it ended."""
+"""The command `secl` in this process, with its output and exit code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Ended:
 
     @property
     def fine(self) -> Ended:
-        """Itself, once it is sure that nothing went wrong or was warned of."""
+        """This object, after a check that there is no error and no warning."""
         assert (self.code, self.err) == (0, ""), self
         return self
 
@@ -53,10 +53,9 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few_draws: None, sketched: None) -> None:
-    """Nothing is written outside the test's folder, and no data of this machine is found.
+    """Commands write only into the test's folder, and find no data of this machine.
 
-    However slow the machine is, no test is long enough for lines about progress; and however rough an interval or a
-    picture is, commands do the same with it.
+    Even on a slow machine, commands print no lines of progress. Intervals and pictures are rough.
     """
     monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("SECL_DATA", raising=False)
@@ -66,7 +65,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, few_draws: None, ske
 
 @pytest.fixture
 def refused(shell: Shell, tmp_path: Path) -> Any:
-    """Check that a command is refused in one sentence that holds all of `words`, and that it leaves no new file."""
+    """Check that a command is refused in one sentence with all `words`, and writes no new file."""
 
     def check(arguments: tuple[object, ...], *words: object) -> str:
         before = listing(tmp_path)
@@ -80,7 +79,7 @@ def refused(shell: Shell, tmp_path: Path) -> Any:
 
 
 def listing(folder: Path) -> list[Path]:
-    """All files and folders in it but the cache's own empty folders and their empty lock files."""
+    """Return all files and folders, without the cache's own empty folders and empty lock files."""
     return sorted(
         path
         for path in folder.rglob("*")
@@ -93,7 +92,7 @@ Interrupt = Callable[[int], None]
 
 @pytest.fixture
 def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
-    """Have a Ctrl-C come in place of the record with this number, counted from 1."""
+    """Raise Ctrl-C in place of the record with this number, counted from 1."""
 
     def interrupt(count: int) -> None:
         add, left = Store.add, [count]
@@ -128,7 +127,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(shell: Shell, place: Path, tiny_llama: Path) -> Path:
-    """A finished run of two domains, made once. Its name and its domains hold what rich would take for markup."""
+    """A finished run of two domains, made once. Its name and domains look like markup of rich."""
     folder = place / "[red]run[/b]"
     if not folder.exists():
         changes = [part for setting in SETTINGS for part in ("--set", setting)]
@@ -155,7 +154,7 @@ Use = Callable[[Any], None]
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Use:
-    """Have runs and questions load this model in place of a real one, or fail with this exception."""
+    """Let runs and questions load this model instead of a real one, or fail with this exception."""
 
     def using(model: Any) -> None:
         def load(_settings: object) -> Any:
@@ -183,7 +182,7 @@ def scripted_run(
     manifest: dict[str, Any] | None = None,
     model: str = "smollm2",
 ) -> Path:
-    """A run folder of a scripted model that learns in bursts if the method is SECL, as far as it has come."""
+    """Make a run folder of a scripted model, complete or cut short; with SECL the model learns in bursts."""
     stream = questions or toy_stream(60)
     how: dict[str, Any] = (
         {"gate": EntropyShift(burst=20), "loop": LoopSettings(bin_gate=None)}
@@ -197,7 +196,7 @@ def scripted_run(
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RunSettings, str]]:
-    """The settings and the mode of runs that are begun, each of which is stopped at once."""
+    """The settings and modes of runs, each of which stops at once."""
     seen: list[tuple[RunSettings, str]] = []
 
     def start_run(settings: RunSettings, _folder: Path, *, mode: str = "ask") -> None:

@@ -1,4 +1,4 @@
-"""What a page of the documentation names and the project does not have: every function returns what is wrong."""
+"""Names in the documentation that the project lacks. Every function returns the wrong names."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from secl.settings.names import SETTINGS, flag_of, with_set
 
 FENCE = re.compile(r"^ *```\w*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 PAST = r"[^`\n]{0,3}\bat [0-9a-f]{7}\b"
-"""What stands behind the code of an earlier commit."""
+"""Text after code of an earlier commit."""
 
 VALUED = ("method", "gate", "grader", "order", "answer", "dtype", "quantize", "answer-weights")
-"""Flags whose values are names that the library knows."""
+"""Flags whose values are names in the library."""
 
 GROUPS = "|".join({name.partition(".")[0] for name in SETTINGS if "." in name} - {"model"})
 """Groups of settings; "model." also begins the names of a network's modules."""
@@ -33,7 +33,7 @@ CODE_FILES = (".py", ".json", ".html", ".js", ".service", ".socket", ".toml", ".
 
 
 def problems(page: Path, root: Path, words: Collection[str], flags_of: Callable[[str], Collection[str]]) -> list[str]:
-    """All that a page names and the project does not have."""
+    """Return all names on a page that the project lacks."""
     text = page.read_text(encoding="utf-8")
     files = [*dead_links(page), *missing_files(text, root), *missing_from_map(text, root)]
     names = [*missing_names(text, root), *unknown_words(text, words)]
@@ -41,13 +41,13 @@ def problems(page: Path, root: Path, words: Collection[str], flags_of: Callable[
 
 
 def inline(text: str) -> list[str]:
-    """Inline code, but for that of an earlier commit."""
+    """Return inline code, except code of an earlier commit."""
     prose = "\n".join(line for line in FENCE.sub("", text).splitlines() if not line.startswith("    "))
     return [*re.findall(rf"`([^`\n]+)`(?!{PAST})", prose), *re.findall(r"<code>([^<]+)</code>", prose)]
 
 
 def examples(text: str) -> list[str]:
-    """The lines of indented and fenced examples, but for those of an earlier commit, which their comments name."""
+    """Return the lines of indented and fenced examples, except those whose comments name an earlier commit."""
     fenced = [line for block in FENCE.findall(text) for line in block.splitlines()]
     lines = FENCE.sub("", text).replace("\\\n", " ").splitlines()
     indented = [line for line in lines if line.startswith("    ") and not re.search(f"#{PAST}", line)]
@@ -66,7 +66,7 @@ def commands(text: str) -> dict[str, set[str]]:
 
 
 def unknown_flags(text: str, flags_of: Callable[[str], Collection[str]]) -> list[str]:
-    """Flags that a command of secl does not have; `flags_of` gives those that it has."""
+    """Return the flags that a command of secl lacks; `flags_of` returns its flags."""
     used = commands(text).items()
     return [f"secl {name} {flag}" for name, flags in used for flag in sorted(flags - set(flags_of(name)))]
 
@@ -82,7 +82,7 @@ def anchors(text: str) -> set[str]:
 
 
 def dead_links(page: Path) -> list[str]:
-    """Links to a file, or to a heading in one, that the checkout does not have."""
+    """Return links to files or headings that the checkout lacks."""
 
     def lives(link: str) -> bool:
         name, _, anchor = link.partition("#")
@@ -117,12 +117,12 @@ def missing_files(text: str, root: Path) -> list[str]:
 
 
 def _takes(source: str, flag: str) -> bool:
-    """Whether a module adds a flag itself or gives it to the commands that the studies share."""
+    """Return whether a module adds a flag itself, or passes it to the commands that the studies share."""
     return f'"{flag}"' in source or re.search(rf"collect_or_report\([^)]*\b{flag[2:]}=", source) is not None
 
 
 def missing_from_map(text: str, root: Path) -> list[str]:
-    """Entries of a map of the package, lines of six spaces and a name, that the package does not have."""
+    """Return entries of a map of the package (lines of six spaces and a name) that the package lacks."""
     return [name for name in re.findall(r"^ {6}([\w.]+/?) {2,}", text, flags=re.MULTILINE) if not _file(name, root)]
 
 
@@ -160,7 +160,7 @@ def _exists(name: str) -> bool:
 
 
 def unknown_words(text: str, known: Collection[str]) -> list[str]:
-    """Inline code with a word that no code has; a word in capitals is a placeholder, "Eq. `ph`" an equation."""
+    """Return inline code with a word that no code has. Capitals are placeholders; "Eq. `ph`" is an equation."""
     parts = inline(re.sub(r"Eq\. `\w+`", "", text))
     return [part for part in parts if not set(re.findall(r"(?!\b[A-Z_]+\b)\b[A-Za-z_]\w*", part)) <= set(known)]
 
@@ -213,7 +213,7 @@ def _taken(take: Callable[..., object], *settings: object) -> bool:
 
 
 def wrong_numbers(text: str, phrases: Iterable[str], results: Mapping[str, Any]) -> list[str]:
-    """Phrases, each with a place for a number as in `str.format`, that a page does not have with the number measured.
+    """Return the phrases that a page lacks with the measured number in their place (`str.format`).
 
     A share, as of the format ".0%", has a space before its sign.
     """

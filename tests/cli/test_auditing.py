@@ -29,11 +29,11 @@ pytestmark = pytest.mark.heavy
 
 make_service = serving.make_service
 TEXT = "plus"
-"""Stands in every question."""
+"""A word of every question."""
 
 
 def serve(make_service: serving.Make, count: int = 40, keep_text: Keep = "full") -> Path:
-    """The folder of a stopped server that has answered, one after the other, each with its lesson held."""
+    """Return the folder of a stopped server that has answered questions one by one, each with its lesson."""
     service = make_service(keep_text=keep_text)
     ask_all(service, toy_stream(count))
     return close(service)
@@ -41,13 +41,13 @@ def serve(make_service: serving.Make, count: int = 40, keep_text: Keep = "full")
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the folder of the server is kept that the first test has asked."""
+    """The place of the server's folder that the first test makes."""
     return tmp_path_factory.mktemp("answered") / "state"
 
 
 @pytest.fixture
 def state(make_service: serving.Make, answered: Path, tmp_path: Path) -> Path:
-    """The folder of a server that has stopped; each test has a copy of its own."""
+    """The folder of a stopped server, copied for each test."""
     if not answered.exists():
         shutil.move(serve(make_service), answered)
     return shutil.copytree(answered, tmp_path / "state")
@@ -162,7 +162,7 @@ LABELS = {2: True, 3: False, 5: False, 8: False}
 
 @pytest.fixture
 def rated(make_service: serving.Make) -> Path:
-    """The folder of a stopped server, four of whose answers people have rated."""
+    """The folder of a stopped server with four answers rated by people."""
     service = make_service()
     for question in toy_stream(12):
         service.ask(replace(question, reference=None), 10)

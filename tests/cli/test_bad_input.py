@@ -1,4 +1,4 @@
-"""Whatever a user gets wrong: exit code 2, one sentence that names it, and nothing half written."""
+"""Mistakes of users: exit code 2, one sentence that names the mistake, and no half-written file."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ for arguments in json.loads(sys.argv[1]):
             ended.append((end.code or 0, said.getvalue()))
 print(json.dumps(ended))
 """
-"""Commands one after the other where the packages of the extra cannot be found: their exit codes and errors."""
+"""Runs commands without the packages of the extra, and prints their exit codes and errors."""
 
 
 def secl(*commands: tuple[object, ...]) -> list[tuple[int, str]]:

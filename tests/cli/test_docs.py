@@ -1,4 +1,4 @@
-"""What README and docs/ name exists, and numbers are those that were measured; made-up pages try the checks."""
+"""Names in README and docs/ exist, and numbers are the measured ones; made-up pages test the checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`secl extract`: documents to a run of fields, and what comes of them in exports, reviews, labels and reports."""
+"""`secl extract`: from documents to a run of fields, and their exports, reviews, labels and reports."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ SCHEMA: Any = {
 
 
 class Clerk(Scribe):
-    """Writes the object at the end of a document, the word "unsure" in it without much certainty."""
+    """Writes the object at the end of a document, with low certainty for the word "unsure"."""
 
     def __init__(self) -> None:
         super().__init__(written("{}"))
 
     def check_schema(self, schema: Schema) -> None:
-        """Every schema will do."""
+        """Accept every schema."""
 
     def write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]

@@ -29,7 +29,7 @@ def reviewed(shell: Shell, tmp_path: Path, scripted: None) -> Path:
 
 @pytest.fixture
 def say(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run `secl label` with so many lines from the keyboard."""
+    """Run `secl label` with these lines from the keyboard."""
 
     def run(words: str, *arguments: object) -> Any:
         monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{word}\n" for word in words.split("|"))))

@@ -1,4 +1,4 @@
-"""What the command line tells the machine before torch starts, and lines of progress where no terminal is."""
+"""Variables that the command line sets before torch starts, and lines of progress without a terminal."""
 
 from __future__ import annotations
 

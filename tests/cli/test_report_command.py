@@ -1,4 +1,4 @@
-"""`secl report`, what it says of unfinished runs, labels and other graders; and `secl sweep` on a tiny model."""
+"""`secl report` of unfinished runs, labels and other graders; and `secl sweep` on a tiny model."""
 
 from __future__ import annotations
 

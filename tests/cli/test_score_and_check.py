@@ -61,7 +61,7 @@ def test_a_check_is_a_screen_and_no_file(shell: Shell, use: Any, mine: Path, mon
 
 
 AS_CHECKED = ("--method", "posterior", "--set", "evidence.extra_evidence=p_true")
-"""What makes a run of one's own that of a check."""
+"""Settings that give an ordinary run the records of a check."""
 
 
 def test_a_run_is_checked_as_it_is(shell: Shell, use: Any, mine: Path, tmp_path: Path, interrupt_at: Interrupt) -> None:

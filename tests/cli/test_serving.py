@@ -96,7 +96,7 @@ def test_a_wrong_socket_or_package_is_refused(refused: Any, tmp_path: Path, monk
 
 
 def test_a_signal_while_the_model_loads_ends_all(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch's own code in C++ calls Python while it is imported, and aborts where that raises."""
+    """During its import, PyTorch's C++ code calls Python, and aborts if the call raises."""
     cleared, ended = [], []
 
     def load(*_args: Any, **_named: Any) -> None:

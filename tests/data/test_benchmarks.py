@@ -1,4 +1,4 @@
-"""Benchmarks keep their contract; folders and the hub give equal questions, and a failure names its place."""
+"""Benchmarks keep their contract. Folders and the hub give equal questions, and errors name their place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PUBLISHED |= dict.fromkeys(("truthfulqa", "truthfulqa_in_order", "truthfulqa_gen
 
 @pytest.mark.parametrize("entry", BENCHMARKS.values(), ids=list(BENCHMARKS))
 def test_a_benchmark_has_questions_with_right_references(entry: Benchmark, request: pytest.FixtureRequest) -> None:
-    """Official ones are skipped where their files are not here."""
+    """Skip official benchmarks whose files are missing."""
     data: Path | None = None if entry.read is None else request.getfixturevalue("official_data")
     questions = load(entry.name, data=data)
     assert {question.form for question in questions} == {entry.form}

@@ -1,4 +1,4 @@
-"""Question files and tables of every format: what may stand in them, and one sentence for what may not."""
+"""Question files and tables of every format: accepted contents, and one sentence for every other content."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ BAD_FIELDS = [
     ('"references": {"right": ["b"]}', "has 'references' in another form"),
     ('"options": ["x", "y"], "references": ["x", "y"]', "has 'options' and several references"),
 ]
-"""Fields of a row beside its question, and what is said of them."""
+"""Fields of a row beside its question, and the messages about them."""
 
 BAD_FILES: list[tuple[str, str | bytes, str]] = [
     ("f.jsonl", '{"question": "a"}\n{"question": ', "line 2 is broken JSON"),

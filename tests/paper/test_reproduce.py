@@ -37,7 +37,7 @@ PUBLISHED_LLAMA = transformers.LlamaConfig(**SIZES, tie_word_embeddings=True)
 
 
 class Scripted:
-    """Performs runs by a scripted model, and knows the names of those that it has."""
+    """Does runs with a scripted model, and notes their names."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -160,7 +160,7 @@ def test_every_table_comes_out_complete(scripted: Scripted, monkeypatch: pytest.
 
 
 def notes_of(setup: Setup, folder: Path, scripted: Scripted, *names: str) -> dict[str, str]:
-    """What stands under tables."""
+    """Return the notes under tables."""
     tables = Reproduction.plan(find(names), setup, folder).fill(scripted)
     return {table.key: " ".join(table.notes) for table in tables}
 

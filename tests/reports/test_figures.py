@@ -1,4 +1,4 @@
-"""Pictures are written, hold what they should, and say what they cannot draw. How they look is for eyes."""
+"""Pictures are written, are complete, and name what they cannot draw. People judge their looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report: one list of sections, a page that holds whatever records hold, and the files beside it."""
+"""A report: one list of sections, a page that can show every text of a record, and the other files."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ CONFIDENCE, CORRECT = [0.9] * 60 + [0.5] * 60, [True] * 60 + [False] * 60
 
 
 def asked(position: int, *, answers_best: bool = False, questions: int | None = None) -> Record:
-    """A question with options A, B and C of which B is right and the model answers A, with a posterior."""
+    """Return a record with a posterior: of the options A, B and C, B is right, and the model answers A."""
     options, count = ("Rome", "Paris", "Bern"), position if questions is None else questions
     more: dict[str, Any] = {"weights": (("letters", 0.5), ("likelihood", 0.25)), "reliability": 0.8, "questions": count}
     return replace(
@@ -98,7 +98,7 @@ def test_the_result_is_about_the_posterior_and_both_kinds_of_answers_or_the_adap
 
 
 def given(answer: str, question: str, reference: Any = None, **fields: Any) -> Record:
-    """A question of which the model has given this answer."""
+    """Return the record of a question with this answer."""
     record = Calibrator(ScriptedModel(), method="secl").ask(Question(question, reference=reference, **fields))
     reply = replace(record.reply, text=answer, answer=answer)
     return replace(record, reply=reply, frozen=reply)
@@ -187,7 +187,7 @@ def test_what_is_undefined_is_a_dash_and_the_reason_is_given() -> None:
 
 
 def test_nothing_is_cut_off_in_a_terminal_of_80_columns() -> None:
-    """A summary in which every estimator has a row with numbers as long as they get."""
+    """Return a summary in which every estimator has a row with the longest numbers."""
     measures: dict[str, Any] = {each.name: 0.123456 for each in fields(Measures)}
     measures |= {"n": 12_500, "accuracy": 1.0, "ece_within_floor": False, "needs_labels": False, "ranks": True}
     measures |= {"intervals": dict.fromkeys(MEASURES, Interval(0.1, 1.0))}
@@ -249,7 +249,7 @@ def test_counts_stand_first_in_words(confidence: list[float], correct: list[bool
 
 
 def test_the_table_has_what_matters_and_labels_do_not_rank_the_answers_that_they_grade() -> None:
-    """Each answer is rated by the labels of the others: where all confidences are equal, right ones fall below."""
+    """Labels of the other answers rate each answer, so of equal confidences those of right answers fall below."""
     table = main_table(report_of(answered(HIGH, LOW)))
     assert table is not None
     (cells,) = ([cell.text for cell in row][:4] for row in table.sections[""])

@@ -34,7 +34,7 @@ def run_folder(tmp_path: Path, records: list[Record]) -> Path:
 
 
 def stop_after(count: int) -> Callable[[int, int, Record | None], None]:
-    """A report of progress that comes with Ctrl-C when so many questions are answered."""
+    """Return a report of progress that raises Ctrl-C after `count` questions."""
 
     def progress(done: int, _total: int, _record: Record | None) -> None:
         if done == count:
@@ -44,7 +44,7 @@ def stop_after(count: int) -> Callable[[int, int, Record | None], None]:
 
 
 def setting(pairs: str) -> dict[str, Any]:
-    """Settings in the spelling of `--set`, with blanks between them."""
+    """Return settings from the spelling of `--set`, separated by blanks."""
     return with_set(None, pairs.split())
 
 

@@ -1,4 +1,4 @@
-"""A sweep on Ray has the records of one run after the other, whichever worker dies, or is refused before Ray starts."""
+"""A sweep on Ray has the records of runs one by one, even if workers die, or is refused before Ray starts."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def shell_sweep(grid: Path, out: Path) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 def without_progress(error: str) -> str:
-    """What was written to standard error beside lines about how far the sweep is."""
+    """Return standard error without lines of progress."""
     lines = error.splitlines(keepends=True)
     return "".join(line for line in lines if not re.fullmatch(r"\d+( of \d+)? questions, .*\n", line))
 

@@ -146,7 +146,7 @@ class Touching(Gate):
 
 
 def kept(folder: Path, gate: Any, stops: tuple[int, ...]) -> list[tuple[int, int, bytes]]:
-    """Versions that a run keeps which stops and is opened again after so many questions."""
+    """Return the kept versions of a run that is stopped and reopened after these numbers of questions."""
     questions = toy_stream(stops[-1])
     with Store.create(folder, {}) as store:
         for stop in stops:
@@ -266,7 +266,7 @@ BURSTS = [part for pair in PAIRS for part in ("--set", pair)]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six layers, one of them adapted: a token through the top alone counts a sixth, which no float holds exactly."""
+    """Six layers with one adapted: a token through the top layer alone counts 1/6, which no float holds exactly."""
     return tiny_folder(tmp_path_factory.mktemp("models") / "tiny", num_hidden_layers=6)
 
 
@@ -325,7 +325,7 @@ def case(request: pytest.FixtureRequest, model: Path, mine: Path, tmp_path_facto
 
 
 def rows(run: Path) -> dict[str, list[Any]]:
-    """Everything a run recorded but the clock."""
+    """Return all records of a run, without times."""
     db = sqlite3.connect(run / FILE)
     found = {
         table: db.execute(f"SELECT {columns} FROM {table} ORDER BY 1").fetchall()

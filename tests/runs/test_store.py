@@ -1,4 +1,4 @@
-"""Stores give back what is written, and nothing else is a run; exports hold all of it, and no cell computes."""
+"""Stores return what was written; other folders are no runs; exports are complete, without formulas in cells."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str
 
 @st.composite
 def questions(draw: st.DrawFn) -> Question:
-    """With options, with a reference of either kind, or with none."""
+    """Draw a question with options, with a reference of either kind, or without a reference."""
     options = draw(st.just([]) | st.lists(WORD, min_size=2, max_size=26))
     reference: str | References | None = None
     if options:
@@ -178,7 +178,7 @@ def test_a_run_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: p
     connect = sqlite3.connect
 
     def refuse(path: Path, **settings: object) -> sqlite3.Connection:
-        """A file that is there is opened with a time limit, and the one that is being made without."""
+        """Open an existing file with a time limit, and a new file without."""
         return connect(path, factory=Refusing) if settings else connect(path)
 
     monkeypatch.setattr(sqlite3, "connect", refuse)
@@ -268,7 +268,7 @@ def test_a_text_that_no_cell_of_a_workbook_holds_is_refused(tmp_path: Path) -> N
 
 
 def test_half_a_character_is_an_escape_in_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers may answer so, and without a log-probability."""
+    """Draw a reply of a server, possibly without a log-probability."""
     answer = ScriptedModel.answer
 
     def broken(model: ScriptedModel, question: Question, **how: Any) -> ModelAnswer:

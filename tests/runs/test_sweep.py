@@ -31,7 +31,7 @@ STREAM = ["capitals:6", "science:6"]
 
 
 def job_of(model: Path, out: Path) -> Job:
-    """One that learns."""
+    """Return a job that learns."""
     return plan([RunSettings.of({"model.name": str(model), "stream.benchmarks": STREAM, **LEARNING})], out)[0]
 
 
@@ -252,7 +252,7 @@ VARIANTS: list[dict[str, Any]] = [
 
 
 def jobs_of(model: Path, out: Path, variants: Sequence[dict[str, Any]] = VARIANTS) -> list[Job]:
-    """Over more than a window of questions, with options and without."""
+    """Return jobs over more than a window of questions, with and without options."""
     questions, choice = out.parent / "questions.jsonl", {"options": ["a number", "a name", "a letter"]}
     rows = [
         {"question": f"What is {n} called?", "reference": "a number", **({} if n in (1, 3, 16) else choice)}

@@ -18,7 +18,7 @@ CARRIERS = (
     "RunSettings Manifest Row QuestionFile Question ModelAnswer Reply Decision Evidence CandidateEvidence Views "
     "LetterSums Posterior Labelled Ledger Record Series Measures Summary RunReport Section Table"
 )
-"""What carries settings, question, evidence, record or numbers from one step to the next: at most 22."""
+"""Carriers of settings, question, evidence, record or numbers from one step to the next: at most 22."""
 
 PARTS = "StreamSettings LetterOrder Likelihood Sample Interval Picture Column Cell"
 """Parts of one carrier, which do not travel alone."""

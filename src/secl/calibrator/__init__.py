@@ -1,6 +1,6 @@
 """The loop over a stream of questions: `secl.Calibrator` and its parts.
 
-Read `calibrator`, the loop; `stream`, the state of a stream; and `secl.methods.Plan`, evidence and update.
+Read `calibrator` (the loop), `stream` (the state of a stream) and `secl.methods.Plan` (evidence and updates).
 """
 
 from secl.calibrator.calibrator import Calibrator

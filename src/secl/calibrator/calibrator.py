@@ -1,4 +1,4 @@
-"""The loop: answer a question, let the gate decide, gather evidence, learn, and keep a record.
+"""The loop: answer a question, let the gate decide, gather evidence, learn, and return a record.
 
 record = calibrator.answer(question)     # reply -> gate -> evidence -> posterior -> record
 record = calibrator.learn(record)        # evidence -> signal -> update -> record
@@ -42,8 +42,8 @@ class Calibrator(Shown):
         posterior: combines evidence about all candidates; by default `PosteriorRule`.
         evidence: kinds of evidence to gather beyond those that the method, the signal and the posterior need.
         learns: whether lessons may change the weights; by default the method decides.
-        loop: the learning rule, which answer is returned, and the threshold.
-        plan: replaces all of these arguments except the gate.
+        loop: settings of the learning rule, of the returned answer and of the threshold.
+        plan: replaces all arguments from `method` to `loop` except the gate.
         calibration: labels of an earlier run of the same model and method, which calibrate the confidences.
 
     Attributes:
@@ -101,17 +101,17 @@ class Calibrator(Shown):
         """Ask one question after the other; each record is ready before the next question is asked.
 
         A sequence of questions is prefetched in windows (`secl.calibrator.stream`). Windows are faster and change
-        records by rounding alone. Any other iterable is consumed question by question, so it may wait for a person.
+        records by rounding alone. Any other iterable is read question by question, so it may wait for a user's input.
 
         Args:
             questions: the whole stream.
-            done: records of its first questions, from a run that is resumed. They are replayed to restore gate and
-                posterior; the caller has restored the model and the labels.
+            done: records of the first questions, from a run that is resumed. They are replayed to restore gate and
+                posterior; the caller must have restored the model and the labels.
 
         Raises:
             RunError: as for `replay`.
         """
-        first = len(done)  # a caller may append to `done` meanwhile
+        first = len(done)  # the caller may append to `done` during the run
         begun, answered = self.replay(done)
         if not isinstance(questions, Sequence):
             yield from map(self.ask, questions)
@@ -126,7 +126,8 @@ class Calibrator(Shown):
     def _prefetch(self, begun: StreamState, answered: Sequence[Record], upcoming: Sequence[Question]) -> None:
         """Compute the evidence that the rest of a window will probably need; a wrong guess costs only tokens.
 
-        After a resume, the pass includes the `answered` questions of the window, so that its shape is as before.
+        After a resume, the pass includes the questions of the window that are `answered` already, so that it has the
+        shape of the pass before the interruption.
         """
         bursts = predict_bursts(self.gate, begun.gate, begun.entropy, WINDOW)
         fixed = not (self.learns and any(bursts)) and all(record.update is None for record in answered)
@@ -136,7 +137,7 @@ class Calibrator(Shown):
         self.model.prefetch(window, evidence, weights_fixed=fixed)
 
     def replay(self, done: Sequence[Record]) -> tuple[StreamState, list[Record]]:
-        """Move the state over the first records of a stream, and keep its labels; without records nothing changes.
+        """Restore the state after the first records of a stream. Labels stay; without records, nothing changes.
 
         Returns:
             the state at the beginning of the last window, and the records of this window.
@@ -161,14 +162,13 @@ class Calibrator(Shown):
         return begun, answered
 
     def ask(self, question: Question) -> Record:
-        """Answer a question, then learn from it: a confidence never depends on its own question's lesson."""
+        """Answer a question, then learn from it: the confidence never depends on the lesson of the same question."""
         return self.learn(self.answer(question))
 
     def answer(self, question: Question, written: str | Piece | None = None) -> Record:
         """Answer a question and let the gate decide, without a lesson.
 
         Args:
-            question: to answer.
             written: a text that the model wrote in answer to the question (`secl.model.Model.write`).
 
         Returns:
@@ -234,8 +234,8 @@ class Calibrator(Shown):
     def learn(self, record: Record) -> Record:
         """Gather evidence about an answer and, inside a burst, learn from it.
 
-        An update moves the confidence that the present weights state. Unless the record is the latest of this
-        calibrator, the present weights first read its answer again, because a server learns later than it answers.
+        An update moves the stated confidence of the present weights. Unless the record is the latest of this
+        calibrator, the model first reads the answer again with these weights: a server learns later than it answers.
 
         Returns:
             the record with its evidence, signal, outcome, update and cost; its reply and decision stay.
@@ -262,8 +262,8 @@ class Calibrator(Shown):
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
 
-    # A rated answer takes a position in the stream and updates the posterior, because its views describe candidates,
-    # whoever answered. The frozen model rates answers, even if an adapted version answers questions.
+    # A rated answer takes a position in the stream and updates the state of the posterior, because the views describe
+    # candidates, whoever answered. The frozen model rates answers, even if an adapted version answers questions.
 
     def rate_stream(self, given: Sequence[GivenAnswer], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Rate answers in windows; `done` are records of the first answers, from a run that is resumed."""
@@ -283,7 +283,7 @@ class Calibrator(Shown):
         return [each if isinstance(each, QuestionError) else self._rated(answer, each) for answer, each in pairs]
 
     def weigh(self, question: Question, rating: Rating) -> Record:
-        """Return the record of an answer that the model wrote with its evidence, such as a field of a JSON object."""
+        """Return the record of a rated answer that the model wrote itself, such as a field of a JSON object."""
         return replace(self._rated(GivenAnswer(question, rating.reply.text), rating), outcome="field")
 
     def _rated(self, given: GivenAnswer, rating: Rating) -> Record:

@@ -70,7 +70,7 @@ class StreamState:
 
     @classmethod
     def unpack(cls, blob: bytes, gate: Gate) -> Self:
-        """Return a packed state. Raises ValueError: `blob` is damaged."""
+        """Return the state that `pack` wrote, without labels. Raises ValueError: `blob` is damaged."""
         try:
             values = json.loads(zlib.decompress(blob))
             decision, letters = values["decision"], TypeAdapter(LetterSums)

@@ -5,9 +5,9 @@ sample is the largest of three: the labels of a review, the references and, with
 chances. Volunteers choose which answers to rate, so their labels give an estimate and no guarantee.
 
 Thresholds are tested in the order of label-free confidences, and `Record.accepted` compares the label-free confidence.
-If the testing labels also moved the confidences that give the order, up to 98 % of guarantees would be false
-(docs/lab/log.md). A label-free threshold also has the same meaning in every run and on a server, whatever the labels
-are.
+If the labels that test a threshold also moved the confidences that give the order, up to 98 % of guarantees would be
+false (docs/lab/log.md). A label-free threshold also has the same meaning in every run and on a server, whatever the
+labels are.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Advice:
     """A threshold for a risk, or why there is none.
 
     Attributes:
-        risk: largest share of wrong answers among accepted answers, in [1e-9, 1).
+        risk: largest permitted share of wrong answers among accepted answers, in [1e-9, 1).
         certainty: probability that the guarantee holds, in (0, 1).
         basis: the basis of `threshold`.
         answers, labels, wrong: number of answers, of labelled answers, and of wrong answers among these.
@@ -139,7 +139,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
     labels |= {each.position: each for each in standing(e for e in log if e.chance is not None or e.correct is None)}
     judged = list(judgements)
     kept = {judgement.position for judgement in judged}
-    # A label of a pruned record holds all that a guarantee needs.
+    # A guarantee needs the label alone, so labels of pruned records count too.
     judged += [Judgement(each.position, each.confidence, None) for each in labels.values() if each.position not in kept]
     known: list[dict[str, bool]] = []  # for each answer, by source: whether the answer is right
     for judgement in judged:

@@ -29,7 +29,7 @@ from secl.evaluation.series import Series
 from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference, paired_differences
 
 METHODS = ("stated", "posterior", "norm_p_true")
-"""Methods to recommend, from the cheapest to the most expensive."""
+"""Methods that may be recommended, from the cheapest to the most expensive."""
 
 MIN_GAIN = 0.02
 """Smallest gain in ECE that justifies learning."""
@@ -46,15 +46,15 @@ class Check:
 
     Attributes:
         labelled: questions with a reference or a label.
-        rated: labelled questions with normalised P(True), which needs a readable answer with a distractor.
+        rated: labelled questions with normalised P(True), which needs a readable answer and a distractor.
         right: right answers among the rated ones.
         gain: {measure: difference} between the stated confidence (a) and the method's (b); empty with too few answers,
             or if the recommended method is the stated confidence.
         best: as `gain`, between own answers (a) and best answers (b) with their posteriors; empty unless graded answers
             led to the recommendation of the posterior.
         answer: "best" if best answers are right significantly more often.
-        thought: as `gain`, between letters before (a) and after a thought (b); empty with too few of either.
-        thinking: questions with letters before and after a thought, which need options.
+        thought: as `gain`, between letters before (a) and after a thought (b); empty with too few graded questions.
+        thinking: questions with options whose letters were read before and after a thought.
         signal: as `gain`, between the stated confidence (a) and normalised P(True) (b); empty with too few answers.
         verdict: whether to learn, which follows from `signal`.
     """
@@ -75,7 +75,7 @@ class Check:
 
 
 def check(series: Mapping[str, Series]) -> Check:
-    """Compare the estimators of a run that does not learn; an estimator without evidence is an empty series."""
+    """Compare the estimators of a run that does not learn; a missing series counts as empty."""
     names = (*METHODS, "posterior_best", "at_once", "thoughts")
     series = {name: series.get(name, Series()) for name in names}
     stated, own, rated, best, at_once, thoughts = series.values()
@@ -112,7 +112,7 @@ def decide(signal: Mapping[str, Difference]) -> Verdict:
 
 
 def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]]) -> str:
-    """Return the most expensive method that significantly beats the cheaper ones; `gains` compare with "stated"."""
+    """Return the most expensive method that significantly beats the best cheaper method; `gains` are over "stated"."""
     method = METHODS[0]
     for name in METHODS[1:]:
         over = gains[name] if method == METHODS[0] else _differences(series[method], series[name])
@@ -122,7 +122,7 @@ def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str,
 
 
 def _differences(a: Series, b: Series, *, of_each_kind: int = FEWEST_OF_A_KIND) -> dict[str, Difference]:
-    """Return the differences over the questions graded on both sides; empty with too few of them."""
+    """Return the differences over the questions graded on both sides; empty with too few, or too few of each grade."""
     first, second = (each.where(each.has_grade) for each in (a, b))
     shared, ours, theirs = np.intersect1d(first.positions, second.positions, return_indices=True)
     sides = first.confidence[ours], first.correct[ours], second.confidence[theirs], second.correct[theirs]

@@ -1,4 +1,4 @@
-"""Comparison of two confidences over the same questions, of two runs or of one (`secl compare`)."""
+"""Comparison of two confidences over the same questions, from one run or from two runs (`secl compare`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Side:
 
     @cached_property
     def answers(self) -> dict[Key, object]:
-        """The rated answers, as keys that are equal for the same answer; None if unreadable."""
+        """The key of each question's rated answer: equal answers have equal keys. None if unreadable."""
         ratings = self.estimator.rate(self.records)
         rated = zip((record.question for record in self.records), ratings, strict=True)
         # The other run may show the options of a question in another order.

@@ -1,8 +1,8 @@
 """Every confidence that can be computed from a run's records: the rows of all tables and reports.
 
 An estimator turns records into a series of confidences and grades, with their cost. Without learning all estimators
-rate the frozen model's answers, so one run serves all of them. In a run that learns, evidence is about the adapted
-model's answer, and so are the estimators that need evidence. A new estimator is one line in `make_estimators`.
+rate the frozen model's answers, so one run serves all of them. In a run that learns, evidence describes the adapted
+model's answers, so estimators that need evidence rate these answers. `make_estimators` lists all estimators.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LABELLED = ("stated_with_labels", "posterior_with_labels")
 
 
 def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Estimator]:
-    """Return all estimators by name, in the order of reports; `tau` and `formula` belong to normalised P(True)."""
+    """Return all estimators by name, in the order of reports; `tau` and `formula` define normalised P(True)."""
     norm_p_true = NormalisedPTrue(tau, formula)
     direct = (
         _of_frozen("stated", "Stated (frozen)", lambda r: r.frozen.stated),
@@ -96,7 +96,7 @@ def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | Non
 
 
 def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cost) -> Estimator:
-    """Return the estimator of a signal; `passes` is the paper's count, and `tokens` are added to the answer's."""
+    """Return the estimator of a signal, which costs `passes` in the paper's count, and `tokens` besides the reply's."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         for record in records:
@@ -145,7 +145,7 @@ def of_best(records: Sequence[Record]) -> Iterator[Rating]:
 
 
 def of_at_once(records: Sequence[Record]) -> Iterator[Rating]:
-    """Yield, for answers after thoughts, the most probable option by the letters without a thought."""
+    """Yield the most probable option by the letters without a thought; None unless the answer followed a thought."""
     for record in records:
         candidates, letters = record.evidence.candidates, record.question.letters
         at_once = [] if candidates is None else [each.log_p for each in candidates.letters if each.thought is None]
@@ -165,7 +165,7 @@ def letter_probability(question: Question, reply: Reply) -> float | None:
 
 
 def order_averaged(record: Record) -> float | None:
-    """Return the answer's probability by the mean log-probabilities of the letters over the orders; None if unknown."""
+    """Return the answer's probability from mean log-probabilities of letters over the orders; None if unknown."""
     candidates = record.evidence.candidates
     if candidates is None or not record.question.options or record.reply.answer is None:
         return None
@@ -175,7 +175,7 @@ def order_averaged(record: Record) -> float | None:
 
 
 def _of_option(question: Question, letter: str, shares: Sequence[float]) -> float:
-    """Return the sum of the shares of an option and of all equal options."""
+    """Return the share of an option; options with the same text share one sum."""
     own = question.option(letter)
     return sum(share for share, option in zip(shares, question.options, strict=True) if option == own)
 

@@ -34,7 +34,7 @@ class Series:
     Attributes:
         positions: of the questions.
         confidence: in [0, 1].
-        correct: 1 for right, 0 for wrong, nan without a reference.
+        correct: 1 for right, 0 for wrong, nan without a grade.
         tokens: number of tokens through the network for this confidence.
         fitted: fitted parameters in words, for example "T=1.8"; None without a fit.
     """
@@ -54,7 +54,7 @@ class Series:
         return ~np.isnan(self.correct)
 
     def where(self, rows: Mask | npt.NDArray[np.intp]) -> Self:
-        """Return some of the rows, by a mask or by their numbers."""
+        """Return the rows that a mask or a list of row numbers selects."""
         return replace(
             self,
             positions=self.positions[rows],

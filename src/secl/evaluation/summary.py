@@ -41,8 +41,8 @@ class Measures:
         prr: prediction rejection ratio; nan if AUROC is nan.
         accuracy: share of right answers.
         mean_confidence: mean of the confidences.
-        intervals: 95% intervals by measure: of calibration errors by `secl.metrics.intervals.ece_interval`, of the
-            others by `secl.metrics.intervals.intervals`; None if not requested.
+        intervals: {measure: 95% interval}, from `secl.metrics.intervals.ece_interval` for calibration errors and from
+            `secl.metrics.intervals.intervals` for other measures; None if not requested.
         cost_paper: forward passes per question, as the paper counts.
         cost_measured: tokens through the network per token of plain answering.
         fitted: fitted parameters in words; None without a fit.
@@ -108,7 +108,7 @@ def measure(
 
 
 DOMAINS = 40
-"""Number of the largest domains, which get intervals; clients of a server may send a domain for every question."""
+"""Number of domains with intervals, the largest ones: a server's clients may send a new domain with each question."""
 
 _MAIN = ("stated", "secl", "posterior", "posterior_best")
 """Estimators in the repr of a summary."""
@@ -121,7 +121,7 @@ class Summary(Shown):
     Attributes:
         unlabelled: questions without a reference, which no measure includes.
         trained: questions with an update.
-        burst, alarms: questions inside bursts, and questions that fired the gate.
+        burst, alarms: questions inside bursts, and questions at which the gate raised an alarm.
         agreed: questions whose update the bin gate stopped.
         failed: questions whose update was taken back, because its numbers were not finite.
         unparsed: replies without a readable answer.

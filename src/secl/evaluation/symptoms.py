@@ -43,7 +43,7 @@ UNLIKELY, RARE = 0.05, 1e-3
 """Significance levels of a doubt (as for the floor of the ECE in tables) and of a stop."""
 
 _WORDED = {HIDDEN: True}
-"""Metadata of fields that only the sentence shows."""
+"""Metadata of fields that appear in the sentence of a reason but not in its JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Reason:
         more: number of missing graded answers.
         left: number of answers without a label; None if further answers are expected.
         won, lost: wrong answers made right by learning, and right answers made wrong.
-        answer: the letter of all answers, or the option chosen in another order.
+        answer: the letter of nearly all answers, or the option chosen in another order.
         best: whether the returned answers are the most probable candidates.
         stated: whether the confidences are stated ones.
         chosen: whether volunteers chose the answers to label.
@@ -91,10 +91,10 @@ NEARLY_ALL = 0.9
 """Share of the answers that counts as nearly all."""
 
 LOW_DIGIT_MASS = 0.5
-"""If the ten digits together are less probable, the model hardly states a digit."""
+"""Probability of the ten digits together below which the model hardly states a digit."""
 
 LOW_LETTER_MASS = 0.05
-"""If all letters together are less probable, the model hardly writes a letter."""
+"""Probability of all letters together below which the model hardly writes a letter."""
 
 
 def seen(records: Sequence[Record]) -> list[Reason]:
@@ -107,7 +107,7 @@ def seen(records: Sequence[Record]) -> list[Reason]:
 
 def _of_letters(records: Sequence[Record]) -> Reason | None:
     """Return the symptom of one letter for nearly all questions, whatever the options."""
-    # Questions with the same options in the same order (yes or no) count once: they may well have one answer.
+    # Questions with the same options in the same order (yes or no) count once, because they may share their answer.
     chosen = (each for each in records if each.question.options and each.answer is not None and not each.given)
     different = {record.question.options: record for record in chosen}
     answered = list(different.values())
@@ -121,7 +121,7 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     right = sum(each.question.reference == letter or (bool(each.label) and each.answer == letter) for each in answered)
     expected = max(sum(chances), right)
     share = (count - expected) / (len(answered) - expected) if expected < len(answered) else 0.0
-    if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # of any letter
+    if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # Bonferroni
         return None
     stated, best = main_source(answered) == "stated", answered[-1].answers_best
     severity: Severity = "note" if not stated else "stop" if share > 0.8 else "doubt"

@@ -30,7 +30,7 @@ GAP = 0.1
 
 ENOUGH = 50
 """Graded answers that the verdict "fine" needs. In simulations, 92% of runs with calibrated confidences then get this
-verdict. Of runs whose confidences are 0.2 too high, 5% get it; if 20 answers were enough, 19% would."""
+verdict. Of runs whose confidences are 0.2 too high, 5% get it; with 20 answers instead of 50, 19% would."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def assess(records: Sequence[Record]) -> Verdict:
 
 
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
-    """Return the verdict on a number of answers, from the symptoms `seen` and from the tests on graded answers."""
+    """Return the verdict on `questions` answers, from the symptoms (`seen`) and the tests on graded answers."""
     if not questions:
         return Verdict("unproven", (Reason("unlabelled", "doubt", left=0),), 0, 0)
     proven = on_labels.level == "fine"
@@ -109,7 +109,7 @@ def from_grades(
 
     Args:
         graded: confidence and grade of each graded answer.
-        ranks: label-free confidences, if labels have moved `graded`; labels must not rank their own answers.
+        ranks: label-free confidences, if labels have moved those in `graded`; labels must not rank their own answers.
         chosen: whether volunteers, who may prefer wrong answers, chose the answers to label.
         answers: number of all answers; None if further answers are expected.
     """

@@ -92,7 +92,7 @@ def _says(question: str, reference: str, answer: str) -> bool:
 
 
 def _polarity(answer: str) -> bool | None:
-    """Return the polarity of an answer to a yes-or-no question; None for "I do not know"."""
+    """Return whether an answer to a yes-or-no question affirms; None for an answer like "I do not know"."""
     words = read_words(answer)
     for place, word in enumerate(words):
         begins = not place or words[place - 1].after or words[place - 1].text in CONJUNCTIONS
@@ -141,7 +141,7 @@ def _date_words(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number in a text after `in_figures`: value, decimals, unit (may be ""), and its place without the unit."""
+    """A number in a text from `in_figures`: value, number of decimals, unit (may be ""), and place without the unit."""
 
     value: Fraction
     decimals: int
@@ -173,7 +173,7 @@ def read_amounts(text: str) -> list[Amount]:
         value = number_value(match)
         behind = _BEHIND.match(text, match.end())
         if value is None or behind is None:
-            continue  # too long
+            continue  # too long, or a division by zero
         if re.match(r"\.\d", text[match.end() :]) or re.search(r"\d\.$", _before(text, match.start())):
             continue  # part of "2.0.1"
         scale = (behind[1] or "").lower()
@@ -192,7 +192,7 @@ def _singular(noun: str) -> str:
 
 
 def whole_amount(question: str, reference: str) -> Amount | None:
-    """Return a reference as an amount, with its unit or a noun of the question; None if the reference is not an amount.
+    """Return the amount that a reference states; None if more than a unit or words of the question follow the number.
 
     >>> whole_amount("How tall is it?", "8 km").unit, whole_amount("Who?", "50 Cent"), whole_amount("", "ten").value
     ('km', None, Fraction(10, 1))
@@ -210,8 +210,8 @@ def whole_amount(question: str, reference: str) -> Amount | None:
 def states(question: str, reference: Amount, answer: str) -> bool:
     """Return whether an answer states an amount, without alternatives.
 
-    Numbers of the question, denied numbers, and numbers with another unit do not count. The result follows the last
-    "=". Without "=", the first or last remaining number must be the amount.
+    Numbers of the question, denied numbers, and numbers with another unit do not count. Of the remaining numbers, the
+    first after the last "=" must be the amount. If no number follows a "=", the first or the last number must be.
     """
     text = in_figures(answer, ones=reference.value == 1)
     in_question = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
@@ -242,5 +242,5 @@ def _to_choose(amounts: Sequence[Amount], text: str) -> bool:
 
 
 def _before(text: str, place: int) -> str:
-    """Return the last characters before a place."""
+    """Return up to 40 characters before a place."""
     return text[max(place - 40, 0) : place]

@@ -112,7 +112,7 @@ def read_words(sentence: str) -> tuple[Word, ...]:
 
 
 def _with_lists(words: Sequence[Word]) -> Iterator[Word]:
-    """Mark the words of lists: at least three short parts between commas, with "and" before the last."""
+    """Yield words, marked if in a list: at least three short items between commas, "and" or "or" before the last."""
     parts: list[list[Word]] = [[]]
     for number, word in enumerate(words, start=1):
         parts[-1].append(word)
@@ -154,7 +154,7 @@ def _offered(words: Sequence[Word], start: int, end: int) -> bool:
 
 
 def mentioned(question: str, reference: str, answer: str, *, listed: bool = False) -> bool:
-    """Return whether an answer gives a reference (a name or a few words); `listed` accepts alternatives."""
+    """Return whether an answer gives a reference (a name or words); `listed` accepts alternatives and lists."""
     in_question = [word.text for word in read_words(question)]
     words = read_words(answer)
     person = _PERSON.search(question) is not None
@@ -173,7 +173,7 @@ def mentioned(question: str, reference: str, answer: str, *, listed: bool = Fals
 
 
 def _ways(reference: str, *, person: bool) -> Iterator[tuple[Sequence[Word], str | None]]:
-    """Yield spellings of a reference as words, each with None; then a person's last name with the first name."""
+    """Yield (words, None) for each spelling of a reference, then (last name, first name) for a person."""
     plain = read_words(re.sub(r"(?<=.)\s*\([^)]*\)", "", reference))
     for words in dict.fromkeys(
         (read_words(reference), plain, tuple(word for word in plain if word.text not in _KINDS))

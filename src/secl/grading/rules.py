@@ -32,7 +32,7 @@ def grade(question: Question, answer: str | None) -> bool | None:
     if answer is None or not answer.strip():
         return False
     if question.options:
-        letter = answer.strip().upper()  # both of two equal options are right
+        letter = answer.strip().upper()  # an option with the same text as the right option is right
         return letter in question.letters and question.option(letter) == question.option(str(question.reference))
     check_grader(question)
     return _GRADERS[grader_of(question)](question, answer)
@@ -154,7 +154,7 @@ _GRADERS: dict[str, Callable[[Question, str], bool]] = {
 }
 
 
-# Matches a number with decimal places, and no other text with a point.
+# Matches a text whose only point belongs to a number with decimal places.
 _DECIMALS = re.compile(r"^[^.]*\d\.(\d{1,700})(?:e([+-]?\d{1,3}))?\D*$", re.IGNORECASE)
 _CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
 _ASKS = re.compile(r"\b(?:what|who|whom|whose|which|when|where|why|how)\b", re.IGNORECASE)
@@ -163,8 +163,8 @@ _ASKS = re.compile(r"\b(?:what|who|whom|whose|which|when|where|why|how)\b", re.I
 def same_answer(question: Question, one: str, other: str) -> bool:
     """Return whether two answers to an open question have the same meaning, by the everyday rule of grading.
 
-    The rule searches the shorter answer in the longer answer, so a sentence equals a name that it contains. Numbers
-    after reasoning are compared as numbers, up to rounding to the decimal places of either number.
+    The rule searches the shorter answer in the longer answer, so a sentence equals a name that it contains. Answers of
+    the form "number" are compared as numbers, up to rounding to the decimal places of either number.
     """
     one, other = shortened(one), shortened(other)
     if question.form == "number":

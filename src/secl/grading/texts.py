@@ -19,7 +19,7 @@ DASHES = re.compile("[\u2010-\u2015\u2212\ufe63\uff0d]")
 NUMBER = re.compile(
     r"""(?P<minus>(?<![\w.])-)?                  # a minus that is not a hyphen or a range
         (?:(?:US)?[$€£¥]\s?)?                    # a currency
-        (?<!\w)                                  # no letter before it: the 2 of H2O is not a number
+        (?<!\w)                                  # no letter before the number: the 2 of H2O is not a number
         (?:(?P<whole>\d+)[ ]+(?=\d+/\d))?         # the 1 of "1 1/2"
         (?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+|(?=\.\d))
         (?P<decimals>\.\d+)?
@@ -65,7 +65,7 @@ def same_text(one: str, other: str) -> bool:
 
 
 def contains(part: str, text: str) -> bool:
-    """Return whether a text holds another as whole words, both normalised."""
+    """Return whether the normalised text contains the normalised `part` as whole words."""
     return f" {normalise_text(part)} " in f" {normalise_text(text)} "
 
 
@@ -73,7 +73,7 @@ def normalise_text(text: str) -> str:
     """Return a short text without case, accents, punctuation, articles and extra spaces.
 
     The result keeps a minus before a digit, the marks inside a number (3.5, 1/2, 10:30), symbols with meaning ("C++",
-    "C#"), a last word like an article ("vitamin A"), and a text of punctuation alone. Thousands commas are removed, and
+    "C#"), an article as the last word ("vitamin A"), and a text of punctuation alone. Thousands commas are removed, and
     hyphens become spaces. Normalising twice has no further effect.
 
     >>> normalise_text("  The Café-Bar, U.S.A.! "), normalise_text("Vitamin A"), normalise_text("-1,200.50")
@@ -160,7 +160,7 @@ def _numbers(text: str) -> list[Fraction]:
 
 
 def only_number(text: str) -> Fraction | None:
-    """Return the value of a text that is a number, with or without currency or percent sign and period; else None."""
+    """Return the value of a text that is only a number, with optional currency, percent sign and period; else None."""
     match = NUMBER.fullmatch(DASHES.sub("-", text).strip().rstrip(".% "))
     return number_value(match) if match else None
 

@@ -12,7 +12,7 @@ from secl.errors import ParameterError
 from secl.records import Record
 
 MIN_CHANCE = 1e-4
-"""Smallest chance of a label. Weights are inverse chances, so a smaller chance would outweigh all other labels."""
+"""Smallest chance of a label. Its weight is the inverse of its chance, so a smaller chance would outweigh the rest."""
 
 LabelSource = Literal["review", "feedback"]
 """Source of a label: a review of answers drawn at random (`secl label`, a server's page), or feedback."""
@@ -25,11 +25,11 @@ class Label:
     Attributes:
         number: of the entry in its log, from 1.
         correct: whether the answer is right; None takes back the earlier labels of the record.
-        confidence, reported: label-free confidence of the answer, and its confidence as reported; 0 for an unreadable
-            answer.
+        confidence: label-free confidence of the answer.
+        reported: confidence of the answer as reported; 0 for an unreadable answer.
         time: in seconds since 1970.
         chance: probability that this answer was chosen for a label, in [1e-4, 1]; 1 for answers drawn at random. None
-            if unknown; volunteers report wrong answers more often.
+            if unknown, as for volunteers, who report wrong answers more often.
 
     Raises:
         ParameterError: the chance lies outside [1e-4, 1].
@@ -68,7 +68,7 @@ def label_of(
 
 
 def standing(log: Iterable[Label]) -> tuple[Label, ...]:
-    """Return the valid labels of a log, in order: the last of each answer, unless withdrawn.
+    """Return the valid labels of a log, in order: the last label of each answer, unless a later entry withdrew it.
 
     >>> same = {"confidence": 0.5, "domain": "", "reported": 0.5, "time": 0.0, "source": "review"}
     >>> judgements = ((7, True), (8, True), (7, False), (8, None))

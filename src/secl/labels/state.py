@@ -5,9 +5,9 @@ The map is Bayesian Platt scaling in logits, with partial pooling of domains:
     c' = sigmoid(a logit(c) + b + d_k),    a ~ N(1, slope^2), b ~ N(0, shift^2), d_k ~ N(0, domains^2) for each domain k
 
 Volunteers may prefer wrong or right answers. Their labels have a further shift, N(0, choice^2), which does not apply to
-confidences. So they inform the slope and the differences between domains, and hardly the level. The posterior of
-(a, b, d) is approximated by a Gaussian at its maximum (Laplace). A narrow and a wide prior are weighed by their
-evidence: few labels hardly change a good confidence, and quickly repair a bad one.
+confidences. So these labels inform the slope and the differences between domains, but hardly the level. The posterior
+of (a, b, d) is approximated by a Gaussian at its maximum (Laplace). A narrow and a wide prior are weighed by their
+marginal likelihoods: few labels hardly change a good confidence, but quickly repair a bad one.
 
 A map changes the level of confidences. Thresholds (`secl.evaluation.acceptance`) and rankings use the order of the
 label-free confidences.
@@ -40,14 +40,13 @@ MOST_FITTED = 5000
 """Maximum number of labels in a fit, which uses the latest; older labels would have a weight below 0.01."""
 
 FOLDS = 5
-"""Folds of the labels of a run; the map of a fold is fitted to the others."""
+"""Number of folds of a run's labels; the map for a fold is fitted to the labels of the other folds."""
 
 CLIP = 1e-3
-"""Distance of confidences from 0 and 1 before the logit, so that one label has a limited effect."""
+"""Minimum distance of confidences from 0 and 1 before the logit, so that one label has a limited effect."""
 
 FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
-"""Minimum number of labels of a domain with a shift of its own; maximum number of domains with their own shift, which
-are the domains with most labels.
+"""Minimum number of labels for a domain's own shift; maximum number of such shifts, for the domains with most labels.
 
 Shifts help if domains differ by half a logit or more; otherwise they cost less than .001 of Brier score
 (docs/lab/log.md). The time of a fit grows with the cube of the number of domains.
@@ -70,7 +69,7 @@ WIDE = Prior(slope=0.4, shift=0.8, domains=0.5, choice=2.0)
 """Prior of confidences that need calibration."""
 
 NARROW = Prior(slope=0.1, shift=0.2, domains=0.125, choice=2.0)
-"""Prior of calibrated confidences, a quarter as wide."""
+"""Prior of calibrated confidences, a quarter as wide except for `choice`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +122,10 @@ def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
 
 
 def label_weights(labels: Sequence[Label], decay: float) -> Vector:
-    """Return the weight of each label, which falls with its age and with its chance.
+    """Return the weight of each label, which is lower for an older label and for a larger chance.
 
     Among the labels of one source, weights are inverse chances, scaled to sum to Kish's effective number of labels,
-    (sum w)^2 / sum w^2. Labels without a `chance` have weight 1.
+    (sum w)^2 / sum w^2. Labels without a `chance` have weight 1. Then the decay with age applies to all labels.
     """
     worth = np.ones(len(labels))
     for source in {label.source for label in labels}:
@@ -148,7 +147,7 @@ def log_odds(confidence: float) -> float:
 class LabelState:
     """The calibration by labels, a pure function of the valid labels.
 
-    Before any label, either prior has probability 1/2. If a fit fails, confidences stay unchanged, with a warning in
+    Without labels, each prior has the probability 1/2. If a fit fails, confidences stay unchanged, with a warning in
     the log.
 
     Attributes:
@@ -156,8 +155,8 @@ class LabelState:
         standing: the valid labels of this stream, the oldest first.
         of_domain: number of labels of each domain.
         until: number of the latest entry of the log; 0 before the first.
-        scalings: under the narrow and under the wide prior.
-        sound: probability of the narrow prior, which means calibrated label-free confidences.
+        scalings: the fits under the narrow and the wide prior.
+        sound: probability of the narrow prior, that is, of calibrated label-free confidences.
     """
 
     carried: tuple[Label, ...]
@@ -219,8 +218,8 @@ class LabelState:
 def relabelled(records: Iterable[Record], log: Iterable[Label], carried: Sequence[Label] = ()) -> Iterator[Record]:
     """Yield records with confidences calibrated by all labels of a log.
 
-    A labelled answer gets the map of the other `FOLDS`, so that measures of calibration on labelled answers are nearly
-    unbiased (docs/lab/log.md). The maps differ, so rankings must be measured on `Record.label_free`.
+    A labelled answer gets the map fitted to the other folds (`FOLDS`), so that measures of calibration on labelled
+    answers are nearly unbiased (docs/lab/log.md). The maps differ, so rankings must be measured on `Record.label_free`.
     """
     state = LabelState.start(carried).add(log)
     drawn = random_order((label.position for label in state.standing), 0)

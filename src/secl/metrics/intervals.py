@@ -126,7 +126,8 @@ def paired_differences(
     """Return the differences of all standard measures between two confidences of the same n questions.
 
     Question i is item i of all lists; the answers, and so the grades, may differ. Intervals are clipped to [-1, 1].
-    They are nan below `FEWEST_COMPARED` questions, and for AUROC below `FEWEST_OF_A_KIND` on either side.
+    They are nan below `FEWEST_COMPARED` questions. Those of AUROC are nan if either side has fewer than
+    `FEWEST_OF_A_KIND` right or wrong answers.
     """
     sides = graded(a, correct_a), graded(b, correct_b)
     sizes = [confidences.size for confidences, _ in sides]
@@ -188,9 +189,10 @@ def resampled_measures(
 
 
 def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
-    """Yield blocks of resamples (rows, n): the number of times that the answer at each place is drawn.
+    """Yield blocks of resamples (rows, n): the number of times that the answer of each rank is drawn.
 
-    Answers are drawn by number, not by place, so that all confidences in the same answers have the same resamples.
+    `places` has the rank of each answer by confidence. Answers are drawn by number, not by rank, so that all
+    confidences in the same answers have the same resamples.
     """
     count = places.size
     if count == 0:
@@ -201,7 +203,7 @@ def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
     for start in range(0, resamples, most):
         rows = min(most, resamples - start)
         drawn = places[generator.integers(count, size=(rows, count))]
-        # One call counts all rows, because each row has its own range of places.
+        # One call counts all rows, because each row has its own range of ranks.
         flat = drawn + count * np.arange(rows)[:, None]
         yield np.bincount(flat.ravel(), minlength=rows * count).astype(np.float64).reshape(rows, count)
 
@@ -214,7 +216,7 @@ def _mean(times: Vector, values: Vector) -> Vector:
 def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
     """Return n times the adaptive ECE of each resample.
 
-    `times` (rows, n) is how often each answer is drawn, the least confident first; `sums` is `times` the gaps.
+    `times` (rows, n) is how often each answer is drawn, the least confident first; `sums` is `times` * gaps.
     """
     rows, count = times.shape
     runs = min(BINS, count)

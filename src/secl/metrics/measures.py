@@ -22,7 +22,7 @@ from secl.metrics.probability import BIN_EDGES, BINS, bin_index, graded
 from secl.metrics.risk_control import risk_coverage
 
 MOST_EXACT = 4000
-"""Maximum number of answers for exact distributions and simulations; larger numbers get normal limits."""
+"""Maximum number of answers for exact distributions and simulations; a normal approximation serves larger numbers."""
 
 Z = 1.96
 """Standard normal quantile of 97.5%."""
@@ -63,8 +63,8 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
     """Return the ECE that n calibrated confidences have by chance alone: about .05 for 450 answers.
 
     The ECE adds up the gaps of bins in absolute value, so chance makes the ECE positive. The floor is simulated with
-    grades from Bernoulli(confidence). `FLOOR_DRAWS` give the mean to about .0005 and the quantile to
-    about .001 for 450 answers in all bins. Beyond `MOST_EXACT` answers the gaps have their normal limits.
+    grades from Bernoulli(confidence). `FLOOR_DRAWS` simulations give the mean to about .0005 and the quantile to about
+    .001 for 450 answers in all bins. Beyond `MOST_EXACT` answers, the gaps are drawn from normal distributions.
     """
     confidences = np.sort(graded(confidence, np.zeros(np.shape(confidence)))[0])
     index = bin_index(confidences)
@@ -129,7 +129,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
     """Return the two-sided p-value of a number of right answers under calibrated confidences.
 
-    The number has a Poisson-binomial distribution; beyond `MOST_EXACT` answers, it has the normal limit.
+    The number has a Poisson-binomial distribution; beyond `MOST_EXACT` answers, a normal approximation is used.
     """
     p = np.asarray(confidence, dtype=np.float64)
     if p.size > MOST_EXACT:

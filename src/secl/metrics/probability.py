@@ -26,7 +26,7 @@ def bin_index(p: npt.NDArray[np.floating] | Sequence[float]) -> npt.NDArray[np.i
 def bin_index(p: float | npt.NDArray[np.floating] | Sequence[float]) -> int | npt.NDArray[np.intp]:
     """Return the bin of a probability: bin k is [k/10, (k+1)/10), and the last one includes 1.
 
-    ECE, the bin gate and the read-out share this rule. A float32 is compared exactly: float32 0.7 lies below 0.7.
+    The ECE and the bin gate share this rule. A float32 is compared exactly: float32 0.7 lies below 0.7.
     """
     values = np.asarray(p, dtype=np.float64)
     check_probabilities("probability", values)
@@ -87,7 +87,7 @@ def softmax(log_p: Sequence[float], tau: float = 1.0) -> list[float]:
 
     `math.fsum` rounds the sum once, so the last digits are the same everywhere, unlike those of scipy's softmax.
     """
-    high = max(log_p)  # its weight is 1, so the sum neither overflows nor vanishes
+    high = max(log_p)  # the largest weight is 1, so the sum neither overflows nor vanishes
     weights = [math.exp((log - high) / tau) for log in log_p]
     total = math.fsum(weights)
     return [weight / total for weight in weights]

@@ -144,7 +144,7 @@ FEWEST_SCORED, MOST_REFITTED = 10, 1000
 def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:
     """Map each confidence of a stream by a map fitted to the signals of earlier questions, without labels.
 
-    This is the control for learning: the same signal moves two parameters instead of the weights. The signal is nan or
+    This is the control for learning: the same signal fits one or two parameters, not weights. The signal is nan or
     None for an unscored question. Confidences stay unchanged up to `FEWEST_SCORED` scored questions. Then each new
     signal causes a new fit. Beyond `MOST_REFITTED` signals, a new fit waits for 2% more signals.
     """
@@ -156,7 +156,7 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
         following = count + (count // 50 if count >= MOST_REFITTED else 1)
         end = (
             scored[following - 1] + 1 if following <= scored.size else None
-        )  # the next map applies after its last signal
+        )  # the next map applies after the last signal that it is fitted to
         earlier, later = scored[:count], slice(scored[count - 1] + 1, end)
         mapped[later] = FITS[kind](confidences[earlier], targets[earlier])(confidences[later])
         count = following

@@ -35,19 +35,19 @@ RISK_STEP = 0.01
 """Step of the search for a risk."""
 
 LEAST_RISK = 1e-9
-"""Smallest valid risk; even without a wrong answer, its guarantee takes 2.3 billion labels."""
+"""Smallest valid risk; even without a wrong answer, a guarantee with certainty 0.9 takes 2.3 billion labels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RiskCoverage:
-    """Accepted answers at each distinct confidence, the highest first: arrays of one length, and the number of answers.
+    """The answers accepted from each distinct confidence upwards: arrays of one length, the highest confidence first.
 
     Attributes:
         confidence: lowest accepted confidence.
         coverage: share of all answers, in (0, 1].
-        labels, wrong: labelled answers among the accepted, and wrong ones among these.
+        labels, wrong: number of labelled answers among the accepted answers, and of wrong answers among these.
         expected: risk by the confidences alone, the mean of 1 - confidence over the accepted answers.
-        answers: answers with and without a label.
+        answers: number of all answers, with and without a label.
     """
 
     confidence: Vector
@@ -232,4 +232,4 @@ def check_level(risk: float, certainty: float) -> None:
     """Raise a ParameterError for a risk outside [1e-9, 1) or a certainty outside (0, 1)."""
     rule = f"be at least {LEAST_RISK:g} and below 1 (no number of labels shows that all answers are right)"
     check_finite("risk", risk, LEAST_RISK <= risk < 1.0, rule)
-    check_finite("certainty of a promise", certainty, 0.0 < certainty < 1.0, "lie above 0 and below 1")
+    check_finite("certainty of a guarantee", certainty, 0.0 < certainty < 1.0, "lie above 0 and below 1")

@@ -16,7 +16,7 @@ SMOOTHING = 0.5
 """Pseudo-count of every candidate among the samples."""
 
 VOTE = 2.6
-"""Nats that each solution adds to its number, before the weight of the view."""
+"""Nats that each sampled solution adds to the number it ends with, before the weight of the view."""
 
 DOUBT = 0.2
 """Weight of the uniform distribution that is mixed into letters and into values of fields after thoughts."""
@@ -25,13 +25,13 @@ LEAST_REST = 0.05
 """Minimum probability of an answer outside the candidates."""
 
 VALUES = "values"
-"""Beginning of `source` for candidates that are values of a field (`secl.fields`)."""
+"""Beginning of `CandidateEvidence.source` if the candidates are values of a field (`secl.fields`)."""
 
 FIXED_VALUES = f"{VALUES} of a fixed form"
-"""Beginning of `source` for fields that are numbers, booleans or enumerations."""
+"""Beginning of `CandidateEvidence.source` for fields that are numbers, booleans or enumerations."""
 
 TOOLS = f"{VALUES} of a choice of tools"
-"""Beginning of `source` for the choice of a tool, or of no tool."""
+"""Beginning of `CandidateEvidence.source` for the choice of a tool, or of no tool."""
 
 VALUE_COEFFICIENTS = (0.6, -1.4, 0.02, -0.7)
 """a, b, c, d: log-odds of a field's value = a + b ln(H + c) + d [fixed form], H the entropy of its tokens in nats."""
@@ -55,8 +55,8 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
 
     The model's own answer counts as one sample, and every candidate gets a pseudo-count (`SMOOTHING`). Samples that
     equal no candidate count for the last candidate. Different solutions hardly agree on a number by chance, so each
-    solution adds the same amount (`VOTE`). Fields with the view `value` do not have the view `samples`. Their samples
-    share a beginning, so both views would estimate the same probability.
+    solution adds the same amount (`VOTE`). Fields with the view `value` do not have the view `samples`. The samples of
+    a field share a beginning, so both views would estimate the same probability.
     """
     if not candidates.samples or value(candidates, reply, evidence) is not None:
         return None
@@ -136,7 +136,7 @@ def _behind_thoughts(candidates: CandidateEvidence, reply: Reply) -> Values:
 
 
 def _log_p_of_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int | None, float]:
-    """Return ln P of one text of each candidate, if known; empty without samples and for numbers."""
+    """Return {candidate: ln P of one of its texts}, where known; empty without samples and for numbers."""
     drawn = candidates.samples
     if not drawn or any(sample.program for sample in drawn) or math.isnan(reply.log_probability):
         return {}

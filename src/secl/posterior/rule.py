@@ -3,8 +3,8 @@
     P(candidate) = softmax( sum over the views of weight * view )
 
 The weights are functions of one number, which is estimated along the stream without labels: the reliability s of the
-letters. The reliability is high if the letters follow the options, and low if they follow the places of the options
-(`views.VIEWS`; docs/lab/log.md has the sensitivity).
+letters. The reliability is high if the letters follow the options, and low if they follow the places of the options.
+`views.VIEWS` has the functions. docs/lab/log.md shows the effect of other functions.
 
 The state of a stream is a set of sums. `math.fsum` rounds once within a question, so that a replay gives the same
 digits everywhere; the built-in `sum` rounds differently from Python 3.12 on.
@@ -24,7 +24,7 @@ from secl.records import Record
 from secl.settings.groups import DEFAULT_VIEWS, ViewName
 
 RELIABILITY = 0.5
-"""Correlation of the letters between two orders, for an unmeasured model."""
+"""Prior correlation of the letters between two orders, for an unmeasured model."""
 
 PRIOR_QUESTIONS = 20.0
 """Weight of the prior correlation, in questions."""
@@ -33,14 +33,15 @@ PRIOR_PLACES = 5.0
 """Weight, in questions, of the prior that place effects are 0."""
 
 ROUNDING = 1e-12
-"""Share of the letters' squares below which the remainder without place effects is a rounding error."""
+"""If less than this share of the letters' squares remains without place effects, the rest is a rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
 class LetterSums:
     """Sums over questions with the same number of candidates, shown in the same number of orders.
 
-    Candidates are numbered by their place in the first order. "Letter" means its centred ln P (`Views.orders`).
+    Candidates are numbered by their place in the first order. "Letter" means the centred ln P of a letter
+    (`Views.orders`).
 
     Attributes:
         questions: number of questions.
@@ -88,9 +89,9 @@ class LetterSums:
     def agreement(self) -> tuple[float, float]:
         """Sum of the products of letters in two orders, and sum of their squares, without place effects.
 
-        Place effects are not shrunk here. Shrunk effects would leave a remainder. If two orders share the remainder, as
-        with a preference for the first and last letter, it looks like agreement. Both sums are 0 with one order, and if
-        place effects explain all letters.
+        Place effects are not shrunk here. Shrunk effects would leave a remainder. A remainder that two orders share, as
+        with a preference for the first and last letter, would look like agreement. Both sums are 0 with one order, and
+        if place effects explain all letters.
         """
         orders = len(self.places)
         if orders < 2 or self.questions < 2:
@@ -144,7 +145,7 @@ def sums_of(state: PosteriorState, views: Views) -> LetterSums:
 
 
 def with_question(state: PosteriorState, views: Views) -> PosteriorState:
-    """Return the state after a further question; equal options, which share letters, leave it unchanged."""
+    """Return the state after a further question; equal options, which share letters, leave the state unchanged."""
     if not views.orders or len(views.distinct) < len(views.candidates):
         return state
     return {**state, _group(views): sums_of(state, views).add(views)}
@@ -192,7 +193,7 @@ class PosteriorRule:
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
         before = RELIABILITY if self.letters is None else self.letters
-        # The sums of open questions or of questions with options, in a fixed order.
+        # The sums over open questions, or over questions with options, in a fixed order.
         alike = [state[group] for group in sorted(state) if group[2] is views.none_last]
         between_orders = correlation(alike, before)
         reliability = of_mean(between_orders, len(views.orders))

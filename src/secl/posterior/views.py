@@ -28,11 +28,11 @@ from secl.records import Record, Reply
 from secl.settings.groups import ViewName
 
 P_TRUE_CLIP = 1e-12
-"""P(True) and P(False) are kept this far from 0 before the logarithm."""
+"""Added to P(True) and P(False) before the logarithm, so that their ratio stays finite."""
 
 
 def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values:  # noqa: ARG001
-    """Return the log-likelihood per token, minus half of the log-likelihood without the question.
+    """Return, per token, the log-likelihood of each candidate minus half of its log-likelihood without the question.
 
     The value is per token, because the noise of a sum grows with its length. Half is subtracted, because on every
     measured stream the log-likelihoods with the question have a regression slope of 0.4 to 0.8 on the log-likelihoods
@@ -82,9 +82,9 @@ class View:
 
     Attributes:
         read: maps the evidence and the reply with the model's own answer to values; None without evidence.
-        weight: per nat of difference between two candidates. Its arguments are the reliability of the letters (0 to 1;
-            0 without letters), and whether the question is open, which means that the candidates are the model's own
-            answers.
+        weight: returns the factor of the values in the posterior's sum. Its arguments are the reliability of the
+            letters (0 to 1; 0 without letters), and whether the question is open, which means that the candidates are
+            the model's own answers.
     """
 
     title: str
@@ -213,7 +213,7 @@ def centred(texts: Sequence[str], values: Sequence[float | None]) -> tuple[float
     """Return values minus their mean over different texts, so that the values of different texts sum to 0.
 
     Equal texts share their mean value. A candidate without a value gets 0. An infinite value counts as the least
-    finite one.
+    finite value.
     """
     by_text: dict[str, list[float]] = {}
     least = min((value for value in values if _known(value)), default=0.0)

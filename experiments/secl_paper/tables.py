@@ -221,7 +221,7 @@ TABLES = (
         "A model without the gap",
         ("ece",),
         (STATED_BASELINE, *at_tau(0.3, 0.7, 1, 1.5, 2, 3)),
-        note="There is a gap where some P(True) Norm lies below Verbalized; in the paper none does for Qwen 2.5-3B.",
+        note="A gap means that some P(True) Norm lies below Verbalized; in the paper, Qwen 2.5-3B has no gap.",
     ),
     Table(
         "triggers",

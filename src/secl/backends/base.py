@@ -1,4 +1,4 @@
-"""Bundles of token sequences, and how engines read them."""
+"""Bundles of token sequences, and the interface of the engines that read and write them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Position = tuple[int, int]
 class Span:
     """A token sequence that ends with a text of interest, which begins at `start`.
 
-    Backends do not read the last token, because no token follows.
+    The last token need not go through the network, because no token follows.
     """
 
     tokens: TokenSequence
@@ -31,16 +31,16 @@ class Span:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Token sequences about one question, which share a beginning and a pass.
+    """Token sequences that share a pass, usually about one question and with a common beginning.
 
-    The adapted model reads the answers alone; the frozen model reads everything.
+    The adapted model reads only `answers`; the frozen model reads everything.
 
     Attributes:
         answers: sequences with answers.
         positions: positions in the answers at which the adapted model is read.
-        verdicts: sequences that end before a verdict.
+        verdicts: sequences that end before a word whose probability is read, such as True or Yes.
         orders: sequences that end before an option letter, with the options in another order.
-        spans: candidates whose likelihood is read.
+        spans: texts whose likelihoods are read.
         draft: a written text with which the first sequence begins. The backend goes on from `Draft.begun`.
     """
 
@@ -68,7 +68,7 @@ class Bundle:
 
     @property
     def size(self) -> int:
-        """Distinct tokens."""
+        """Number of distinct tokens."""
         return sum(self.tokens.values())
 
     def ends(self, purpose: Purpose) -> list[Position]:
@@ -96,8 +96,8 @@ class Bundle:
 
 
 Statistics = tuple[float, float, tuple[float, ...]]
-"""Statistics of an existing text in nats: its log-probability, the mean entropy of the next-token distributions at all
-positions, and full-vocabulary log-probabilities of some tokens at the last position."""
+"""Result of `Reading.text_statistics` in nats: log-probability of the text, mean entropy of the next-token distribution
+at all positions, and full-vocabulary log-probabilities of `next_ids` at the last position."""
 
 
 class Reading(Protocol):
@@ -108,7 +108,10 @@ class Reading(Protocol):
 
     @property
     def tokens(self) -> float:
-        """Number of tokens through the network: of the bundle, or of the bundle's answers for an adapted version."""
+        """Number of tokens through the network, counted as in `secl.ledger.Ledger`.
+
+        The frozen model reads the tokens of the bundle, an adapted version those of the bundle's answers.
+        """
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         """Return log-probabilities of the tokens `ids` at each position, up to a constant for each position."""
@@ -124,7 +127,7 @@ class Reading(Protocol):
     ) -> Statistics:
         """Return the statistics of a text.
 
-        The text's `tokens` follow all positions except the last one. `next_ids` are read at the last position.
+        `positions` holds the position before each of the text's `tokens`, and a last one, at which `next_ids` are read.
         """
 
 
@@ -143,7 +146,7 @@ R = TypeVar("R", bound=Reading)
 class TokenBackend(Protocol[R]):
     """The engine of a model: a network in this process, or servers.
 
-    Version 0 is the frozen model. Adapted weights have the number of the update that produced these weights.
+    Version 0 is the frozen model. The version of adapted weights is the number of the update that produced them.
     """
 
     limit: int
@@ -151,19 +154,18 @@ class TokenBackend(Protocol[R]):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Device and precision."""
+        """Properties on which the last digits of results depend, such as device and precision."""
 
     def read(self, bundles: Sequence[Bundle]) -> Sequence[R]:
         """Read bundles with the frozen model."""
 
     def adapt(self, readings: Sequence[R], version: int) -> Sequence[R]:
-        """Read the bundles with an adapted version, at their `positions`."""
+        """Read the bundles of `readings` with an adapted version, at the bundles' `positions`."""
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish drafts with the frozen model. Drafts of one batch go through the network together.
 
-        Set each `Draft.begun` to a state of the backend, from which `read` and later drafts after the same prompt can
-        go on.
+        The backend may set `Draft.begun` to a state from which `read` and later drafts after the same prompt can go on.
         """
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
@@ -173,16 +175,19 @@ class TokenBackend(Protocol[R]):
         """
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
-        """Return drafts as an adapted version writes them; None if its `readings` show that it repeats the draft."""
+        """Return the drafts as an adapted version writes them.
+
+        An entry is None if the version's `readings` show that the version would write the same text.
+        """
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run reading jobs, in parallel if parallel jobs are faster."""
+        """Run jobs that read results, in parallel if this is faster."""
 
     def train(self, reading: R, position: Position, target: float) -> Training:
-        """Move the confidence stated at a position towards `target`, and publish the new version."""
+        """Move the confidence stated at a position towards `target`; the new weights become the present version."""
 
     def publish(self) -> None:
-        """Make the adapter's weights the present version; do nothing if the engine reads the weights themselves."""
+        """Make servers use the adapter's present weights; an engine in this process uses them without this call."""
         return
 
     def close(self) -> None:

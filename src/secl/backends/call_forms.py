@@ -18,7 +18,7 @@ from secl.prompts.parsing import THOUGHTS
 _NAMES, _KEY, _VALUE, _ASKED = ("secl_first", "secl_second"), "secl_key", "secl value", "What is the weather?"
 _ARGUMENTS = rf'\{{\s*"{_KEY}"\s*:\s*"{_VALUE}"\s*\}}'
 _ID = re.compile(r',\s*"(?:id|call_id)"\s*:\s*"call\d{5}"')
-"""The id of a rendered call. Clients write ids, but models do not need them."""
+"""The id of a call, rendered from `messages`. The form has no ids, because models need not write ids."""
 
 _DESCRIBED = (
     "You may call tools. The tools, each as JSON:\n{tools}\n\nTo call a tool, reply with nothing but a JSON object of "
@@ -37,7 +37,7 @@ class CallForm:
         closing: text after the last arguments.
         between: text between arguments and the next tool's name; None if a turn can have only one call.
         text: beginning of a reply without a call, such as an empty thought. The prompt ends before this text.
-        native: whether the chat template shows tools; otherwise the system text describes the tools.
+        native: whether the chat template writes the tools into the prompt; if not, the system text describes them.
     """
 
     opening: str
@@ -105,7 +105,7 @@ def _rendered(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
     prompt = chat(messages([asked]))
     begun, text = prompt.rpartition(_ASKED)[2], ""
     one = reply(1)
-    if not one.startswith(begun):  # an empty thought, which earlier replies lack
+    if not one.startswith(begun):  # the prompt ends with an empty thought, which earlier replies lack
         thought = next((each for each in THOUGHTS if begun.endswith(each.empty)), None)
         if thought is None or not one.startswith(before := begun.removesuffix(thought.empty)):
             return None

@@ -18,11 +18,11 @@ from secl.errors import ModelError
 from secl.prompts.templates import REQUESTED_TOKENS, THOUGHT_END, request_for
 
 NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
-"""Names of templates' switches for thoughts; other templates ignore them."""
+"""Arguments of chat templates that switch thoughts off. A template ignores arguments that it does not know."""
 _DAY = date(2024, 7, 26)
 _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _ANY_TEXT = "\ud800"
-"""Half of a character. No user's text contains it, so it can be found in a rendered conversation."""
+"""Half of a surrogate pair. No user's text contains it, so its place in a rendered conversation is unambiguous."""
 
 Message = dict[str, Any]
 """A turn in the form of chat templates."""
@@ -71,7 +71,7 @@ class Thinker:
     Attributes:
         tokenizer: tokenizer whose chat template allows thoughts.
         opening: beginning of a reply before the thought; "" if the template or the request opens the thought.
-        closing: text after a thought.
+        closing: text of a prompt between the thought and the answer.
         mark: text with which the model ends a thought.
         request: sentence that asks for a thought; "" for a model that was trained to think.
         budget: maximum number of tokens of a thought.
@@ -113,7 +113,10 @@ def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None,
 
 
 def messages(history: Sequence[Turn]) -> list[Message]:
-    """Return turns in the form of chat templates; Mistral's template requires call ids of nine letters and digits."""
+    """Return turns in the form of chat templates.
+
+    Calls get new ids of nine letters and digits, which Mistral's template requires.
+    """
     written: list[Message] = []
     waiting: dict[str, str] = {}
     number = 0
@@ -134,10 +137,14 @@ def messages(history: Sequence[Turn]) -> list[Message]:
 
 
 def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None) -> str:
-    """Return a conversation in which the model's answer follows exactly the prompt to which the model wrote the answer.
+    """Return the conversation `text` in which the answer follows exactly the prompt to which the model wrote it.
 
     A template that switches thinking off begins a reply with an empty thought, but drops this thought from earlier
-    turns. `thought` is the text before the answer, up to the end of the thought; None for an answer at once.
+    turns. If secl does not find the place of the answer, `text` stays as it is.
+
+    Args:
+        earlier: the turns before the answer.
+        thought: rendered text before the answer, up to the end of the thought; None without a thought.
     """
     begun = thought or _conversation(chat, earlier, system)
     if text.startswith(begun):
@@ -149,7 +156,7 @@ def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, tho
 
 
 def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
-    """Return a conversation; a system text precedes the question if the template has no system role."""
+    """Return a rendered conversation; without a system role, the system text begins the first user turn."""
     if not system:
         return chat(turns)
     with suppress(jinja2.TemplateError):

@@ -6,14 +6,15 @@ import math
 from collections.abc import Iterable
 
 NOTHING = 1e-6
-"""Minimum mass of a tail; smaller remainders are rounding errors of float32 log-probabilities."""
+"""Minimum total probability of the other tokens; smaller ones are rounding errors of float32 log-probabilities."""
 
 
 def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
     """Return the entropy in nats from the log-probabilities of the most probable tokens.
 
-    The tail's probabilities fall as a power of the rank (Zipf), from the smallest probability of the head. The most
-    concentrated tail below this probability gives a lower bound of the entropy, and a uniform tail an upper bound.
+    These tokens are the head of the distribution, and the other tokens are its tail. The estimate assumes that the
+    tail's probabilities fall as a power of the rank (Zipf), starting from the smallest probability of the head. The
+    most concentrated tail below this probability gives a lower bound of the entropy, and a uniform tail an upper bound.
 
     >>> round(entropy_of([math.log(0.5), math.log(0.25)], 1000), 3), round(entropy_of([math.log(0.5)] * 2, 1000), 3)
     (1.415, 0.693)
@@ -29,15 +30,15 @@ def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
 
 
 def _tail(rest: float, smallest: float, count: int, others: int) -> float:
-    """Return the entropy of a tail of mass `rest` after `count` tokens: p(i) = p(count) (i / count)^-s for a fitted s.
+    """Return the part of a tail of mass `rest` in the entropy: p(i) = p(count) (i / count)^-s for a fitted s.
 
-    Sums over ranks are integrals over u = i / count from 1 to R. With a = 1 - s the mass is
-    p(count) count (R^a - 1) / a.
+    `smallest` is ln p(count). Integrals over u = i / count from 1 to R replace sums over ranks i. With a = 1 - s the
+    mass is p(count) count (R^a - 1) / a.
     """
     ratio = rest / (math.exp(smallest) * count)
     span = math.log1p(others / count)
     high = min(1.0, 600.0 / span)
-    low = -1.0 - 1.0 / ratio  # for a < 0 even an endless tail has a mass of at most 1 / -a
+    low = -1.0 - 1.0 / ratio  # for a < 0 even an endless tail has at most the ratio 1 / -a
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if _mass(middle, span) < ratio else (low, middle)

@@ -25,7 +25,7 @@ MAX_LIST_TOKENS: dict[Form, int] = {
 """Maximum number of tokens of a list of five answers."""
 
 CONTEXT = 4
-"""Number of prompt tokens that are decoded together with the following tokens."""
+"""Number of earlier tokens that are decoded together with a text."""
 
 HALF = "\ufffd"
 """A decoder's text for an incomplete character."""
@@ -49,8 +49,8 @@ def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[i
     """Return the text of tokens after a context.
 
     Some decoders drop the space at the start of a text. Others render the end of a text differently if more tokens
-    follow. So secl decodes context and tokens together. The returned text begins where the result differs from the
-    decoded context.
+    follow. So secl decodes context and tokens together. The returned text begins where the joint text first differs
+    from the decoded context.
     """
     before = tokenizer.decode([*context], skip_special_tokens=True)
     whole = tokenizer.decode([*context, *tokens], skip_special_tokens=True)
@@ -77,7 +77,7 @@ class Draft:
         prompt: token ids before the text.
         form: form of the answer, or of the answers in a list.
         limit: maximum number of tokens.
-        lines: number of lines of a finished list; None for an answer.
+        lines: number of lines after which a list is finished; None if the text is not a list.
         stop: texts that finish the draft.
         ends: further ids of tokens that finish the draft.
         written: token ids of the text so far.
@@ -89,8 +89,8 @@ class Draft:
         free: whether the prompt goes through the network alone, so that its probabilities do not depend on other texts.
         thought: the thought in the prompt; for a draft of a thought, the finished thought. None without a thought.
         kept: whether `begun` includes the written text, as it does for a thought.
-        begun: state of the backend from which later passes go on; None if not kept.
-        number: number of a free text among the texts after its prompt.
+        begun: state of the backend from which later passes go on; None if the backend keeps none.
+        number: number of a free text among the texts after the same prompt.
         shown: number of tokens that the pieces of a free text contain so far.
         held: text of a free text that waits for more tokens.
         finish: why a free text ended; None before its end.
@@ -119,12 +119,12 @@ class Draft:
 
     @classmethod
     def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = ()) -> Draft:
-        """Return a greedy answer that may begin with a `prefix`."""
+        """Return the draft of a greedy answer, of which the tokens `prefix` are written already."""
         return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix))
 
     @classmethod
     def texts(cls, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()) -> list[Draft]:
-        """Return unwritten free texts, which `TextRules.push` turns into pieces."""
+        """Return unwritten drafts of free texts, to which `TextRules.push` adds tokens."""
         most, stop = writing.max_tokens or 1, writing.stop
         return [
             cls([*prompt], "text", most, stop=stop, ends=(*ends,), free=True, number=number)
@@ -227,7 +227,7 @@ def _first_stop(text: str, stops: Sequence[str]) -> int | None:
 
 
 def items_of(text: str, form: Form, listed: int) -> list[str]:
-    """Return the items of a written list, without the last line if the list reached its token limit."""
+    """Return the items of a written list of `listed` answers, without a last line that may be unfinished."""
     lines = text.splitlines()[:listed]
     complete = lines[:-1] if 1 < len(lines) < listed and not text.endswith("\n") else lines
     return read_list("\n".join(complete), form)

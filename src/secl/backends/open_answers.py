@@ -43,8 +43,8 @@ Way = int | None
 def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], Sequence[Way]]:
     """Return the sources of the further answers in the first and in the second round.
 
-    A program checks a number, at less cost than a second line of reasoning. If the model `thinks`, each sample for
-    another question needs its own thought, so a round draws one sample.
+    A program checks a number, at less cost than a second line of reasoning. If the model `thinks` and
+    the question does not ask for a number, each sample needs its own thought, so each round draws one sample.
     """
     if thinks and question.form != "number":
         return (0,), (1,)
@@ -54,7 +54,7 @@ def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], 
 
 
 def computed(program: str) -> Sample:
-    """Return the result of a program."""
+    """Run a program, and return its result as a sample; the sample's text is None without a result."""
     number = result_of(program)
     if number:
         number = Fraction(round(number, DECIMALS - 1 + len(str(int(1 / abs(number))))))
@@ -110,13 +110,13 @@ class Distractors:
 
 
 NOTHING = Distractors([], "none")
-"""For an answer that cannot be compared with others."""
+"""No distractors, for an answer that cannot be compared with others."""
 
 
 def choose_distractors(
     answer: str, form: Form, count: int, listed: Sequence[str], sample_list: Callable[[int], Sequence[str]]
 ) -> Distractors:
-    """Choose `count` distractors: from a greedy list (`listed`), near misses of numbers, then sampled lists.
+    """Choose up to `count` distractors: from a greedy list (`listed`), near misses of numbers, then sampled lists.
 
     >>> choose_distractors("12", "number", 4, ["12.0", "13", "40"], lambda i: []).source
     'listed:2+numeric:2'
@@ -150,7 +150,7 @@ def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> 
 
 
 def near_numbers(answer: str) -> list[str]:
-    """Return numbers that result from common slips: off by one, doubled, halved, off by ten, off by a tenth.
+    """Return numbers that result from common slips: off by one or two, doubled, halved, off by ten, off by a tenth.
 
     >>> near_numbers("12")[:4]
     ['13', '11', '24', '6']

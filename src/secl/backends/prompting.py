@@ -41,12 +41,12 @@ MARGIN = 16
 
 
 class Prompting:
-    """Builds token sequences.
+    """Builds the token sequences of prompts.
 
     Args:
-        prefers_prefill: returns whether short replies begin with "Answer:". The first short reply calls this function.
-        paper: whether all prompts are exactly the paper's. One reply then has the open answer and its confidence.
-            Otherwise, a later turn asks for the confidence.
+        prefers_prefill: returns whether short replies begin with "Answer:". secl calls this function at most once.
+        paper: whether all prompts are exactly the paper's. One reply then has an open answer and its confidence. With
+            secl's own prompts, a later turn asks for the confidence.
         distractors: number of distractors of an open answer.
         thinker: how the model thinks before it answers; None if it answers at once.
         show_thought: whether the prompt for P(True) contains the thought before the answer.
@@ -54,7 +54,7 @@ class Prompting:
     Attributes:
         thinks: whether the model thinks before it answers.
         top_p: nucleus (top-p) of samples.
-        listed: length of a requested list of answers, which may contain the judged answer.
+        listed: number of answers to request in a list; one of them may be the judged answer.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class Prompting:
 
     @cached_property
     def prefilled(self) -> bool:
-        """Whether short replies begin with "Answer:". Replies that state a confidence always do."""
+        """Whether replies of the form "short" begin with "Answer:"; always true with the paper's prompts."""
         return self.paper or self._prefers_prefill()
 
-    # `thought` is the thought before the answer; None for an answer at once.
+    # In the methods below, `thought` is the text of the thought before the answer; None without a thought.
 
     def _answer(self, question: Question, thought: str | None = None) -> Prompt:
         if thought is not None and self.thinks:
@@ -124,7 +124,7 @@ class Prompting:
         return f" {text}" if self._answer(question).prefill else text
 
     def choices(self, question: Question, thought: str | None = None) -> Bundle:
-        """Return a branch for every option.
+        """Return a bundle with a branch for every option: the option's letter, and the prompt for its confidence.
 
         Positions are before the letter, and before the confidence digit of each option.
         """
@@ -159,7 +159,7 @@ class Prompting:
         return Span(whole[: last + (last < len(end))], common_length(start, whole))
 
     def written(self, question: Question, text: str, draft: Draft | None = None, thought: str | None = None) -> Bundle:
-        """Return the sequence of an open answer, written or given, and the prompt for its confidence.
+        """Return a bundle of one sequence: an open answer, written or given, and the prompt for its confidence.
 
         Positions are before each token of the answer, after its last token, and before the digit.
         """
@@ -174,7 +174,7 @@ class Prompting:
     def verdicts(
         self, question: Question, candidates: Sequence[str], thought: Thought | None = None
     ) -> list[list[int]]:
-        """Return, for each candidate, the ids after which True or False comes; `thought` precedes the answer."""
+        """Return, for each candidate, the ids after which True or False comes; `thought` led to the answer."""
         shown = (thought.text or "") if thought is not None and self.show_thought else ""
         asked = (p_true_prompt(question, candidate, paper=self.paper, thought=shown) for candidate in candidates)
         return [self._before(prompt, "True") for prompt in asked]
@@ -239,7 +239,7 @@ class Prompting:
         room = self.with_room(question, replace(writing, max_tokens=None), limit, any_thought).max_tokens or 0
         wanted = writing.max_tokens or room
         if writing.or_fewer or writing.max_tokens is None:
-            # A thought without a budget may take half of the room.
+            # Leave room for the thought: its budget, but at most half of the room (or `thinker.least` tokens).
             wanted = max(1, min(wanted, max(room - thinker.budget, min(room // 2, room - thinker.least))))
         if room - wanted < thinker.least:
             raise TooLongError(

@@ -26,14 +26,14 @@ from secl.question import LETTERS, Question
 SAMPLE = Question("Is water wet?", options=("yes", "no"))
 """A question for trials of a model."""
 _PLAIN = "\ud801"
-"""Half of a character, which no user's text contains. It marks a text that only looks like a special token."""
+"""Half of a surrogate pair, which no user's text contains. It precedes a text that only looks like a special token."""
 _MARK = re.compile(r"[^\w\s].*\w.*[^\w\s]", re.DOTALL)
-"""A role mark of a chat template: a word in brackets."""
+"""A role mark of a chat template: a word between punctuation marks, such as "<|user|>" or "[INST]"."""
 
 
 @dataclass(frozen=True)
 class TokenIds:
-    """Renders prompts to token ids.
+    """Renders prompts to token ids, and holds the ids of words whose probabilities are read.
 
     Attributes:
         digits: the ten digits after "Confidence: ".
@@ -56,7 +56,7 @@ class TokenIds:
         """Find the ids for the tokenizer of the model `name`.
 
         Raises:
-            ModelError: no chat template, or digits, letters or True/False are not single tokens.
+            ModelError: no working chat template; or a digit, A, B, True or False is not a single token.
         """
         if not getattr(tokenizer, "chat_template", None):
             raise ModelError(
@@ -101,7 +101,7 @@ class TokenIds:
         return tuple(each.content for each in added if each.special or each.content in roles)
 
     def render(self, prompt: Prompt, *, thinking: bool = False) -> str:
-        """Return the full text of a prompt for `encode`. Users' texts cannot forge a turn of the conversation.
+        """Return the text of a prompt for `encode`, in which users' texts cannot forge a turn of the conversation.
 
         With `thinking`, the text ends where the thought begins.
         """
@@ -159,7 +159,7 @@ def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[
 
 
 def distinct_tokens(*groups: Sequence[Sequence[int]]) -> list[int]:
-    """Count, for each group of sequences, the tokens behind the prefixes that they share with earlier sequences.
+    """Count, for each group of sequences, the tokens outside the prefixes that are shared with earlier sequences.
 
     >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5]], [[1, 2], [1, 6]])
     [5, 1]

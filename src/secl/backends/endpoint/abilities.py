@@ -15,13 +15,13 @@ from secl.prompts.templates import REQUESTED_TOKENS, digit_prompt, request_for
 from secl.settings.groups import Thinking
 
 TOPS = (20, 10, 5)
-"""Numbers of most probable tokens to request; the first accepted one counts."""
+"""Numbers of most probable tokens to request; secl takes the first one that the server accepts."""
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 """Names of the request field that limits tokens."""
 
 Switch = Mapping[str, object]
-"""Fields of a request."""
+"""Fields of a request that switch thoughts on or off, or limit them."""
 
 OFF: Sequence[Switch] = (
     {},
@@ -47,8 +47,8 @@ WORD_TOKENS = 12
 """Token limit of a reply with a letter, a digit or a verdict, with room for words before it."""
 
 MUSING_TOKENS = 400
-"""Token limit of a second trial reply. secl requests one if the first did not end and does not begin with a digit,
-because a model may begin its thought without a mark."""
+"""Token limit of a second trial reply. secl requests a second reply if the first one did not end and begins without a
+digit, because a model may begin its thought without a mark."""
 
 TRIAL = digit_prompt(Prompt(("Question: What is 2 + 2?",)), "4")
 
@@ -65,7 +65,7 @@ class Abilities:
         top: number of most probable tokens that the server reports.
         limit: name of the request field that limits tokens, one of `LIMITS`.
         off: fields that switch thoughts off; None if the model always thinks.
-        on: fields that switch thoughts on; None if thoughts are not requested.
+        on: fields that switch thoughts on; None if thoughts are off, or need a `request`.
         request: sentence that asks a model without a switch for a thought; "" for other models.
         budget: maximum number of tokens of a thought; None for the server's own limit.
         unopened: whether the content begins with a thought that has an end mark but no opening mark.
@@ -188,7 +188,7 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
 
 
 def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
-    """Return the reply to the trial question. Some thoughts begin without a mark; secl sees them by their end mark."""
+    """Return the reply to the trial question. secl recognises a thought without an opening mark by its end mark."""
     said, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL)))
     if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
         longer, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL, MUSING_TOKENS)))

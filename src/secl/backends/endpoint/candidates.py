@@ -61,7 +61,7 @@ class Findings:
     def read_letters(
         self, options: Sequence[str], pending: Sequence[tuple[tuple[int, ...], Pending]], source: str
     ) -> CandidateEvidence:
-        """Wait for the letters under each order of the options."""
+        """Wait for the letters under each order of the options; leave out orders without a readable letter."""
         orders = []
         for order, each in pending:
             written = self.take("reordering", each)

@@ -49,9 +49,9 @@ class Requests:
     ) -> Pending:
         """Request the greedy answer; with a seed, request a draw at temperature 1 with `top_p`.
 
-        `think`: the question for a thought before this answer, if the model may think; None for no thought. If the
-        answer after a thought is empty, for example because the thought has no end, the model answers again without a
-        thought.
+        `think`: the question about which the model may think before the answer; None for no thought. If the answer
+        after a thought is empty, for example because the thought has no end, the model answers again without a thought,
+        unless it always thinks.
         """
         drawn = {} if seed is None else {"temperature": 1, "top_p": top_p, "seed": seed % 2**31}
 
@@ -164,7 +164,7 @@ class Requests:
         yield last if thought is None else replace(_after(thought, last), thought=None)
 
     def _body(self, question: Question, writing: Writing, number: int, *, think: bool) -> dict[str, object]:
-        """Return the body of a request. It leaves out an optional limit of tokens (`Writing.or_fewer`)."""
+        """Return the body of a request, without a token limit if the limit is optional (`Writing.or_fewer`)."""
         most = None if writing.or_fewer else writing.max_tokens
         body = self.abilities.chat(answer_prompt(question), most, think=think)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed + number}
@@ -208,7 +208,7 @@ def reasoned(
 
 
 def _after(thought: Piece, reply: P) -> P:
-    """Return a reply with the thought and the tokens of an earlier request."""
+    """Return a reply with the thought of an earlier request, and with the token counts of both requests."""
     return replace(
         reply,
         prompt_tokens=thought.prompt_tokens + reply.prompt_tokens,

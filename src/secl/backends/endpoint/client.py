@@ -153,11 +153,11 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Another server in place of a model. secl forwards chats that secl cannot rate to that server.
+    """The server that runs a model. secl forwards to this server the chats that secl cannot rate.
 
     Attributes:
-        model: name of the model on that server.
-        takes_all: whether that server also writes rated texts, so that every parameter of a chat has an effect.
+        model: name of the model on the server.
+        takes_all: whether the server also writes rated texts, so that every parameter of a chat has an effect.
     """
 
     endpoint: Endpoint

@@ -25,7 +25,7 @@ WORD_LENGTH = 3
 """Tokens of a reply with one letter, digit or verdict, with its end."""
 
 FULL = 0.4
-"""Length of other replies, as a share of their token limit."""
+"""Assumed length of other replies, as a share of their token limit."""
 
 COUNTED = 300
 """Maximum number of questions to count; the others are assumed to cost as much on average."""

@@ -32,7 +32,7 @@ from secl.settings.groups import NUCLEUS, AnswerWeights, Thinking, check_thinkin
 from secl.writing import Piece, Writing
 
 Asked = tuple[Question, str | None, Thought | None]
-"""A question, with an answer that was written before, and the answer's thought."""
+"""A question, with an answer that was written before and the answer's thought; None if missing."""
 
 
 class EndpointModel(Shown):
@@ -50,7 +50,7 @@ class EndpointModel(Shown):
         seed: seed of sampled answers and distractors.
 
     Raises:
-        ParameterError: not a URL, another value of `thinking`, or several models without a name.
+        ParameterError: not a URL, an invalid `thinking`, or several models without a name.
         ModelError: the server does not answer or gives no log-probabilities, or its model does not think as asked.
     """
 
@@ -97,7 +97,7 @@ class EndpointModel(Shown):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Engine, number of log-probabilities, and request fields that switch thoughts, or "requested" thoughts."""
+        """Engine, number of log-probabilities, and the request fields that switch thoughts ("requested" without)."""
         switches = {*(self.abilities.off or ()), *(self.abilities.on or ())}
         thoughts = "requested" if self.abilities.request else ", ".join(sorted(switches))
         named = {"thoughts": thoughts} if thoughts else {}
@@ -144,7 +144,7 @@ class EndpointModel(Shown):
     def _wait(self, pending: Collection[Future[Findings]]) -> None:
         """Wait for a window of questions.
 
-        A refused question has an error as its outcome. Other errors end all requests.
+        A refusal remains the outcome of its question. Any other error cancels all waiting requests, and is raised.
         """
         try:
             for future in as_completed(pending):
@@ -168,7 +168,7 @@ class EndpointModel(Shown):
         return [*self._questions.map(outcome, requests)]
 
     def check_schema(self, schema: Schema) -> None:
-        """Check that an object can be compared with a schema; see `ObjectAsker.check`."""
+        """Check that a schema is valid; see `ObjectAsker.check`."""
         self.objects.check(schema.grammar)
 
     def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
@@ -223,7 +223,7 @@ class EndpointModel(Shown):
         findings.spent.clear()
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Return further answers at temperature 1. Option letters are drawn from the answer's distribution."""
+        """Return further answers at temperature 1. Option letters are drawn from the answer's letter probabilities."""
         if not question.options:
             drawn = self.asker.sample(question, range(count))
             self.meter.spend("sampling", sum(each.length for each in drawn))

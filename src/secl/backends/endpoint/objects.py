@@ -64,7 +64,8 @@ class ObjectAsker:
         drawn: list[WrittenObject | None] = []
         sampling = 0
         thinks_first = self.abilities.thinks_first
-        wanted = 1 if thinks_first else samples(request, greedy)  # a thought settles the answer
+        # A model that thinks draws a second thought, and a third one if the second led to other values.
+        wanted = 1 if thinks_first else samples(request, greedy)
         while len(drawn) < wanted:
             seed = question_seed(self.seed, request.question, f"object {len(drawn)}") % 2**31
             count = wanted - len(drawn) if self._several else 1
@@ -101,7 +102,7 @@ class ObjectAsker:
         return {**self.abilities.chat(asked, request.most_tokens, think=True), **drawn}, thought
 
     def _greedy(self, request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:
-        """Return the most probable object with the number of tokens; try a second time if the first try fails."""
+        """Return the most probable object, or an error after two failed tries, and the number of tokens."""
         grammar, thinks = request.schema.grammar, self.abilities.thinks(True)
         body, requested = self._body(request, {})
         spent, thought = (0, None) if requested is None else (requested.length, requested.whole_thought)
@@ -166,5 +167,5 @@ def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None,
     if place < 0:  # no log-probabilities: one token of an unknown probability
         return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""
     log_p = tuple(token.log_p for token in tokens)
-    # Servers give entropies without the mask of the schema; these rank values worse than the probabilities.
+    # Entropies of a server ignore the schema, and rank values worse than the probabilities do.
     return WrittenObject(text, tuple(end - place for end in token_ends(parts)), log_p, (math.nan,) * len(log_p)), ""

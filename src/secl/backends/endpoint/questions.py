@@ -85,7 +85,7 @@ class EndpointAsker:
     def rate(self, rated: GivenAnswer, evidence: EvidenceKinds) -> Findings:
         """Rate an answer from elsewhere.
 
-        secl always requests the answer's P(True). P(True) of rivals is part of the evidence.
+        secl always requests P(True) of the answer, but P(True) of its rivals only as part of `evidence`.
         """
         question, findings = rated.question, Findings(rated.question)
         if question.options:
@@ -169,7 +169,7 @@ class EndpointAsker:
             read_probe()
 
     def _state(self, findings: Findings, text: str, tokens: Sequence[Token], thought: Thought | None) -> None:
-        """State the confidence of an open answer. Without tokens, the probability of the answer is nan."""
+        """Request the confidence in an open answer, and set the reply; its probability is nan without `tokens`."""
         question = findings.question
         asked = digit_prompt(answer_prompt(question), _with_thought(thought, text if question.free else text.strip()))
         stated = findings.take("answering", self._ask(asked)).tokens
@@ -204,10 +204,10 @@ class EndpointAsker:
     ) -> Callable[[], None]:
         """Request evidence about candidates. An open question becomes a multiple-choice question with "None of these".
 
-        `thought`: whether the answer follows a thought. If so, the model first chooses letters without a thought,
-        in both orders of the options. Then the model chooses after a second thought, with the options in the other
-        order. If the second thought led to another option, the model also chooses after a third thought. Return a
-        function that waits for the results and adds the results to the findings.
+        `thought`: whether the answer follows a thought. If so, the model chooses a letter after a second thought, with
+        the options in the other order, and also without a thought in both orders. If the second thought led to another
+        option, the model chooses a letter after a third thought. Return a function that waits for the results and adds
+        the results to the findings.
         """
         question = choice = findings.question
         orders: Iterable[tuple[int, ...]] = ()
@@ -263,10 +263,10 @@ def _with_thought(thought: Thought | None, answer: str) -> str:
 
 
 def _stated(tokens: Sequence[Token], entropies: Sequence[float]) -> dict[str, Any]:
-    """Return the fields of a reply whose confidence is a digit among `tokens`; without tokens there is no confidence.
+    """Return the fields of a reply that state a confidence, from its digit in `tokens`; `bins` is () without tokens.
 
-    The entropy is the mean over known tokens and the digit. Without known tokens the entropy is 0, because gates do not
-    accept nan.
+    `entropy` is the mean of the answer's `entropies` and the digit's entropy. If all are unknown, `entropy` is 0,
+    because gates do not accept nan.
     """
     if not tokens:
         return {"bins": (), "digit_mass": math.nan, "entropy": fmean(entropies or [0.0])}

@@ -1,6 +1,6 @@
-"""What a server reports: texts apart from thoughts, and letters, digits, True and False among the most probable tokens.
+"""Reading of replies from a server: texts without thoughts, and probabilities of letters, digits, True and False.
 
-The names are the letters, digits or verdicts to read. A chat API does not let secl begin a reply, so a model may write
+A name is a letter, digit or verdict to read. A chat API does not let secl begin a reply, so a model may write
 "**B**" or "My confidence is 8." instead of the bare name. secl reads the distribution at the first token that spells
 one of the names, and adds up the spellings of a name ("B", " B", "B."). If no token spells a name, secl reads the first
 token, where names have little mass.
@@ -28,7 +28,7 @@ THOUGHT_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers return a thought."""
 
 END = re.compile(r"<[^<>\s]*>$")
-"""A token that ends a reply, such as "<|im_end|>" or "</s>"; some servers report this token, but not in the text."""
+"""A token that ends a reply, such as "<|im_end|>" or "</s>"; some servers report this token, but not as text."""
 
 OTHERWISE = "the endpoint's reply does not have the form of OpenAI's API."
 
@@ -42,7 +42,10 @@ WORDS = ("A", "I")
 """Option letters that are words of a sentence if a word in lower case follows."""
 
 VOCABULARY = 128_000
-"""Assumed size of the vocabulary, for the tail of an entropy; a factor of two changes a few hundredths of a nat."""
+"""Assumed size of the vocabulary, for the tail of an entropy.
+
+A factor of two changes the entropy by a few hundredths of a nat.
+"""
 
 DIGITS = tuple("0123456789")
 VERDICTS = ("true", "false")
@@ -105,7 +108,9 @@ class Said:
 
 
 def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str]:
-    """Return the thought at the beginning of a text, None without one, and the answer, "" if the thought has no end.
+    """Return the thought at the beginning of a text, and the answer after the thought.
+
+    The thought is None if the text has none. The answer is "" if the thought has no end.
 
     >>> split_thought("<think>Hm.</think>\\n\\nParis"), split_thought("Paris")
     (('Hm.', 'Paris'), (None, 'Paris'))
@@ -267,7 +272,7 @@ def read_names(tokens: Sequence[Token], names: Collection[str]) -> NameDistribut
 
 
 def spelled(text: str, names: Collection[str]) -> str | None:
-    """Return the name that a token spells; verdicts in upper or lower case.
+    """Return the name that a token spells, or None; verdicts may be in upper or lower case.
 
     >>> spelled(" (B)", "ABCD"), spelled("TRUE", VERDICTS), spelled("85", DIGITS)
     ('B', 'true', None)
@@ -296,7 +301,7 @@ def bins_of(chosen: NameDistribution) -> tuple[tuple[float, ...], float]:
 
 
 def within(tokens: Sequence[Token], text: str) -> Sequence[Token]:
-    """Return the tokens up to the end of an answer."""
+    """Return the tokens up to the end of the answer `text`; all tokens if they do not spell the answer."""
     written = ""
     for number, token in enumerate(tokens):
         written += token.text

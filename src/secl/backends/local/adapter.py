@@ -40,6 +40,7 @@ class Adapter:
 
     Args:
         model: a transformers causal language model; its own weights are frozen.
+        layers: numbers of the adapted layers.
         modules: names of the adapted linear modules in each layer, for example ("q_proj", "v_proj").
         settings: of LoRA and its training; the product of the matrices is scaled by alpha / rank.
         seed: seed of the random A matrices. B starts at zero, so version 0 equals the frozen model.
@@ -64,12 +65,12 @@ class Adapter:
         if not any(name.endswith(tuple(modules)) for name, _ in model.named_modules()):
             raise ModelError(f"LoRA does not fit {type(model).__name__}: it has no modules {' or '.join(modules)}.")
         model.requires_grad_(False)
-        keep_gradients(model)  # before the first pass
+        keep_gradients(model)  # must precede the first pass
         self.model, self.layers, self.modules = model, layers, modules
         self.settings, self.seed = settings or AdapterSettings(), seed
         self.version = self.updates = 0
 
-    # PEFT takes a second to import, and a model that never learns needs no matrices.
+    # PEFT takes a second to import, and a model that never learns needs no matrices, so both wait for the first use.
 
     @cached_property
     def config(self) -> LoraConfig:
@@ -95,7 +96,7 @@ class Adapter:
         """
         from peft import get_peft_model
 
-        # PEFT draws the initial weights from the global generator; the fork restores the caller's stream.
+        # PEFT draws the initial weights from the global generator; the fork restores this generator.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(self.seed)
             try:
@@ -120,7 +121,7 @@ class Adapter:
 
     @cached_property
     def _modules(self) -> list[LoraLayer]:
-        # The list is kept, because PEFT's own switch visits all modules of the network for every pass.
+        # The list is kept, because PEFT's own switch would visit all modules of the network at every pass.
         from peft.tuners.lora import LoraLayer
 
         return [module for module in self.model.modules() if isinstance(module, LoraLayer)]
@@ -170,7 +171,7 @@ class Adapter:
     def train(
         self, head: Head, replay: Callable[[], Tensor], cost: float, frozen: Tensor, digits: Tensor, target: float
     ) -> Training:
-        """Minimise the squared error between stated confidence and target; the version number grows by one.
+        """Minimise the squared error between stated confidence and target, as a new version.
 
         With `beta`, the loss includes KL(frozen || adapted) over the full vocabulary at the confidence token.
 
@@ -207,7 +208,7 @@ class Adapter:
         return Training(tuple(losses), after, tokens)
 
     def count_update(self) -> None:
-        """Give new weights their version number."""
+        """Give the current weights the next version number."""
         self.updates += 1
         self.version = self.updates
 
@@ -236,7 +237,7 @@ class Adapter:
 
     @property
     def relative_norm(self) -> float:
-        """Norm of the weights' change, relative to the norm of the adapted weights."""
+        """Norm of the weights' change, divided by the norm of the frozen weights of the adapted modules."""
         from peft.utils.integrations import dequantize_module_weight
 
         change = base = 0.0
@@ -300,7 +301,11 @@ def stated_confidence(logits: Tensor) -> Tensor:
 
 
 def _finite(tokens: float, **values: Tensor) -> float:
-    """Fetch numbers from the device together, and return the first if all are finite; `tokens` is the cost so far."""
+    """Fetch numbers from the device together, and return the first one.
+
+    Raises:
+        NotFiniteError: a number is not finite; `tokens` is the cost of the update so far.
+    """
     numbers: list[float] = torch.stack([*values.values()]).tolist()
     for what, number in zip(values, numbers, strict=True):
         if not math.isfinite(number):

@@ -45,8 +45,8 @@ class LocalReading:
     Attributes:
         forward: the pass that holds the bundle.
         head: maps hidden states to logits.
-        special: ids whose logits are exact.
-        tokens: number of tokens of the bundle that went through the network.
+        special: ids whose logits are computed in float32.
+        tokens: number of the bundle's tokens through the network, counted as in `secl.ledger.Ledger`.
         states: hidden states of the adapted model at the bundle's positions; None for the frozen model, whose hidden
             states are in the pass.
     """
@@ -59,7 +59,7 @@ class LocalReading:
     states: Tensor | None = None
 
     def _log_p(self, states: Tensor) -> Iterator[Tensor]:
-        """Yield log-probabilities of the vocabulary after hidden states (N, d), some rows at a time: (n, V)."""
+        """Yield log-probabilities (n, V) of the vocabulary for n of the N hidden states (N, d) at a time."""
         for some in torch.split(states, ROWS):
             yield self.head.logits(some, self.special).log_softmax(-1)
 
@@ -94,7 +94,7 @@ class LocalReading:
         positions = self.bundle.span_positions
         if not positions:
             return []
-        # All candidates follow the same text, so the distribution of their first tokens is computed once.
+        # Many candidates follow the same text, so each distribution of their first tokens is computed once.
         nodes, places = np.unique(
             self.nodes([position for span in positions for position in span]), return_inverse=True
         )
@@ -139,7 +139,7 @@ class LocalBackend(TokenBackend[LocalReading]):
         first: number of the first adapted layer.
         described: source of the settings, and path of the passes, such as "preset smollm2; fast path".
         adapted: layers that learn, and temperature of P(True), in words.
-        text_tokens: tokens of free texts that fit into memory.
+        text_tokens: number of tokens of free texts that fit into memory.
     """
 
     def __init__(self, loaded: Loaded, settings: AdapterSettings, *, seed: int) -> None:
@@ -177,7 +177,7 @@ class LocalBackend(TokenBackend[LocalReading]):
             "dtype": str(self.model.dtype).removeprefix("torch."),
             **({} if quantised is None else {"quantised": quantised}),
             "threads": torch.get_num_threads(),
-            "processor": torch.backends.cpu.get_cpu_capability(),  # vector instructions decide the order of rounding
+            "processor": torch.backends.cpu.get_cpu_capability(),  # rounding depends on the vector instructions
             "pass_tokens": GROUP_TOKENS,
         }
 

@@ -37,9 +37,10 @@ _ANY = r"/(?s:.*)/"
 _FENCE, _OBJECT = r"```(json)?[ \n]*", r'\{\{?[ \n]*"name"[ ]*:[ ]*"'
 _MIDDLE = r'"[ \n]*,[ \n]*"(arguments|parameters)"[ ]*:[ \n]*'
 _CLOSE = r"[ \n]*\}\}?([ \n]*```)?"
-"""Texts around a tool's name in a JSON object, fenced or not, which Qwen2.5-Coder writes under any template.
+"""Patterns of the text around a tool's name in a JSON object, fenced or not.
 
-Some converted models have a chat template with doubled braces, and repeat these.
+Qwen2.5-Coder writes such objects under any template. Some converted models have a chat template with doubled braces,
+and also write doubled braces.
 """
 
 CallTask = Task[CallRequest, WrittenReply]
@@ -71,14 +72,14 @@ def definition_of(function: Callable[..., object]) -> Node:
 
 
 def _nullable(node: Node) -> Node:
-    """Return a node that expresses null in JSON Schema's own form."""
+    """Replace OpenAPI's key "nullable" of a schema node by JSON Schema's type "null"."""
     rest = {key: value for key, value in node.items() if key != "nullable"}
     return {"anyOf": [rest, {"type": "null"}]} if node.get("nullable") else rest
 
 
 @dataclass
 class SampledReply(Row):
-    """A row that ends early if the reply begins without a call; `begins` returns the place of the first call."""
+    """A row that ends after `UNDECIDED` tokens without a call; `begins` returns the first call's place, or None."""
 
     begins: Callable[[Row], int | None] = field(kw_only=True)
 
@@ -105,7 +106,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     @cached_property
     def _marker(self) -> int | None:
-        """The token that begins a call; None if calls begin with plain text, at the start of a reply."""
+        """The special token that begins a call; None if calls begin with plain text, which must start the reply."""
         return next((token for text, token in self._special.items() if self.form.opening.startswith(text)), None)
 
     @cached_property
@@ -117,7 +118,10 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     @cached_property
     def _before(self) -> str:
-        """The grammar rule of the text before a tool's name in a JSON object, fenced if calls are JSON, too."""
+        """Pattern of the text before a tool's name in a JSON object.
+
+        If calls of the template are such objects themselves, the pattern is for fenced objects only.
+        """
         return _FENCE + _OBJECT if re.match(_OBJECT, self.form.opening) else f"({_FENCE})?{_OBJECT}"
 
     @cached_property
@@ -169,7 +173,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     def thinks(self) -> bool:
         """Whether the model thinks before a reply.
 
-        A model that thinks only on request was trained to call tools without a thought.
+        A model that thinks only on request was trained to call tools without a thought, so it does not think here.
         """
         return self.asker.prompting.thinks and not self.asker.prompting.thinker.request
 
@@ -227,7 +231,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return written.ends[number - 1] if number else 0
 
     def _object(self, text: str) -> re.Match[str] | None:
-        """Return the text before the tool's name if a reply is a JSON object."""
+        """Return the match of the text before the tool's name in a JSON object; None for other replies."""
         return None if self.form.text else re.match(self._before, text)
 
     def read(self, task: CallTask, row: Row) -> WrittenReply | None:
@@ -265,7 +269,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return WrittenReply(text[:start].strip(), tuple(calls), further if more else None, row.thought)
 
     def _without_call(self, row: Row) -> Reading:
-        """Return the choice of no tool, from the probabilities at each token that a call begins."""
+        """Return the choice of no tool: a call begins at none of the tokens at which a call may begin."""
         first = row.notes
         p = [min(each, 1 - 1e-9) for each in (first if self._marker is not None and not self.form.text else first[:1])]
         return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan, row.thought)

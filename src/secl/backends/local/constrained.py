@@ -39,7 +39,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 @dataclass
 class Row:
-    """An unfinished text.
+    """The text of a grammar, written up to some token.
 
     Attributes:
         matcher: llguidance's state of the grammar.
@@ -134,7 +134,10 @@ class GrammarWriter(ABC, Generic[R, W]):
     def write(
         self, requests: Sequence[R], samples: Callable[[R, W], int], thoughts: Sequence[Draft | None] = ()
     ) -> list[Objects[W] | SeclError]:
-        """Write the texts of requests, each after its written thought, in batches as large as the memory allows."""
+        """Write the texts of requests, each after its written thought, in batches as large as the memory allows.
+
+        `samples` returns the number of samples to draw for a request and its written text.
+        """
         tasks: list[Task[R, W]] = []
         outcomes: list[Objects[W] | SeclError | None] = []
         for request, thought in zip(requests, thoughts or [None] * len(requests), strict=True):
@@ -181,7 +184,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     @torch.no_grad()
     def _together(self, tasks: Sequence[Task[R, W]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
-        tasks = [replace(task) for task in tasks]  # keys and values, which take gigabytes, end with this call
+        tasks = [replace(task) for task in tasks]  # frees the keys and values, which take gigabytes, after this call
         after = self._after(tasks)
         for task in tasks:
             task.best = Row(task.begun.deep_copy(), task.limit)
@@ -195,7 +198,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         return [self._outcome(task) for task in tasks]
 
     def _after(self, tasks: Sequence[Task[R, W]]) -> After:
-        """Send prompts through the network, and return the batches that go on from prompts."""
+        """Send the prompts of tasks through the network, and return a function that makes batches after prompts."""
         passes = self.backend.passes
         if passes.shared is None:
             whole = Batch.of(self.backend.model, [[*task.prompt] for task in tasks])
@@ -228,7 +231,7 @@ class GrammarWriter(ABC, Generic[R, W]):
             task.sampling += len(row.tokens) - 1
 
     def read_again(self, tasks: Sequence[Task[R, W]]) -> None:
-        """Read parts of the texts again."""
+        """Read parts of the texts again, in subclasses that need a second reading."""
 
     def sample(self, task: Task[R, W], purpose: str) -> Row:
         """Return a row that draws its tokens."""
@@ -236,7 +239,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         return Row(task.begun.deep_copy(), task.limit, torch.Generator().manual_seed(seed))
 
     def _outcome(self, task: Task[R, W]) -> Objects[W] | SeclError:
-        """Return the texts of a task; their cost excludes all other tasks."""
+        """Return the texts of a task and the cost of this task alone; an error if the first text is unfinished."""
         if task.text is None:
             return self.unfinished(task)
         whole = [*task.prompt, *task.best.tokens[:-1]]

@@ -13,8 +13,8 @@ from secl.errors import ModelError, ParameterError, needs
 from secl.fields.schema import Node
 
 WHITESPACE = r"\x20|\x0A\x20{0,32}"
-"""Optional space between two parts of an object: a space, or a line break with its indent. A model might never end a
-longer space."""
+"""Optional space between two parts of an object: a space, or a line break with its indent. Without this limit, a
+model might write spaces without end."""
 
 
 class Grammars:

@@ -53,6 +53,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
         thinking: whether the model thinks before it answers: "off", "auto", or the maximum number of tokens.
         show_thought: whether the prompts for P(True) of the answer and its distractors contain the model's thought.
         seed: seed of the adapter's initial weights, and of sampled answers and distractors.
+        shared: cache of frozen answers for models with the same weights; None if not shared.
 
     Attributes:
         backend: engine with the weights in this process.
@@ -62,7 +63,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
     Raises:
         ModelError: the model or the NLI model cannot be used, or the adapter does not fit it.
-        ParameterError: unknown layers, another value of `thinking`, or a seed outside 0 to 2^63 - 1.
+        ParameterError: unknown layers, an invalid `thinking`, or a seed outside 0 to 2^63 - 1.
     """
 
     def __init__(

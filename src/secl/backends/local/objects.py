@@ -1,4 +1,4 @@
-"""JSON objects that satisfy a schema; objects and tool calls of a model in this process, at once or after thoughts."""
+"""JSON objects of a schema; and objects and tool calls of a model in this process, with or without thoughts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         return self.text_of(row) if row.matcher.is_accepting() else None
 
     def draw(self, after: After, tasks: Sequence[ObjectTask]) -> None:
-        """Draw the uncertain values again; draw whole objects if the best row has no kept keys and values."""
+        """Draw the uncertain values again; draw whole objects if single values cannot be drawn."""
         wanted: list[tuple[ObjectTask, UncertainValue, int]] = []
         whole = []
         for task in tasks:
@@ -103,9 +103,10 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                 task.sampling = sum(len(row.tokens) - value.first for (value, _), row in own.items())
 
     def read_again(self, tasks: Sequence[ObjectTask]) -> None:
-        """Read each value as the reply to a request for its field alone; requests share the document's keys and values.
+        """Read each value as the reply to a request for its field alone.
 
-        A certain text is not read again. Values after a thought are not read again, because the thought decides them.
+        These requests reuse the keys and values of the document's tokens. secl does not read a certain text again. secl
+        does not read values after a thought again, because the thought decides them.
         """
         wanted = [
             (task, name, span)
@@ -192,7 +193,7 @@ class StructuredWriting:
 def _written(
     writer: GrammarWriter[R, W], requests: Sequence[R], samples: Callable[[R, W], int]
 ) -> list[Objects[W] | SeclError]:
-    """Write texts and `samples` samples; a model that thinks samples one text after each further thought.
+    """Write a text for each request, and samples; a model that thinks writes one sample after each further thought.
 
     A thought settles the model's answer, so draws after the same thought would repeat the text. The first thought is
     greedy. The model draws a second thought for every request. It draws a third thought if the first two led to
@@ -239,7 +240,7 @@ def _settled(written: Objects[W]) -> bool:
 
 
 def _with_sample(known: Objects[W], found: Objects[W] | SeclError, prompt: Sequence[int]) -> Objects[W]:
-    """Return texts with a further sample; its cost excludes the prompt of the thoughts, which counts already."""
+    """Return texts with a further sample; the sample's cost excludes `prompt`, which the first thought has paid."""
     if isinstance(found, SeclError):
         return replace(known, samples=(*known.samples, None))
     sampling = known.ledger.sampling + found.ledger.answering - len(prompt)

@@ -88,7 +88,7 @@ class Passes:
         return Batch(self.model, cache, mask, logits).capturing(self.shared, [forward])
 
     def _begin(self, drafts: Sequence[Draft]) -> None:
-        """Read each prompt that has no pass yet alone, as `text` does."""
+        """Read each prompt that has no pass yet in a pass of its own, as `text` does."""
         known: dict[tuple[int, ...], Pass] = {}
         for draft in drafts:
             prompt = tuple(draft.prompt)
@@ -96,10 +96,10 @@ class Passes:
                 draft.begun = known[prompt] = known.get(prompt) or _result(self.shared.begin(prompt))[0]
 
     def begin(self, drafts: Sequence[Draft]) -> Batch | None:
-        """Read the prompts of answers and thoughts; samples go on from existing passes.
+        """Read the prompts of answers and thoughts that have no pass yet.
 
         Returns:
-            a batch to write with; None for lists and for continued drafts, whose prompts are not kept.
+            a batch to write with; None for lists and continued drafts, on the plain path, or with too little memory.
         """
         if self.shared is None or not drafts or any(draft.lines is not None or draft.written for draft in drafts):
             return None
@@ -180,7 +180,7 @@ def _grouped(
     sizes: Sequence[int],
     begun: Sequence[Pass] | None = None,
 ) -> list[Pass]:
-    """Run bundles of sequences, or grow `begun`; neighbours share a pass of `GROUP_TOKENS` new tokens."""
+    """Run bundles of sequences, or grow `begun`; neighbours share a pass of up to `GROUP_TOKENS` new tokens."""
 
     def together(numbers: Sequence[int]) -> list[Pass]:
         sequences = [sequence for number in numbers for sequence in bundles[number]]
@@ -242,7 +242,7 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
         RuntimeWarning,
         stacklevel=2,
     )
-    torch.cuda.empty_cache()  # not in the handler, where the failed work still has its memory
+    torch.cuda.empty_cache()  # not in the handler, where the failed work still holds its memory
     half = len(items) // 2
     return in_halves(work, items[:half]) + in_halves(work, items[half:])
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FIRST_LOOK = 1024
-"""Number of most probable tokens, which usually contain the nucleus; sorting the whole vocabulary takes longer."""
+"""Number of most probable tokens that usually contain the nucleus; sorting the whole vocabulary takes longer."""
 
 GREEDY = 1e-4
 """Minimum temperature of a draw. At lower temperatures, secl takes the most probable token, because divided logits may
@@ -123,7 +123,7 @@ class Writer:
 
 
 def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:
-    """Draw a token for each row of logits (rows, vocabulary) from the nucleus; `chances` are in [0, 1)."""
+    """Draw a token from the nucleus of each row of logits (rows, vocabulary) by the row's chance, from [0, 1)."""
     p = logits.softmax(-1)
     nucleus, order = p.topk(min(FIRST_LOOK, p.shape[-1]))
     if not bool((nucleus.sum(-1) >= top_p).all()):
@@ -170,7 +170,7 @@ def write_texts(
 
 @torch.no_grad()
 def _pieces(rules: TextRules, draft: Draft, row: Batch, writing: Writing) -> Iterator[Piece]:
-    """Write one text, the next token of which follows the row."""
+    """Yield the pieces of one text; `row` is the batch after the prompt."""
     generator = torch.Generator(row.logits.device).manual_seed(writing.seed + draft.number)
     warpers: list[LogitsProcessor] = []
     if writing.temperature not in (0, 1):

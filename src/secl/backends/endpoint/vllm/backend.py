@@ -31,11 +31,11 @@ SEPARATE_POSITIONS = 8
 """Maximum number of positions to request as separate prompts; else the server reads the whole text once."""
 
 NEGLIGIBLE = math.log(1e-7)
-"""Log-probability below which the last of the most probable tokens stands for all less probable ones."""
+"""If the last of the most probable tokens has at most this log-probability, all less probable ones count as equal."""
 
 
 class VllmReading:
-    """A bundle read by one version. secl requests a probability on first use."""
+    """A bundle as one version reads it. secl requests each probability on first use."""
 
     def __init__(self, backend: VllmBackend, bundle: Bundle, version: int) -> None:
         self.backend, self.bundle, self.version = backend, bundle, version
@@ -43,7 +43,7 @@ class VllmReading:
         self._best: dict[Position, list[float]] = {}  # ln probabilities of the most probable tokens, in order
         draft = bundle.draft
         if draft is not None and draft.version == version:
-            # The server has reported a distribution before each written token. A trimmed text may end in other tokens.
+            # The server has reported a distribution before each written token. A trimmed answer may end differently.
             written, first = (*draft.prompt, *draft.written), len(draft.prompt)
             alike = common_length(written, bundle.answers[0])
             for length, step in zip(range(first, alike + 1), draft.steps, strict=False):
@@ -108,7 +108,7 @@ class VllmReading:
 
     def _note(self, position: Position, step: Step) -> None:
         """Keep the log-probabilities of a position."""
-        # The server reports the token of a draw, or of a prompt, besides the most probable ones.
+        # Besides the most probable tokens, the server reports the drawn token, or the token of the prompt.
         self._best[position] = heapq.nlargest(self.backend.top, step.log_p.values())
         self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}
 
@@ -166,7 +166,7 @@ class VllmBackend:
             seed=writing.seed if drawn else None,
         )
         texts = Draft.texts(prompt, writing, ends)
-        # Without draws all texts are the same, and the server writes one.
+        # Without draws all texts are equal, so the server writes only one.
         for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1):
             for text in [texts[number]] if drawn else texts:
                 for step in steps:
@@ -199,7 +199,7 @@ class VllmBackend:
         while not rules.ended(draft):
             request = CompletionRequest(
                 tokens=draft.limit - len(draft.written),
-                # Answers have an entropy; lists and samples do not.
+                # secl needs entropies of answers, but not of lists and samples.
                 top=0 if sampled or draft.lines is not None else self.top,
                 stop=STOPS,
                 ends=tuple(sorted({*rules.end_ids, *draft.ends})),
@@ -236,7 +236,7 @@ class VllmBackend:
             return self._name
 
     def train(self, reading: VllmReading | LocalReading, position: Position, target: float) -> Training:
-        """Train on the given answer; servers load the new version on the first request for this version."""
+        """Train at a position; servers load the new version on the first request for this version."""
         if isinstance(reading, LocalReading):
             training = self.learner.train(reading, position, target)
         else:
@@ -252,7 +252,7 @@ class VllmBackend:
         return training
 
     def publish(self) -> None:
-        """Make the adapter's weights the present version, which the next request publishes."""
+        """Make the adapter's present weights a new version, which the next request writes to the servers' folder."""
         self._name = ""
 
     def close(self) -> None:

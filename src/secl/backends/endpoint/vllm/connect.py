@@ -19,8 +19,8 @@ from secl.errors import ModelError, NotLoadedError, QuestionError
 from secl.records import Reply
 
 TOLERANCE = 0.1
-"""Largest distance between server and learner with the same model and precision: of the stated confidence for a sample
-question (total variation of the ten bins), and of the log-probabilities of a text (nats per token)."""
+"""Largest accepted distance between server and learner with the same model and precision: of the stated confidence for
+a sample question (total variation of the ten bins), and of the log-probabilities of a text (nats per token)."""
 
 LORA_B = "lora_B"
 """Part of the names of matrices that are zero before the first update."""
@@ -35,7 +35,7 @@ def answer_by_vllm(
     """Let a vLLM server answer for a model, which then only learns and computes the beams of DINCO.
 
     The server must have the learner's model with float32 logits (`--hf-overrides '{"head_dtype": "float32"}'`), because
-    updates are finer than the grid of bfloat16 logits.
+    an update changes logits by less than the steps of bfloat16.
 
     Args:
         url: address of the server, or of a load balancer in front of several.

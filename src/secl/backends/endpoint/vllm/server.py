@@ -38,7 +38,7 @@ KEPT = 100
 """Number of most recently used versions to keep, more than any reply needs. vLLM 0.32 exits if a request names a loaded
 adapter whose folder is missing."""
 
-# A server takes missing fields from its model's generation_config.json.
+# A server takes missing fields from its model's generation_config.json, so secl sends these fields.
 _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0}
 
 
@@ -103,7 +103,7 @@ class TokenServer:
     def complete(
         self, model: str, prompts: Sequence[Sequence[int]], request: CompletionRequest
     ) -> list[tuple[Step, ...]]:
-        """Generate after each prompt (token ids) with an adapter; "" names the base model.
+        """Return the steps of the text after each prompt (token ids); `model` is an adapter, or "" for the base model.
 
         Raises:
             UnavailableError: the server does not answer now.
@@ -195,7 +195,7 @@ def _id(token: str) -> int:
 
 
 class Versions:
-    """Folders for vLLM's `lora_filesystem_resolver`, named NAME-<version>-<digest of the weights>.
+    """Folders for vLLM's `lora_filesystem_resolver`, named NAME-<version>-<digest of configuration and weights>.
 
     Servers cache results by an adapter's name, and read its weights once. After a rollback, version numbers repeat. The
     digest makes the name unique to the weights.
@@ -216,7 +216,7 @@ class Versions:
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"
 
     def publish(self, version: int, weights: bytes) -> str:
-        """Write a version, remove the oldest ones, and return the version's name. Raises StorageError.
+        """Write a version, remove the least recently used ones, and return the version's name. Raises StorageError.
 
         `weights`: safetensors bytes with PEFT's names.
         """

@@ -103,7 +103,7 @@ class Answering:
         """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
         cases = []
         for case in map(self._case, questions, written or [None] * len(questions), evidence):
-            with suppress(QuestionError):  # `answer` raises it for that question alone
+            with suppress(QuestionError):  # `answer` raises this error for that question alone
                 self.check(case.question, case.given)
                 cases.append(case)
         self._window = self._answered(cases, self.version if weights_fixed else 0)
@@ -118,7 +118,7 @@ class Answering:
             UnavailableError: no server answers; a later try may succeed.
         """
         version, meter, case = self.version, self.asker.meter, self._case(question, written, evidence)
-        turn = case.turn  # a written thought changes `case.turn`
+        turn = case.turn  # a thought that is written below changes `case.turn`
         if turn not in self._window:
             self.check(question, case.given)
         case = self._window.get(turn) or self._answered([case], version)[turn]
@@ -137,7 +137,7 @@ class Answering:
         return ModelAnswer(reply=adapted.reply, frozen=case.reply, plain_tokens=plain_tokens)
 
     def _case(self, question: Question, written: str | Piece | None, evidence: Collection[EvidenceKind]) -> Case:
-        """Return the case of a question; an answer that exists already gets its form in the conversation."""
+        """Return the case of a question; the existing answer `written` gets its form in the conversation."""
         if written is None or question.options:
             return Case(question, kinds=frozenset(evidence))
         thinks = self.asker.prompting.thinks
@@ -149,7 +149,7 @@ class Answering:
         return case
 
     def _answered(self, cases: Sequence[Case], version: int) -> dict[Turn, Case]:
-        """Answer each distinct question with the frozen model and, unless `version` is 0, an adapted version."""
+        """Answer each distinct question with the frozen model and, unless `version` is 0, with an adapted version."""
         window: dict[Turn, Case] = {}
         for case in cases:
             known = window.setdefault(case.turn, case)
@@ -165,7 +165,7 @@ class Answering:
         return window
 
     def _frozen(self, window: dict[Turn, Case]) -> tuple[dict[Turn, Case], list[Job]]:
-        """Return the frozen model's answers and the remaining jobs; shared answers leave no jobs."""
+        """Return cases with the frozen model's answers, and jobs that set replies and evidence (none if cached)."""
         key = tuple((turn, case.kinds) for turn, case in window.items())
         known = None if self._windows is None else self._windows.get(key)
         if known is not None:
@@ -293,7 +293,7 @@ class Answering:
         """Return further answers of the frozen model at temperature 1.
 
         Option letters are drawn from the distribution in the answer's pass. A model that thinks chooses letters after
-        further thoughts. Draws depend only on question and seed, except on servers with other hardware.
+        further thoughts. Draws depend only on question and seed; on servers, also on the hardware.
         """
         if not question.options:
             return sampled(self.asker, question, count)
@@ -304,7 +304,7 @@ class Answering:
         return tuple(question.letters[number] for number in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Return the evidence of DINCO; for multiple choice, the beams are the options with the likeliest letters."""
+        """Return DINCO's evidence, or None without a readable beam; options with the likeliest letters are beams."""
         if question.options:
             p = self._option_shares(question, "comparing")
             answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[: dinco.BEAMS]]

@@ -28,10 +28,10 @@ from secl.records import Reply
 Verdicts = dict[Hashable, tuple[PTrue, float]]
 
 PROBED, FACTS = ("capitals", "science"), 12
-"""Domains of the built-in quiz, and questions of each, for `prefers_prefill`."""
+"""Domains of the built-in quiz, and number of questions from each, for `prefers_prefill`."""
 
 PREFILL_GAIN = 0.3
-"""Minimum gain of a reply's ln P (nats) for which secl drops the prefix "Answer:".
+"""Minimum gain of the ln P (nats) of a reply's first token for which secl drops the prefix "Answer:".
 
 In doubt secl keeps the prefix, because our constants were measured with the prefix.
 """
@@ -75,7 +75,7 @@ class Asker:
         return replace(draft, thought=thinking.thought, begun=thinking.begun)
 
     def think(self, thoughts: Sequence[Draft]) -> None:
-        """Write thoughts."""
+        """Write drafts of thoughts, and set their `Draft.thought`."""
         self.backend.write([thoughts])
         for draft in thoughts:
             draft.thought = self.learner.rules.thought(draft)
@@ -94,7 +94,7 @@ class Asker:
         return self.learner.rules.answer(draft)
 
     def p_true(self, question: Question, reply: Reply, of_options: PTrue | None, listing: Draft | None) -> PTrue:
-        """Return P(True) of the answer of a reply, and of its rivals; `listing` as for `distractors`.
+        """Return P(True) of a reply's answer and of the answer's rivals; `listing` is the one of `distractors`.
 
         `of_options` is the P(True) of all options in order, if known.
         """
@@ -134,7 +134,7 @@ class Asker:
         return draft if attempt is None else self.drawn(draft, question, attempt)
 
     def distractors(self, question: Question, answer: str, listing: Draft | None) -> tuple[Distractors, int]:
-        """Return plausible other answers to an open question, and the tokens of newly written lists.
+        """Return plausible other answers to an open question, and the number of tokens for newly written lists.
 
         `listing` is the greedy list; None to write it.
         """
@@ -170,7 +170,7 @@ class Readout:
         own = [self.token_ids.letters[chosen]]
         statistics = reading.text_statistics([letter, digits[chosen]], own, self.token_ids.digits)
         reply = _reply(question.letters[chosen], question.letters[chosen], statistics, version)
-        # All letters share one constant between logit and ln P, so the vocabulary is not read again.
+        # ln P of each letter is its logit plus the same constant, so the vocabulary is not read again.
         constant = reply.log_probability - logits[chosen]
         return replace(reply, option_log_p=tuple(min(0.0, logit + constant) for logit in logits))
 
@@ -238,8 +238,9 @@ def prefers_prefill(backend: LocalBackend) -> bool:
     """Return whether a model without a preset should begin short replies with "Answer:".
 
     One pass over 24 facts compares the frozen model's mean ln P of the first token of a reply with and without the
-    prefix. No reference answer is used. SmolLM2 answers better without the prefix: -2.1 with, -.9 without.
-    Qwen2.5-Coder-1.5B answers better with the prefix: -.63 with, -.54 without (docs/lab/log.md).
+    prefix. No reference answer is used. SmolLM2 answers better without the prefix, and its ln P is -2.1 with and -.9
+    without the prefix. Qwen2.5-Coder-1.5B answers better with the prefix, although its ln P is -.63 with and -.54
+    without the prefix (docs/lab/log.md).
     """
     facts = [Question(each.text) for domain in PROBED for each in quiz(domain, FACTS)]
     ids = backend.token_ids

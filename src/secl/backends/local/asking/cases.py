@@ -19,8 +19,7 @@ from secl.question import Question
 from secl.records import Reply
 
 Turn = tuple[Question, str | None, Thought | None]
-"""A question, and its existing answer and thought as they stand in the conversation; None if missing.
-"""
+"""A question, with the answer and thought that exist already, in their form in the conversation; None if missing."""
 
 
 @dataclass
@@ -33,21 +32,21 @@ class Case:
         answer: the answer to compare candidates with; None if not readable, or not written yet.
         rivals: other given answers, which differ from the answer in meaning.
         thought: the model's thought before the answer; None if the model answers without a thought.
-        order: for a further thought: the option at each place.
+        order: number of the option at each place, if the answer follows a further thought; else empty.
         further: cases of the same options in other orders, each after a thought of its own.
         draft: draft of the thought, and later of the open answer; None without a draft.
         text: the open answer as it stands in the conversation; None for multiple choice, and before the answer is
             written.
         listing: a written list of answers, for distractors; None if no list is needed.
-        comparison: a sequence for each order of the candidates, and spans of the candidates, first after the question,
-            then without a question. None if not requested, or without candidates to compare.
+        comparison: bundle with a sequence for each order of the candidates, and with spans of the candidates, first
+            after the question, then without a question. None if not requested, or without candidates to compare.
         sampling: number of tokens of the further answers among the candidates.
-        judged, source: texts to judge by P(True) besides the answer, and the source of these texts.
+        judged, source: texts to judge by P(True), and the source of these texts.
         finding: number of tokens spent on finding the judged texts.
         version: version of the model that answers; 0 is the frozen model.
         reading: the answer as this version reads it; `read_answers` sets it.
         tokens: number of tokens through the network to write and read the answer.
-        counts: number of tokens of prompt and answer; None for a given answer.
+        counts: number of tokens of prompt and answer; None for the rating of a given answer.
         reply: what this version states about the answer; `read_reply` sets it.
         p_true: evidence about `judged`; None if not requested.
         candidates: evidence about the candidates, whose letters have no log-probabilities before `read_evidence`; None
@@ -107,11 +106,11 @@ class Case:
         }
 
     def by(self, version: int) -> Case:
-        """Return the question with the adapted answer, or with the frozen answer for version 0."""
+        """Return the case of the adapted answer, or of the frozen answer for version 0."""
         return self.adapted if version and self.adapted is not None else self
 
     def read_by(self, version: int, reading: Reading) -> Case:
-        """Return the question with the same answer, read by an adapted version."""
+        """Return a case of the same answer, read by an adapted version."""
         adapted = copy(self)
         adapted.version, adapted.reading, adapted.tokens = version, reading, reading.tokens
         return adapted
@@ -166,7 +165,7 @@ def read_evidence(asker: Asker, case: Case) -> None:
 
 
 def read_candidates(asker: Asker, candidates: CandidateEvidence, reading: Reading) -> CandidateEvidence:
-    """Return the evidence about candidates from a reading of their comparison, or of a larger bundle."""
+    """Return the evidence about candidates from the reading of a bundle that contains their comparison."""
     count = len(candidates.candidates)
     rows, likelihoods = asker.readout.letters(reading, count), reading.likelihoods()
     half = len(likelihoods) // 2
@@ -205,7 +204,10 @@ def compared(asker: Asker, question: Question, answer: str, thought: Thought | N
 
 
 def compare_options(asker: Asker, case: Case) -> None:
-    """Compare options by letters in the other order, or in both orders after a thought, and by likelihoods."""
+    """Prepare a comparison of options by likelihoods, and by letters in the other order of the options.
+
+    If the answer follows a thought, letters in the question's order are read as well, without the thought.
+    """
     question, prompting, count = case.question, asker.prompting, len(case.question.options)
     orders = [tuple(range(count))] * (case.thought is not None) + [other_order(count)]
     case.comparison = Bundle(
@@ -248,7 +250,7 @@ def _compare(asker: Asker, case: Case, drafts: Sequence[Draft]) -> None:
 
 
 def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) -> int:
-    """Return the number of tokens of one question's drafts; each prompt counts once, prompts in `read` do not count."""
+    """Return the number of tokens of drafts; each prompt counts once, and prompts in `read` do not count."""
     prompts = {tuple(draft.prompt) for draft in drafts} - {*map(tuple, read)}
     return sum(map(len, prompts)) + sum(draft.tokens for draft in drafts)
 

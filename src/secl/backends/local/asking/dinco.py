@@ -96,7 +96,7 @@ def gather(
         samples: further answers; the first `COUNTED` count.
     """
     form, counted = question.form, samples[:COUNTED]
-    answers, rated = [*beams], [0]  # answers that may be reported are compared with the samples
+    answers, rated = [*beams], [0]  # `rated`: the best beam and the own answer, which are compared with the samples
     if own is not None:
         keys = [answer_key(answer, form) for answer in beams]
         key = answer_key(own, form)

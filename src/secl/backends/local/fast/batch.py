@@ -23,7 +23,7 @@ ONEDNN: Any = torch.backends.mkldnn
 """PyTorch's switch for oneDNN, under the library's older name."""
 
 KeptRow = Sequence[tuple[Tensor, Tensor]]
-"""Keys and values (1, heads, tokens, d) of each layer after a row, without padding."""
+"""Keys and values (1, heads, tokens, d) of a row in each layer, without padding."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Batch:
     def capturing(self, network: SharedNetwork, prompts: Sequence[Pass]) -> Batch:
         """Return this batch, which from now on captures the same states as a pass over prompts and texts.
 
-        No row repeats.
+        Later steps must not repeat a row. `prompts` has the pass over the prompt of each row.
         """
         self.network, self.prompts, self.written = network, prompts, [[] for _ in prompts]
         return self

@@ -97,13 +97,15 @@ class Trie:
 
     def window(self, kind: str, config: PreTrainedConfig) -> int | None:
         """Return the number of tokens that layers of a kind see, the token itself included; None for all ancestors."""
-        # The first token of a sequence has depth 0, so the deepest token is the farthest from what it sees.
+        # The deepest token sees depths.max() + 1 tokens, so a window of this size or more hides none of them.
         size: int = config.sliding_window if kind == LOCAL else 0
         return size if 0 < size <= int(self.depths.max()) else None
 
     def at(self, nodes: Tensor) -> Trie:
-        """Return the tree of some of the nodes, which must include all tokens that they see. The new tree has no
-        paths."""
+        """Return the tree of some of the nodes, which must include all tokens that they see.
+
+        The new tree has no paths.
+        """
         return Trie(self.tokens[nodes.numpy()], self.depths[nodes], self.enters[nodes], self.leaves[nodes], ())
 
     def to(self, device: torch.device) -> Trie:
@@ -161,7 +163,7 @@ def _times(parents: list[int]) -> tuple[Tensor, Tensor]:
 
 def layer_kinds(config: PreTrainedConfig) -> list[str]:
     """Return the kind of each layer: `WHOLE` or `LOCAL`; raise `ModelError` for other kinds."""
-    # As in transformers: if the configuration does not name its layers, all layers have its window, if any.
+    # As in transformers: if the configuration does not list its layers' kinds, all layers have its window, if any.
     usual = LOCAL if getattr(config, "sliding_window", None) else WHOLE
     kinds = getattr(config, "layer_types", None) or [usual] * config.num_hidden_layers
     others = sorted({*kinds} - {LOCAL, WHOLE})

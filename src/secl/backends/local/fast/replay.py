@@ -1,8 +1,8 @@
 """Replays of the top layers with the adapter on, from inputs captured in a pass of the frozen model.
 
 The last layer needs keys and values at every token. It needs queries, output projection and feed-forward part only at
-the requested tokens. Hooks pass the requested rows to these modules. Hooks fill all other rows with zeros, which no
-pass reads.
+the requested tokens. So hooks pass only the requested rows to these modules, and fill the other rows of their outputs
+with zeros, which no later module reads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
 `secl.backends.local.fast.prefix_tree`."""
 
 PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
-"""Usual names of a decoder layer's modules that work on each token alone and matter at the requested tokens alone.
+"""Usual names of a decoder layer's modules that process each token alone and are needed only at requested tokens.
 
 Key and value projections do not belong here, because the requested tokens attend to all others. Norms are cheap.
 """
@@ -40,7 +40,7 @@ Key and value projections do not belong here, because the requested tokens atten
 
 @dataclass(frozen=True)
 class Replay:
-    """A repeatable forward pass of the adapted model, which costs as much as `tokens` through the whole network."""
+    """A repeatable forward pass of the adapted model, which costs as much as `tokens` tokens in the whole network."""
 
     tokens: float
     compute: Callable[[], Tensor]
@@ -61,7 +61,7 @@ class Pass:
         states: inputs of the head (1, T, d).
         hidden: inputs (1, T, d) of the first adapted layer, for replays; empty on the plain path.
         arguments: further arguments of each layer from the first adapted one on.
-        trie: the T tokens; empty for a step of a `Batch`, which has one token of each row: (rows, 1, d).
+        trie: the T tokens; empty for a step of a `Batch`, whose states have one token for each row: (rows, 1, d).
         cache: keys and values of all layers; None if not kept.
         part: nodes of one bundle's sequences, if the pass has several bundles; None for all sequences.
     """
@@ -77,7 +77,7 @@ class Pass:
         """Keep the inputs of the next layer."""
         if not self.arguments:
             self.hidden = hidden
-        # A replay computes its own keys and values, so the cache is left out; other tokens have other masks.
+        # A replay computes its own keys and values, and makes masks for its own tokens.
         own = {name: value for name, value in arguments.items() if name not in MASKS and not isinstance(value, Cache)}
         for name, value in own.items():
             if isinstance(value, Tensor) and name not in PER_TOKEN:
@@ -147,7 +147,7 @@ def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
 def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list[Arguments]:
     """Return the arguments of all layers with every `PER_TOKEN` tensor changed; others come from the last pass.
 
-    Arguments that layers share, such as rotary embeddings, change once.
+    Tensors that layers share, such as rotary embeddings, are changed once.
     """
     changed: dict[tuple[int, ...], object] = {}
 

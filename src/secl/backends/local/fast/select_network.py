@@ -55,7 +55,7 @@ class PlainNetwork:
 
     @torch.no_grad()
     def run(self, sequences: Sequence[Sequence[int]]) -> Pass:
-        """Return one forward pass of the frozen model for each sequence."""
+        """Return a pass in which each sequence went through the frozen model alone."""
         trie = Trie.of(sequences, shared=False)
         return Pass(torch.cat([self.forward(sequence) for sequence in sequences])[None], trie=trie)
 
@@ -173,7 +173,7 @@ def _first_line(problem: Exception) -> str:
 
 @torch.no_grad()
 def _disagreement(network: Network, trial: Trial) -> float:
-    """Return the mean difference between the model's logits and the network's, in standard deviations of the logits."""
+    """Return the largest mean difference between the model's and the network's logits, in their standard deviations."""
     if isinstance(network, SharedNetwork):
         # The common half goes first, so that the trial includes kept keys and values.
         begun = network.run([trial.branches[1][: len(trial.branches[1]) // 2]], keep=True)

@@ -115,7 +115,7 @@ class SharedNetwork:
                 )
             forward.states, before = out.last_hidden_state.to(self.device), ends
             chunks.append(forward)
-        # Writing makes new tensors in this cache, so the cache of the pass stays as it is.
+        # The text's tokens put new tensors into this cache, so the cache of the pass stays as it is.
         cache = DynamicCache([(layer.keys, layer.values) for layer in cached.layers], config=self.config)
         return replace(chunks[0].joined(*chunks[1:]), trie=Trie.of([tokens]), cache=cached), cache
 
@@ -141,7 +141,7 @@ class SharedNetwork:
         return replace(forward, states=out.last_hidden_state.to(self.device), trie=trie, cache=cache)
 
     def _attention(self, length: int = 0) -> AbstractContextManager[None]:
-        """Return the attention of a pass of `length` tokens, which is deterministic for short passes with gradients."""
+        """Select the attention of a pass of `length` tokens: deterministic for a short pass with gradients."""
         if self.sparse:
             return tree_attention(self.config)
         # Fused kernels add gradients in varying order. The math kernel has a fixed order, but stores all pairs.
@@ -210,9 +210,9 @@ class SharedNetwork:
         """
         # A replay needs the requested nodes and all nodes that they see.
         needed = forward.trie.seen(torch.from_numpy(nodes))
-        # From here on rows are numbers within `needed`. Repeated nodes are computed once.
+        # From here on, rows are indices into `needed`. Repeated nodes are computed once.
         requested, order = np.unique(np.searchsorted(needed.numpy(), nodes), return_inverse=True)
-        # The last layer needs queries only at the requested rows, so its mask has only these rows.
+        # The last layer needs queries only at the requested rows, so its block mask has only these rows.
         masks = self.masks(forward.trie.at(needed), torch.from_numpy(requested))[-len(self.top) :]
         hidden, arguments = forward.trunk(sent(needed.numpy(), self.device))
         given = [{**own, **mask} for own, mask in zip(arguments, masks, strict=True)]

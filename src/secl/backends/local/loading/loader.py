@@ -31,7 +31,7 @@ from secl.settings.groups import Device, Dtype, Quantize
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 SAMPLED = 64
-"""Values of each weight in the fingerprint."""
+"""Number of values of each weight in the fingerprint."""
 
 PADDED = 0.9
 """Minimum share of the embedding's rows that the model's own tokenizer uses; models pad their rows by 1 % or less."""
@@ -221,7 +221,7 @@ def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint
 
 
 def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM | AutoModelForImageTextToText]:
-    """Return transformers' class for a model that writes texts; multimodal models count.
+    """Return transformers' class for a model that writes texts, which may be multimodal.
 
     Raises:
         ModelError: the model does not write texts.
@@ -291,7 +291,10 @@ def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 
 def fingerprint_of(name: str, source: Path | str, config: PreTrainedConfig, tokenizer: Tokenizer) -> str:
-    """Return the sha256 of configuration, chat template, tokenizer and samples of the weights, or the hub's commit."""
+    """Return the sha256 of configuration and chat template, and of a folder's tokenizer and samples of its weights.
+
+    For a hub id, name and commit replace tokenizer and weights.
+    """
     digest = hashlib.sha256(config.to_json_string(use_diff=True).encode())
     digest.update(str(getattr(tokenizer, "chat_template", None)).encode())
     if isinstance(source, Path):

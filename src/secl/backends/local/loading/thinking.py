@@ -1,4 +1,4 @@
-"""Replies with and without a thought: secl finds out at load how a model gives each.
+"""Replies with and without a thought. When secl loads a model, secl finds out how the model gives both.
 
 secl reads answers and digits at the beginning of a reply, so a reply must not begin with the model's own thought. The
 switches of chat templates turn thoughts off (`secl.backends.chat_templates.render`). If the template or the model still
@@ -35,10 +35,10 @@ CHANNEL = "<|channel|>analysis"
 """How gpt-oss opens a thought."""
 
 THOUGHTS_ON = {"enable_thinking": True, "thinking": True}
-"""Names of templates' switches for thoughts."""
+"""Arguments of chat templates that switch thoughts on."""
 
 FREE_THOUGHT = 4096
-"""Maximum number of tokens of a thought of free length."""
+"""Maximum number of tokens of a thought if the user sets none."""
 
 EFFORTS = {"low": 512, "medium": 2048}
 """Largest budgets for which gpt-oss is asked for low or medium effort."""
@@ -56,7 +56,7 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
         ModelError: the template does not work.
     """
     if not getattr(tokenizer, "chat_template", None):
-        return tokenizer, Thinker(tokenizer)  # `TokenIds` refuses it
+        return tokenizer, Thinker(tokenizer)  # `TokenIds` refuses this tokenizer
     template, vocabulary = tokenizer.get_chat_template(), tokenizer.get_added_vocab()
     known = [each for each in THOUGHTS if any(_mark(each) in text for text in (template, vocabulary))]
     if not known:
@@ -83,7 +83,10 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
 
 
 def _thinker(tokenizer: Tokenizer, reply: str, free: str, known: list[Marks]) -> Thinker | None:
-    """Return how a model thinks; None if never. Replies begin with `reply` without, and with `free` with a thought."""
+    """Return how a model thinks; None if never.
+
+    Under the template, `reply` begins a reply without a thought, and `free` begins a reply with a thought.
+    """
     for marks in known:
         if marks.opening in free.rpartition(marks.closing)[2]:  # the template opens a thought
             return replace(_marked(tokenizer, marks), opening="")

@@ -37,7 +37,7 @@ class Setup(Settings):
     ('capitals', 'arc')
     """
 
-    model: Annotated[str, OF_MODEL] = Field("smollm2", description="Preset, hub id, folder or GGUF file.")
+    model: Annotated[str, OF_MODEL] = Field("smollm2", description="Preset (smollm2), hub id, folder or GGUF file.")
     dtype: Annotated[Dtype, OF_MODEL] = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
     device: Annotated[Device, OF_MODEL] = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
     quantize: Annotated[Quantize | None, OF_MODEL] = Field(None, description="Quantize layers to 8bit or 4bit.")

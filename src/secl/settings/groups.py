@@ -91,7 +91,9 @@ class ModelSettings(Settings):
 
     TABLE = "model."
 
-    name: Annotated[str, Parameter("--model")] = Field("smollm2", description="Preset, hub id, folder or GGUF file.")
+    name: Annotated[str, Parameter("--model")] = Field(
+        "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
+    )
     engine: Engine | None = Field(None, description="Where it runs: local, openai (OpenAI-compatible server) or vllm.")
     endpoint: str | None = Field(None, description="Base URL of the server for --engine.")
     dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")

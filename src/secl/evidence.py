@@ -149,8 +149,8 @@ class DincoEvidence:
         beams: number of the candidates that are beams.
         p_yes: P("Yes") relative to P("No"), if the model is asked about each candidate alone whether it is right.
         entails, contradicts: probability that candidate i (row) entails or contradicts candidate j (column).
-        agreement: agreement of each sample with the best beam and with the greedy answer: 1 for equal answers, else the
-            mean entailment of both directions. Empty for the other candidates.
+        agreement: agreement of each candidate with each sample: 1 for equal answers, else the mean entailment of both
+            directions. Empty for candidates other than the best beam and the greedy answer.
         nli_name: name of the NLI model that judges entailment; "self" for the answering model.
     """
 

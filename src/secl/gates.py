@@ -21,7 +21,7 @@ from secl.errors import ParameterError, check_finite, check_whole
 from secl.records import UNTESTED, Decision
 
 Restart = Literal["sums", "all"]
-"""Parts of the state that an alarm resets: the sums alone, or all, which includes the mean (set by `paper`)."""
+"""Parts of the state that an alarm resets: the sums alone, or all, including the mean (as with the setting `paper`)."""
 
 
 class Gate(Protocol):
@@ -208,7 +208,7 @@ class PageHinkley(Gate):
             also absorbs shifts. The mean starts at the first entropy.
         epsilon: ignored rise, in nats. A larger value causes fewer false alarms and misses smaller shifts.
         threshold: lambda, in nats. A larger threshold causes fewer false alarms and later alarms: a shift of d nats
-            takes about threshold / (d - epsilon) questions, if the mean stands still.
+            takes about threshold / (d - epsilon) questions, if the mean stays constant.
         warmup: questions at the start of the stream that cannot fire.
         burst: B, questions that learn after an alarm, including the question that fires.
         restart: parts of the state that an alarm resets (`Restart`).
@@ -279,7 +279,7 @@ GATES: dict[str, Callable[..., Gate]] = {
 
 
 def gate_class(name: str) -> Callable[..., Gate]:
-    """Return the class of a gate: one of `GATES`, or a class in a Python file, "FILE.py:CLASS", which is executed.
+    """Return the class of a gate: one of `GATES`, or a class in a Python file, "FILE.py:CLASS"; the file is executed.
 
     Raises:
         ParameterError: an unknown name, a file that cannot be executed, or a class that is not a gate.

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Tokens of a question that go through the network, by purpose, also in passes shared with other questions.
+    """Tokens of a question that go through the network, by purpose, in its own passes and in shared passes.
 
     A token that goes through n of L layers counts n/L. A backward pass counts twice its forward pass.
 
@@ -66,7 +66,7 @@ class Meter:
         self._tokens: dict[str, float] = dict.fromkeys(get_args(Purpose), 0.0)
 
     def spend(self, purpose: Purpose, tokens: float) -> None:
-        """Add tokens, counted in passes through the whole network."""
+        """Add tokens; a token that passes some layers counts as a fraction (`Ledger`)."""
         self._tokens[purpose] += tokens
 
     def take(self) -> Ledger:

@@ -13,8 +13,8 @@ from pathlib import Path
 WAIT_POLICY = "OMP_WAIT_POLICY"
 
 WAITING = {
-    # Threads that wait for others sleep instead of spinning. On a busy machine, spinning threads take the cores of
-    # those they wait for, which is three to ten times slower.
+    # Threads that wait for others sleep instead of spinning. On a busy machine, spinning threads take the cores of the
+    # threads that they wait for. Then all work takes three to ten times as long.
     WAIT_POLICY: "PASSIVE",
     # Most waits last microseconds, and sleeping at once costs a fifth of the time on a quiet machine. GNU's OpenMP
     # (part of torch on Linux) spins this many times before a thread sleeps.
@@ -24,7 +24,7 @@ WAITING = {
 DEFAULTS = {
     **WAITING,
     # Number of cached kernels: one kernel of a third of a MiB for each length of a question. The default is 1024 for
-    # each thread. A lesson needs 16 to 32 kernels, and 64 have the hit rate of 128.
+    # each thread. A lesson needs 16 to 32 kernels. A cache of 64 has the same hit rate as a cache of 128.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
     "LRU_CACHE_CAPACITY": "64",
     # secl compiles nothing. An installed bitsandbytes, which PEFT imports, would import PyTorch's compiler: a sixth of
@@ -97,7 +97,7 @@ def publish_folder(unfinished: Path, folder: Path) -> None:
 def release_memory() -> None:
     """Return freed memory to the system, if the C library can (glibc).
 
-    glibc keeps the gaps that freed tensors leave between other data: some hundred MiB in a server.
+    glibc keeps the gaps that freed tensors leave between other data: several hundred MiB in a server.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

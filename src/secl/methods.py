@@ -123,7 +123,7 @@ class Plan:
         posterior: combines evidence about all candidates.
         kinds: kinds of evidence to gather, in bursts or for every question (`on`).
         learns: whether lessons may change the weights.
-        loop: the learning rule, which answer is returned, and the threshold.
+        loop: settings of the learning rule, of the returned answer and of the threshold.
         paper: whether lessons round the signal to the centre of its bin, as the paper does.
     """
 
@@ -200,10 +200,10 @@ class Plan:
     ) -> tuple[LearningOutcome, Update | None]:
         """Move the stated confidence of the model's latest reply one step towards the target (Eq. target).
 
-        Nothing moves if the bins of confidence and signal agree.
+        There is no update if the bins of confidence and signal differ by at most `bin_gate`.
 
         Args:
-            reply: with the confidence that the present weights state.
+            reply: the latest reply, with the stated confidence of the present weights.
             signal: in [0, 1]; None without usable evidence, which skips the lesson.
         """
         if signal is None:

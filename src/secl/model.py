@@ -182,13 +182,13 @@ class Model(Protocol):
         """Restore a snapshot, bit for bit."""
 
     def weights(self) -> bytes:
-        """Return the weights of the adapter, which are one version, as bytes."""
+        """Return the present weights of the adapter as bytes, for `load_version`."""
 
     def load_version(self, weights: bytes, version: int) -> None:
         """Go back to a version by its weights, with an empty optimizer; the next update takes a new number."""
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Set a hook for long computations, which call it often. The hook may block, or raise an error to end them."""
+        """Set a hook that long computations call often. The hook may block, or raise an error to end a computation."""
 
     def close(self) -> None:
         """Release connections and files; the model cannot be used afterwards."""

@@ -66,7 +66,7 @@ class Question:
         grader: rule that grades an open answer, one of `GRADERS`; "" for the default of the form.
 
     Raises:
-        QuestionError: empty text, one option, more than 26 options, or a reference that is no option.
+        QuestionError: empty text, one option, more than 26 options, or a reference that is not an option's letter.
 
     >>> Question("Capital of France?", options=("Rome", "Paris"), reference="B").form
     'choice'

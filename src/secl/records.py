@@ -161,7 +161,7 @@ class Record(Shown):
             evidence.
         outcome: what learning did.
         update: present exactly when `outcome` is "trained".
-        correct, frozen_correct: whether `reply` and `frozen` are right; None without a reference.
+        correct, frozen_correct: whether `reply` and `frozen` are right; None if not graded.
         label: whether `answer` is correct by its label (`with_label`), which overrides a reference; None without a
             label. Stored records have None, because labels are stored in a log of their own.
         ledger: tokens through the network for this question.

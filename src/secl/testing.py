@@ -150,7 +150,7 @@ class ScriptedModel(Shown, Model):
         )
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
-        """Rate given answers: stated confidences are those of own answers, P(True) depends on the given texts."""
+        """Rate given answers with the stated confidences of own answers; P(True) depends on the given texts."""
         return [self._rate(answer, evidence) for answer in given]
 
     def _rate(self, given: GivenAnswer, evidence: Collection[EvidenceKind]) -> Rating:
@@ -198,7 +198,7 @@ class ScriptedModel(Shown, Model):
         )
 
     def _drawn(self, question: Question, candidates: Sequence[str], number: int) -> Sample:
-        """Return one of three further answers to an open question, mostly the same again."""
+        """Return a further answer to an open question: in half of the cases the first candidate."""
         chance = unit(f"s{number}/{question.id}")
         candidate = None if chance > 0.9 else int(chance > 0.5) + int(chance > 0.8)
         return Sample(text=None if candidate is None else candidates[candidate], candidate=candidate, log_p=-chance)
@@ -263,7 +263,7 @@ class ScriptedModel(Shown, Model):
         return abs(self._shift)
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Call `hook` before every answer."""
+        """Call `hook` before every answer, text and rating."""
         self._pause = hook
 
 

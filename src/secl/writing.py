@@ -81,7 +81,7 @@ class Piece:
         choice: number of the text, from 0.
         text: new text, possibly empty. It never holds part of a stop text or of a character.
         tokens: new tokens; empty unless log-probabilities were requested.
-        draft: state of the model after the text, from which the model goes on; opaque to callers.
+        draft: state of the model after the text, from which the model can continue; opaque to callers.
         thought: new part of the thought before the text. "" means that a server hides the thought. None means that the
             piece has no thought.
         whole_thought: the thought, with its length; None without a thought.

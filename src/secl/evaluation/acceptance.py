@@ -162,7 +162,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
-    """Return the threshold of the largest coverage that keeps a risk, or the number of labels that a threshold needs.
+    """Return the threshold of the largest coverage with at most this risk, or the number of labels that this needs.
 
     Raises:
         ParameterError: no answers, or a risk or certainty out of range.

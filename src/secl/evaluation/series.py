@@ -80,7 +80,7 @@ class Estimator:
         tokens: cost of one question in tokens through the network.
         needs: required evidence; None for the reply alone.
         frozen: whether the rated answer is the frozen model's.
-        learned: whether the confidence is that of an adapted model, which a run without learning lacks.
+        learned: whether the confidence comes from an adapted model; a run without learning has no such confidence.
         needs_labels: whether the confidence is fitted to graded answers.
         ranks: whether the confidences rank answers; a constant does not, nor do maps that differ between folds.
         mapped: maps the series of the ratings to the final series.

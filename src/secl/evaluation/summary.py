@@ -116,7 +116,7 @@ _MAIN = ("stated", "secl", "posterior", "posterior_best")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Summary(Shown):
-    """Counts over all questions, and the measures of each estimator that rates any.
+    """Counts over all questions, and the measures of each estimator that rates at least one question.
 
     Attributes:
         unlabelled: questions without a reference, which no measure includes.
@@ -199,7 +199,7 @@ def _rows(
     series: Mapping[str, Series],
     intervals: Container[str],
 ) -> dict[str, Measures]:
-    """Return the measures of each estimator that rates any of these records; `intervals` names those with intervals."""
+    """Return the measures of each estimator that rates any of the records; `intervals` names those with intervals."""
     by_position = {record.position: record for record in records}
     rows = {}
     for name, part in series.items():

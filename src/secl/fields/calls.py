@@ -39,7 +39,8 @@ class WrittenCall:
     """A call as a model wrote it.
 
     Attributes:
-        arguments: the object without the rest of the reply. Token numbers count the tokens of the whole reply.
+        arguments: the object with the arguments. Its text is a part of the reply, but tokens are numbered from the
+            beginning of the reply.
         chosen: the choice of this tool, with the probability of the choice.
     """
 

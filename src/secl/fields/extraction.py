@@ -35,7 +35,7 @@ WINDOW = 8
 
 @dataclass(frozen=True, slots=True)
 class ObjectRequest:
-    """A question whose answer is to be an object of a schema.
+    """A question that asks for a JSON object which satisfies a schema.
 
     Attributes:
         question: any question of the form "text", possibly with system text and history. The question's id should be
@@ -50,7 +50,7 @@ class ObjectRequest:
     one: str = ""
 
     def about(self, leaf: Leaf) -> Question:
-        """Return the request for an object with a single field."""
+        """Return the question that asks for an object with this field alone."""
         return replace(self.question, text=f"{self.one}{self.schema.listing([leaf])}")
 
     @property
@@ -100,7 +100,7 @@ class Objects(Generic[W]):
     """A model's texts for a request: JSON objects, or replies with calls of tools.
 
     Attributes:
-        greedy: the greedily written object, which the caller gets.
+        greedy: the greedily written object, which is returned to the user.
         samples: objects drawn at temperature 1, or written after further thoughts; None for an object that is not
             closed.
         ledger: number of tokens that went through the network for all objects.
@@ -115,7 +115,7 @@ class Objects(Generic[W]):
     tokens: tuple[int, int] = (0, 0)
 
     def shared(self, count: int) -> Cost:
-        """Return the cost of one field, for an object with so many fields."""
+        """Return the cost of one of `count` fields of an object."""
         whole = self.ledger
         shares = {
             "answering": whole.answering / count,

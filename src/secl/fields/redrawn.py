@@ -37,7 +37,7 @@ class UncertainValue:
     key_end: int
 
     def value_in(self, text: str) -> Span | None:
-        """Return where the value stands in a text that begins like the object; None if the value is not finished."""
+        """Return the span of the value in a text that equals the object up to the key; None for an unfinished value."""
         behind = _BEHIND_KEY.match(text, self.key_end + 1)
         start = len(text) if behind is None else behind.end()
         try:
@@ -60,7 +60,7 @@ def uncertain_places(schema: Schema, greedy: WrittenObject) -> list[Span]:
 
 
 def uncertain_values(greedy: WrittenObject, places: Sequence[Span]) -> list[UncertainValue]:
-    """Return the values in some places of an object; empty if one value is the whole object."""
+    """Return the values at these spans of an object; empty if one value has no key, like the whole object."""
     found = []
     for span in dict.fromkeys(places):
         first = greedy.tokens(span)[0]

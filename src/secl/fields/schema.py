@@ -34,7 +34,7 @@ class Leaf:
 
     Attributes:
         path: keys from the root to the field, for example ("vendor", "name").
-        kind: of the field's values; the kind decides how secl compares two values.
+        kind: kind of the field's values, which decides how secl compares two values.
         title: type of the values in words, for the prompt.
         description: description from the schema, possibly empty.
         values: all values of an enumeration or a boolean; else empty.
@@ -48,7 +48,7 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """Its key in the root object, or the JSON pointer (RFC 6901) of a field in a nested object.
+        """The field's key in the root object, or the JSON pointer (RFC 6901) of a field in a nested object.
 
         >>> Leaf(("total",), "number", "number", "").name, Leaf(("vendor", "name"), "text", "text", "").name
         ('total', '/vendor/name')
@@ -250,7 +250,7 @@ class _Walk:
 
 
 def _without_null(node: Node) -> tuple[Node, bool]:
-    """Return a node without null, and whether it may be null."""
+    """Return a node without null, and whether the node allowed null."""
     for key in ("anyOf", "oneOf"):
         parts = node.get(key)
         if isinstance(parts, Sequence) and _NULL in parts:

@@ -64,20 +64,20 @@ class WrittenObject:
         return {**self.gaps, **spans(self.text)}
 
     def tokens(self, span: Span) -> range:
-        """Return the numbers of the tokens that hold a span of the text."""
+        """Return the numbers of the tokens that contain a span of the text."""
         return range(bisect_right(self.ends, span[0]), bisect_left(self.ends, span[1]) + 1)
 
     def reading(self, value: object, tokens: range) -> Reading:
-        """Return the value that some tokens spell; a value without tokens has probability 1 and entropy 0."""
+        """Return a value with the probability and the entropy of its tokens. Without tokens, these are 1 and 0."""
         log_p = math.fsum(self.log_p[token] for token in tokens)
         return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens), self.thought)
 
     def place_of(self, leaf: Leaf) -> Span:
-        """Return the span of a field's value; for a field of an object that is null, return the span of the null."""
+        """Return the span of a field's value, or else of the object above it that is null or lacks the field."""
         return self.places[self._path(leaf)]
 
     def _path(self, leaf: Leaf) -> Path:
-        """Return the path of a field, or of the object above the field that is null or lacks it."""
+        """Return the path of a field, or else of the object above it that is null or lacks the field."""
         depths = range(len(leaf.path), -1, -1)
         return next(leaf.path[:depth] for depth in depths if leaf.path[:depth] in self.places)
 
@@ -99,7 +99,7 @@ class WrittenObject:
             return None
         start, end = self.places[path]
         value = self.text[start:end]
-        # The lines of a list are indented as in the whole object.
+        # The lines of a list have the indentation of the whole object, so the value is written on one line.
         value = json.dumps(json.loads(value), ensure_ascii=_has_half(value)) if "\n" in value else value
         return "".join(f"{{{json.dumps(key, ensure_ascii=_has_half(key))}: " for key in path), value, "}" * len(path)
 
@@ -145,12 +145,12 @@ def spans(text: str) -> dict[Path, Span]:
 
 
 def _scan(text: str, start: int, path: Path, found: dict[Path, Span]) -> int:
-    """Note the span of the value at a place and of all values inside it, and return the value's end."""
+    """Add the spans of the value at `start` and of all values inside it to `found`, and return the value's end."""
     if text[start] not in "{[":
         _, end = _DECODER.raw_decode(text, start)
         found[path] = (start, end)
         return end
-    found[path] = (start, start)  # its own span comes before the spans of its values
+    found[path] = (start, start)  # reserves a place before the spans of the inner values
     place, number = _behind_space(text, start + 1), 0
     while text[place] not in "}]":
         key = str(number)

@@ -39,7 +39,7 @@ Weigh = Callable[[Question, Rating], Record]
 """Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
 
 Cost = tuple[Ledger, float]
-"""Tokens that went through the network for a field, and tokens of the field's share of a plain pass."""
+"""Tokens that went through the network for a field, and the field's share of the tokens of a plain pass."""
 
 
 def is_certain(greedy: WrittenObject, span: Span) -> bool:
@@ -71,7 +71,7 @@ def weigh_value(
 ) -> Record:
     """Return the record of a value.
 
-    `drawn` has the value in the same place of each sample, and None for a sample without a value.
+    `drawn` has the reading of this field in each sample, and None for a sample without a reading.
     """
     return _with_all_values(leaf, weigh(question, _rating(leaf, question, own, drawn, *cost)))
 
@@ -100,7 +100,7 @@ def _rating(
         for each, number in zip(drawn, numbers, strict=True)
     )
     source = TOOLS if leaf.kind == "tool" else FIXED_VALUES if leaf.kind in FIXED_KINDS else VALUES
-    # Samples of a certain value would repeat it.
+    # A certain value has no samples, because all samples would repeat the value.
     text = shown(own.value)
     samples = samples or (Sample(text=text, candidate=0, log_p=own.log_p),) * SAMPLES
     evidence = CandidateEvidence(
@@ -173,18 +173,18 @@ def elements_of(
 
     Elements of two lists match if they are equal, regardless of their places. Equal elements in one list each match a
     different element of the other list. A field's value is the element, or null if a list lacks the element. So an
-    element that only samples have is null in the returned list. The pointer of its field, such as "/tags/3", points
-    behind the list's last element.
+    element that only samples have is null in the returned list. The pointer of such an element, for example "/tags/3",
+    points behind the list's last element.
 
     Args:
         leaf, question: of the whole list.
         own, drawn: the returned object and the samples; None for a sample that the model did not close.
 
-    Returns:
+    Yields:
         for each element its field, its question, and its readings in the returned object and in each sample.
     """
     objects = [own, *drawn]
-    known: list[tuple[object, dict[int, int]]] = []  # an element, and its place in the list of each object with it
+    known: list[tuple[object, dict[int, int]]] = []  # an element, and {object: place of the element}
     for number, each in enumerate(objects):
         listed = None if each is None else value_of(leaf, each.value)
         for place, value in enumerate(listed if isinstance(listed, list) else []):

@@ -2,8 +2,9 @@
 
 Both sides of a difference have the same resamples, so that the difficulty of a sample of questions cancels out.
 
-Calibration errors have other intervals. A calibration error adds up the gaps of its bins in absolute value, so few
-answers bias the error upwards. Resamples add the same bias again, and percentiles of resamples lie above the truth.
+Calibration errors need other intervals (`ece_interval`). A calibration error adds up the gaps of its bins in absolute
+value, so few answers bias the error upwards. Resamples add the same bias again, and percentiles of resamples lie above
+the truth.
 """
 
 from __future__ import annotations
@@ -259,7 +260,7 @@ WIDENED = np.linspace(0.15, 3.0, 20)
 """Larger true gaps to try, in standard errors beyond the observed gaps."""
 
 DRAWS = 400
-"""Simulated sets of grades for each tried world."""
+"""Number of simulated sets of grades for each tried world (`ece_interval`)."""
 
 
 def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:

@@ -120,7 +120,7 @@ FOLDS = 5
 def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind) -> tuple[Vector, list[float]]:
     """Map every confidence by a map fitted to the grades of the other folds (scikit-learn's KFold, shuffled).
 
-    Every fold has its own map, so AUROC over all questions changes.
+    Every fold has its own map, which can change the order of answers from different folds, and so the AUROC.
 
     Returns:
         the mapped confidences, and the mean over the folds of the map's parameters.

@@ -13,10 +13,10 @@ MAX_WORDS = 12
 """Maximum number of words of an item in a list of short answers; secl ignores longer items."""
 
 BRIEF = 200
-"""Maximum number of characters of a free answer to compare with others."""
+"""Maximum number of characters of a free answer that secl compares with others."""
 
 LONGEST_LOOP = 16
-"""Maximum number of words of a loop's period."""
+"""Maximum period of a loop, in words."""
 
 LOOPED_WORDS = 8
 """Minimum number of words of a loop: "Tora! Tora! Tora!" is an answer."""
@@ -53,7 +53,7 @@ THOUGHTS = (
 
 
 def answer_behind(text: str) -> str | None:
-    """Return a text without the thought at its beginning; None while the text is too short to decide.
+    """Return a text without the thought at its beginning; None while it is unclear where or whether the thought ends.
 
     >>> answer_behind("Paris"), answer_behind("<think>Let me"), answer_behind("<think>Let me see.</think> Paris")
     ('Paris', None, 'Paris')
@@ -88,7 +88,7 @@ def is_complete(text: str, form: Form) -> bool:
     if "Confidence:" in text:
         return True
     if form == "number":
-        # The answer line is complete once another line has begun; more digits might follow before that.
+        # Until another line begins, more digits of the answer might follow.
         line = _ANSWER_LINE.search(text)
         return _repeats(text) or (line is not None and "\n" in text[line.end() :])
     return "\n" in text.lstrip()
@@ -118,7 +118,7 @@ def is_loop(text: str) -> bool:
 
 
 def _looped(words: Sequence[str], period: int) -> int:
-    """Return how many words at the end repeat with this period."""
+    """Return how many words at the end of a text belong to a loop of this period."""
     if len(words) <= period:
         return 0
     repeated = 0
@@ -146,7 +146,7 @@ def trim_answer(text: str, form: Form) -> str:
 
 
 def read_answer(text: str, form: Form) -> str | None:
-    """Return the answer in a trimmed reply: for the form "number" the number, else the text; None for a loop."""
+    """Return the answer in a trimmed reply: for the form "number" the number, else the text; None if unreadable."""
     if form != "number":
         return None if is_loop(text) else text.strip() or None
     number = parse_number(text)

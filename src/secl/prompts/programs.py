@@ -15,7 +15,7 @@ OPENING = f"{FENCE}python\n"
 """Beginning of a reply that is a program."""
 
 _ESCAPE = re.compile(r"\\[^\r\n]")
-"""An escape in a text. Python warns of unknown escapes such as "\\$"."""
+"""An escape in a string. Python warns of unknown escapes such as "\\$"."""
 
 MOST_CHARACTERS = 2_000
 """Maximum number of characters of a program."""
@@ -44,7 +44,7 @@ _CALLS: Mapping[str, Callable[..., Fraction | int]] = {
 }
 
 _PRINTED = "print()"
-"""Name of a printed value, which no program can assign."""
+"""Key of the value that a program printed last; no program can assign to this name."""
 
 
 class _NoResultError(Exception):

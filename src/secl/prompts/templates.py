@@ -3,7 +3,7 @@
 The prompts of a question begin with its system text, its passage and ``Question: {text}``. The passes over a question
 share this prefix, which is computed once. A prompt is a conversation that ends with a user turn, plus a prefill of the
 reply. With options, one turn asks for answer and confidence. For an open question, a second turn asks for the
-confidence, so that the instruction about digits does not influence the answer. A free answer is the reply to the
+confidence, so that the instruction about digits does not influence the answer. The prompt of a free answer is the
 conversation alone.
 """
 
@@ -67,13 +67,13 @@ _BEHIND_A_THOUGHT: dict[Form, tuple[str, str]] = {
     "sentence": ("answer truthfully in one short sentence", "<one short sentence>"),
     "number": ("write the final number", "<number>"),
 }
-"""The request for the answer after a thought, and its format; a free answer is requested in a turn of its own."""
+"""The request for an answer after a thought, and the answer's format; a further turn asks for a free answer."""
 
 THOUGHT_END = "Answer:"
-"""Text that ends a thought on request."""
+"""Text that ends a requested thought."""
 
 REQUESTED_TOKENS = 256
-"""Maximum number of tokens of a thought on request if no budget is given."""
+"""Maximum number of tokens of a requested thought if no budget is given."""
 
 _LIKE_A_REPLY = re.compile(r"(?<=\bconfidence)\s*[:=]\s*|(?<=\banswer)\s*[:=]\s*", re.IGNORECASE)
 _LIKE_A_CONFIDENCE = re.compile(r"(?<=\bconfidence)\s*[:=]\s*", re.IGNORECASE)
@@ -86,7 +86,7 @@ _KINDS: dict[Form, str] = {"number": "a number", "short": "a few words"}
 
 
 def quoted(passage: str) -> str:
-    """Return a passage for a prompt, without the colon after "Confidence" or "Answer".
+    """Return a passage for a prompt, without a colon or "=" after "Confidence" or "Answer".
 
     Models copy text that looks like the format of a reply, such as a confidence in a passage.
     """
@@ -94,7 +94,7 @@ def quoted(passage: str) -> str:
 
 
 def unstated(text: str) -> str:
-    """Return a question or a candidate for a prompt, without the colon after "Confidence", as in `quoted`.
+    """Return a question or a candidate for a prompt, without a colon or "=" after "Confidence" (see `quoted`).
 
     >>> unstated("Is it Rome? Confidence: 9")
     'Is it Rome? Confidence 9'
@@ -137,10 +137,10 @@ def thinking_prompt(question: Question, request: str, thought: str | None = None
     """Ask for an answer after a thought; with options, for an answer and then a confidence digit.
 
     Args:
-        question: a free answer without a request gets the bare conversation. After a requested thought, a turn of its
-            own asks for a free answer, because small models end a reply after its thought.
+        question: if the answer is free and no thought is requested, the prompt is the bare conversation. After a
+            requested thought, a further turn asks for the free answer: small models end a reply after a thought.
         request: sentence that asks for the thought; "" for a model that thinks without a request.
-        thought: None until written; "" for an answer without the thought.
+        thought: the thought; None until it is written; "" for an answer without a thought.
     """
     if question.free and (not request or thought == ""):
         return replace(answer_prompt(question), thought=None if request else thought or "")
@@ -217,7 +217,7 @@ def in_order(question: Question, order: Sequence[int]) -> Question:
 
 
 def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
-    """Ask for the letter alone, with the options in another order, given by the number of the option at each place."""
+    """Ask for the letter alone, with the options in another order: `order` has the option numbers by place."""
     user = f"{_asked(question)}{_listed(in_order(question, order))}\nAnswer with the letter of the correct option."
     return _prompt(question, user, _PREFILLS["choice"])
 
@@ -247,8 +247,8 @@ def confidence_prompt(
 ) -> Prompt:
     """Ask for the confidence digit of an answer `text`.
 
-    The digit comes in the same reply after a letter or `alongside` an open answer, and else in a new turn. `before` is
-    the prompt of the answer, by default the result of `answer_prompt`.
+    After a letter, and `alongside` an open answer, the digit is part of the same reply. Otherwise a new turn asks for
+    the digit. `before` is the prompt of the answer, by default the result of `answer_prompt`.
     """
     before = before or answer_prompt(question, alongside=alongside)
     if question.options or (alongside and not question.free):
@@ -263,7 +263,7 @@ def digit_prompt(answered: Prompt, text: str) -> Prompt:
 
 
 def p_true_prompt(question: Question, candidate: str, *, paper: bool = False, thought: str = "") -> Prompt:
-    """Ask whether `candidate` is correct, in one word (P(True), Sec. 3.2 of the paper); `paper` uses its wording.
+    """Ask for one word: is `candidate` correct? (P(True), Sec. 3.2 of the paper); `paper` takes the paper's wording.
 
     A `thought` is shown before the candidate.
     """
@@ -299,7 +299,7 @@ def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prom
 
 
 def distractor_prompt(question: Question, count: int) -> Prompt:
-    """Ask for a list of 2 to 10 answers, the source of distractors, without the model's own answer."""
+    """Ask for a list of 2 to 10 answers, the source of distractors; the model's own answer is not in the prompt."""
     number = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"][count - 2]
     user = (
         f"{_asked(question)}People gave {number} different answers to this question. Some are wrong. List their "

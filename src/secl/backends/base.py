@@ -20,7 +20,7 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True)
 class Span:
-    """A token sequence that ends with a text of interest, which begins at `start`.
+    """A token sequence that ends with a text of interest; `start` is the number of the text's first token.
 
     The last token need not go through the network, because no token follows.
     """
@@ -58,7 +58,7 @@ class Bundle:
 
     @cached_property
     def sequences(self) -> list[TokenSequence]:
-        """All sequences; the index of a sequence here is its index in positions."""
+        """All sequences, in the order in which a `Position` counts them."""
         return [sequence for part in self._parts.values() for sequence in part]
 
     @cached_property
@@ -181,7 +181,7 @@ class TokenBackend(Protocol[R]):
         """
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run jobs that read results, in parallel if this is faster."""
+        """Run jobs that read results, in parallel if parallel jobs are faster."""
 
     def train(self, reading: R, position: Position, target: float) -> Training:
         """Move the confidence stated at a position towards `target`; the new weights become the present version."""

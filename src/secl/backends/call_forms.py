@@ -18,7 +18,7 @@ from secl.prompts.parsing import THOUGHTS
 _NAMES, _KEY, _VALUE, _ASKED = ("secl_first", "secl_second"), "secl_key", "secl value", "What is the weather?"
 _ARGUMENTS = rf'\{{\s*"{_KEY}"\s*:\s*"{_VALUE}"\s*\}}'
 _ID = re.compile(r',\s*"(?:id|call_id)"\s*:\s*"call\d{5}"')
-"""The id of a call, rendered from `messages`. The form has no ids, because models need not write ids."""
+"""The id of a call as templates render the ids of `messages`. secl removes it, because models need not write ids."""
 
 _DESCRIBED = (
     "You may call tools. The tools, each as JSON:\n{tools}\n\nTo call a tool, reply with nothing but a JSON object of "
@@ -76,7 +76,7 @@ class CallForm:
 
 
 DESCRIBED = CallForm('{"name": "', '", "arguments": ', "}", '}\n{"name": "', native=False)
-"""The form for models whose chat template does not support tools."""
+"""The form for models whose chat template has no tools, or writes arguments in another form than JSON."""
 
 
 def _merged(turns: Sequence[Turn]) -> tuple[Turn, ...]:

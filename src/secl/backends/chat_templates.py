@@ -156,7 +156,7 @@ def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, tho
 
 
 def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
-    """Return a rendered conversation; without a system role, the system text begins the first user turn."""
+    """Return a rendered conversation; if the template has no system role, the first user turn begins with `system`."""
     if not system:
         return chat(turns)
     with suppress(jinja2.TemplateError):

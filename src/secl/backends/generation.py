@@ -272,7 +272,7 @@ def _thought_apart(unopened: bool) -> Generator[Piece, Piece, None]:
         held, tokens = held + piece.text, tokens + piece.tokens
     thought = piece.thought
     if marks is not None:
-        # A token may span the end of the thought and the start of the answer. Its log-probability is dropped.
+        # A token may span the end of the thought and the start of the answer. Such a log-probability is dropped.
         held, tokens = held.lstrip().removeprefix(marks.opening), ()
         while True:
             text, closing, rest = held.partition(marks.closing)

@@ -1,8 +1,8 @@
 """Further answers to an open question, for comparison with the model's answer.
 
 The further answers give two kinds of evidence. The first kind is how often the model repeats the answer. The second
-kind is the probability of the answer's letter among the distinct answers and "None of these". With this last option,
-all answers can be wrong.
+kind is the probability of the answer's letter among the distinct answers and "None of these". This last option stands
+for the case that all answers are wrong.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from secl.prompts.programs import result_of
 from secl.question import Form, Question
 
 FIRST = 3
-"""Answers in the first round."""
+"""Number of further answers in the first round."""
 
 FURTHER = 2
-"""Answers in the second round, which follows if one of the first differs from the answer."""
+"""Number of further answers in the second round, which follows if one of the first differs from the answer."""
 
 LISTED = 3
 """Maximum number of other answers among the options; the most frequent ones come first."""

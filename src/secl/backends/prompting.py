@@ -117,7 +117,7 @@ class Prompting:
         return self._before(confidence_prompt(question, text, alongside=self.paper, before=before), "0")
 
     def given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
-        """Return a given open answer in the form in which the model would write it after the prompt or a thought."""
+        """Return a given open answer as the model would write it: after a thought, or at once."""
         if behind_thought:
             return f" {answer.strip()}" if self._answer(question, "").prefill else answer
         text = as_written(answer, question.form)

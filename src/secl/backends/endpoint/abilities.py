@@ -225,7 +225,7 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
 
 
 def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
-    """Return the abilities with `top` and `digit_mass` of the trial reply.
+    """Return the abilities with `top` and `digit_mass` as the trial reply shows them.
 
     Raises ModelError: no log-probabilities, or log-probabilities of other tokens.
     """

@@ -18,10 +18,10 @@ except ImportError as missing:
     raise ModelError(needs("an endpoint", "openai", "server")) from missing
 
 KEY = "SECL_ENDPOINT_KEY"
-"""Environment variable with the server's key."""
+"""Environment variable with the server's API key."""
 
 RETRIES = 3
-"""Repetitions of a request to a busy, broken or absent server."""
+"""Maximum number of repetitions of a request to a busy, failing or unreachable server."""
 
 CONNECT_SECONDS = 5.0
 

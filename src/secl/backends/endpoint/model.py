@@ -97,7 +97,7 @@ class EndpointModel(Shown):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Engine, number of log-probabilities, and the request fields that switch thoughts ("requested" without)."""
+        """Engine, number of log-probabilities, and names of the fields that switch thoughts, or "requested"."""
         switches = {*(self.abilities.off or ()), *(self.abilities.on or ())}
         thoughts = "requested" if self.abilities.request else ", ".join(sorted(switches))
         named = {"thoughts": thoughts} if thoughts else {}

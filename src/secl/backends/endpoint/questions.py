@@ -240,7 +240,7 @@ class EndpointAsker:
         return read
 
     def _third(self, findings: Findings, source: str) -> tuple[LetterOrder, ...]:
-        """Return the letters after a third thought, with the options in their own order."""
+        """Return the letters after a third thought, with the options in the question's order."""
         question, given = findings.question, tuple(range(len(findings.question.options)))
         seed = question_seed(self.seed, question, "thought 2")
         pending = self._ask(order_prompt(question, given), seed=seed, think=question)

@@ -28,7 +28,7 @@ THOUGHT_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers return a thought."""
 
 END = re.compile(r"<[^<>\s]*>$")
-"""A token that ends a reply, such as "<|im_end|>" or "</s>"; some servers report this token, but not as text."""
+"""A token that ends a reply, such as "<|im_end|>" or "</s>". Some servers list this token, but the text omits it."""
 
 OTHERWISE = "the endpoint's reply does not have the form of OpenAI's API."
 
@@ -84,8 +84,8 @@ class Said:
         """Return the answer without its thought, with its own tokens; no tokens if they do not spell the answer.
 
         Args:
-            thinking: whether a thought may begin without a mark. If not, a reply in the field for thoughts is an
-                answer. Some servers use this field if the model did not think.
+            thinking: whether a thought may begin without a mark. If not, a text in the field for thoughts is the
+                answer, because some servers use this field even if the model did not think.
             stop: texts that may have ended the reply.
         """
         text, thought = self.text, self.thought

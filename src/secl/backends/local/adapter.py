@@ -171,7 +171,7 @@ class Adapter:
     def train(
         self, head: Head, replay: Callable[[], Tensor], cost: float, frozen: Tensor, digits: Tensor, target: float
     ) -> Training:
-        """Minimise the squared error between stated confidence and target, as a new version.
+        """Minimise the squared error between stated confidence and target; the weights become a new version.
 
         With `beta`, the loss includes KL(frozen || adapted) over the full vocabulary at the confidence token.
 

@@ -47,7 +47,7 @@ CallTask = Task[CallRequest, WrittenReply]
 
 
 def definition_of(function: Callable[..., object]) -> Node:
-    """Return a function with type hints and a Google docstring as a tool in OpenAI's form.
+    """Return the definition of a tool in OpenAI's form: of a function with type hints and a Google docstring.
 
     Raises:
         ParameterError: type hints or descriptions of arguments are missing.

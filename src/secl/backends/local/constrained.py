@@ -184,7 +184,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     @torch.no_grad()
     def _together(self, tasks: Sequence[Task[R, W]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
-        tasks = [replace(task) for task in tasks]  # frees the keys and values, which take gigabytes, after this call
+        tasks = [replace(task) for task in tasks]  # copies, whose gigabytes of keys and values end with this call
         after = self._after(tasks)
         for task in tasks:
             task.best = Row(task.begun.deep_copy(), task.limit)

@@ -44,7 +44,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
     """A transformers chat model with a LoRA adapter that learns to state its confidence; a `secl.model.Model`.
 
     Args:
-        loaded: from `secl.backends.local.loading.loader.load`.
+        loaded: result of `secl.backends.local.loading.loader.load`.
         adapter: settings of LoRA and learning. The model's preset gives layers and modules that are not set.
         paper: whether all prompts are exactly the paper's (docs/paper.md lists the differences of secl's own prompts).
         distractors: number of distractors for an open answer, 1 to 9.

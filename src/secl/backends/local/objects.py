@@ -1,4 +1,4 @@
-"""JSON objects of a schema; and objects and tool calls of a model in this process, with or without thoughts."""
+"""Writing of JSON objects, and `StructuredWriting`, by which a model in this process writes objects and tool calls."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
     def read_again(self, tasks: Sequence[ObjectTask]) -> None:
         """Read each value as the reply to a request for its field alone.
 
-        These requests reuse the keys and values of the document's tokens. secl does not read a certain text again. secl
-        does not read values after a thought again, because the thought decides them.
+        These requests reuse the keys and values of the document's tokens. secl does not read a text again if each of
+        its tokens is certain, nor values after a thought, because the thought decides them.
         """
         wanted = [
             (task, name, span)
@@ -240,7 +240,7 @@ def _settled(written: Objects[W]) -> bool:
 
 
 def _with_sample(known: Objects[W], found: Objects[W] | SeclError, prompt: Sequence[int]) -> Objects[W]:
-    """Return texts with a further sample; the sample's cost excludes `prompt`, which the first thought has paid."""
+    """Return texts with a further sample; the sample's cost excludes `prompt`, whose tokens are counted already."""
     if isinstance(found, SeclError):
         return replace(known, samples=(*known.samples, None))
     sampling = known.ledger.sampling + found.ledger.answering - len(prompt)

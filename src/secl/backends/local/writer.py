@@ -123,7 +123,7 @@ class Writer:
 
 
 def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:
-    """Draw a token from the nucleus of each row of logits (rows, vocabulary) by the row's chance, from [0, 1)."""
+    """Draw a token from the nucleus of each row of logits (rows, vocabulary); `chances`: a number in [0, 1) per row."""
     p = logits.softmax(-1)
     nucleus, order = p.topk(min(FIRST_LOOK, p.shape[-1]))
     if not bool((nucleus.sum(-1) >= top_p).all()):

@@ -31,7 +31,7 @@ SEPARATE_POSITIONS = 8
 """Maximum number of positions to request as separate prompts; else the server reads the whole text once."""
 
 NEGLIGIBLE = math.log(1e-7)
-"""If the last of the most probable tokens has at most this log-probability, all less probable ones count as equal."""
+"""If the last of the most probable tokens has at most this log-probability, less probable tokens get the same."""
 
 
 class VllmReading:
@@ -108,7 +108,7 @@ class VllmReading:
 
     def _note(self, position: Position, step: Step) -> None:
         """Keep the log-probabilities of a position."""
-        # Besides the most probable tokens, the server reports the drawn token, or the token of the prompt.
+        # The server also reports the drawn token, or the token of the prompt, so a step may have a token too many.
         self._best[position] = heapq.nlargest(self.backend.top, step.log_p.values())
         self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}
 
@@ -166,7 +166,7 @@ class VllmBackend:
             seed=writing.seed if drawn else None,
         )
         texts = Draft.texts(prompt, writing, ends)
-        # Without draws all texts are equal, so the server writes only one.
+        # Greedy texts are all equal, so the server writes only one.
         for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1):
             for text in [texts[number]] if drawn else texts:
                 for step in steps:

@@ -45,7 +45,7 @@ Windows = dict[Hashable, list[Case]]
 
 
 class SharedAnswers:
-    """A cache of frozen answers for models with the same weights; its owner clears it after each window."""
+    """A cache of frozen answers for models with the same weights; the owner clears it after each window."""
 
     def __init__(self) -> None:
         self._answers: dict[Hashable, tuple[Windows, Verdicts]] = {}
@@ -65,8 +65,8 @@ class Answering:
     """The part of `secl.backends.local.model.LocalModel` that answers questions and gathers evidence about the answers.
 
     Attributes:
-        answer_weights: "adapted" if the adapted model writes its own answers; with "frozen", it only states a
-            confidence in the frozen model's answers.
+        answer_weights: "adapted" if the adapted model writes its own answers; "frozen" if the adapted model only states
+            a confidence in the frozen model's answers.
         _nli: NLI model of DINCO; None asks the model itself.
         _windows: cache of answers, shared with models that have the same prompts and seed; None if not shared.
         _window: answered questions of the present window.
@@ -304,7 +304,7 @@ class Answering:
         return tuple(question.letters[number] for number in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Return DINCO's evidence, or None without a readable beam; options with the likeliest letters are beams."""
+        """Return DINCO's evidence, None without a readable beam. Options with the most probable letters are beams."""
         if question.options:
             p = self._option_shares(question, "comparing")
             answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[: dinco.BEAMS]]

@@ -94,7 +94,7 @@ class Asker:
         return self.learner.rules.answer(draft)
 
     def p_true(self, question: Question, reply: Reply, of_options: PTrue | None, listing: Draft | None) -> PTrue:
-        """Return P(True) of a reply's answer and of the answer's rivals; `listing` is the one of `distractors`.
+        """Return P(True) of a reply's answer and of the answer's rivals; for `listing`, see `distractors`.
 
         `of_options` is the P(True) of all options in order, if known.
         """

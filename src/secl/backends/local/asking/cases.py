@@ -51,7 +51,7 @@ class Case:
         p_true: evidence about `judged`; None if not requested.
         candidates: evidence about the candidates, whose letters have no log-probabilities before `read_evidence`; None
             without a comparison.
-        adapted: the question with the latest answer of the adapted model; None before an adapted answer.
+        adapted: the case of the latest answer of the adapted model; None before an adapted answer.
     """
 
     question: Question

@@ -126,7 +126,7 @@ class Trie:
         return pairs if window is None else pairs & (depth - self.depths[keys] < window)
 
     def blocks(self, window: int | None = None, queries: Tensor | None = None, *, known: int = 0) -> list[Block]:
-        """Return the visible pairs of a pass in a layer, in blocks.
+        """Return the pairs of tokens that are visible in a layer, in blocks.
 
         Args:
             queries: tokens whose attention output is needed, ascending; None for all. The output of all others is zero.

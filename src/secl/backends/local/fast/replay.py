@@ -96,7 +96,7 @@ class Pass:
         return Pass(_rows_of(self.states, rows), *self.trunk(rows))
 
     def row(self, number: int) -> Pass:
-        """Return the states of one row of a batch."""
+        """Return a pass with the states of one row of a batch."""
 
         def one(part: Tensor) -> Tensor:
             return part if len(self.hidden) == 1 or part.ndim == 1 else part[number : number + 1]
@@ -122,7 +122,7 @@ class Pass:
         return self.trie.paths if self.part is None else self.part
 
     def beginning(self, length: int) -> Pass:
-        """Return the pass over the first tokens of its first sequence."""
+        """Return this pass with only the first `length` tokens of the first sequence."""
         return replace(self, part=[self.paths[0][:length]])
 
     def frozen(self, nodes: Nodes) -> Tensor:
@@ -171,7 +171,7 @@ def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list
 
 @contextmanager
 def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
-    """Within the block, the last layer computes only the tokens `rows` (N,) of a single row of tokens.
+    """Within the block, the last layer computes its output only at the tokens `rows` (N,) of a single row of tokens.
 
     A layer without the usual names computes all tokens.
     """

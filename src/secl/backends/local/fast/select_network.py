@@ -173,7 +173,7 @@ def _first_line(problem: Exception) -> str:
 
 @torch.no_grad()
 def _disagreement(network: Network, trial: Trial) -> float:
-    """Return the largest mean difference between the model's and the network's logits, in their standard deviations."""
+    """Return the largest mean difference of a network's logits from the model's, in standard deviations."""
     if isinstance(network, SharedNetwork):
         # The common half goes first, so that the trial includes kept keys and values.
         begun = network.run([trial.branches[1][: len(trial.branches[1]) // 2]], keep=True)

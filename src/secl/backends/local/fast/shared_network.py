@@ -5,8 +5,8 @@ equal, so secl computes the trunk once. Hooks capture the hidden states that ent
 arguments (rotary embeddings, positions) of each layer from there on. Replaying these top layers with the adapter on
 gives the adapted model; training replays them with gradients.
 
-A pass over prompts keeps its keys and values, so the pass can grow. Only the new tokens of longer sequences go through
-the network, such as an answer and the prompt for its confidence.
+A pass over prompts keeps its keys and values, so the pass can grow. Then only new tokens go through the network, such
+as the tokens of an answer and of the prompt for its confidence.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class SharedNetwork:
         """Read the prompt of a text in chunks, as the model itself does; yield an empty piece between two chunks.
 
         Returns:
-            a pass that can grow, and a cache of its keys and values in which the text can be written.
+            a pass that can grow, and a cache with the same keys and values, to which the text can be added.
         """
         cached, chunks, before = DynamicCache(), list[Pass](), 0
         for chunk in torch.split(torch.tensor([[*tokens]], device=self.device), CHUNK, dim=1):
@@ -141,7 +141,7 @@ class SharedNetwork:
         return replace(forward, states=out.last_hidden_state.to(self.device), trie=trie, cache=cache)
 
     def _attention(self, length: int = 0) -> AbstractContextManager[None]:
-        """Select the attention of a pass of `length` tokens: deterministic for a short pass with gradients."""
+        """Return a context that makes the attention of a short pass with gradients deterministic."""
         if self.sparse:
             return tree_attention(self.config)
         # Fused kernels add gradients in varying order. The math kernel has a fixed order, but stores all pairs.

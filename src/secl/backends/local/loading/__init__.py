@@ -1,1 +1,1 @@
-"""Loading of models. Begin with `loader`; the other modules serve some names, files or machines."""
+"""Loading of models. Begin with `loader`; the other modules handle particular names, files or machines."""

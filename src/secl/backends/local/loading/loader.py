@@ -31,7 +31,7 @@ from secl.settings.groups import Device, Dtype, Quantize
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 SAMPLED = 64
-"""Number of values of each weight in the fingerprint."""
+"""Approximate number of values of each weight in the fingerprint of the caller's model."""
 
 PADDED = 0.9
 """Minimum share of the embedding's rows that the model's own tokenizer uses; models pad their rows by 1 % or less."""
@@ -42,7 +42,7 @@ class Loaded:
     """A model in memory in evaluation mode.
 
     Attributes:
-        fingerprint: sha256 of configuration, chat template, tokenizer and samples of the weights.
+        fingerprint: text that identifies weights, tokenizer and chat template, such as a sha256.
         thinker: how the model thinks before it answers.
     """
 
@@ -211,7 +211,7 @@ def _fingerprint_of_weights(model: PreTrainedModel, tokenizer: Any) -> str:
 
 
 def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint: str = "in memory") -> Loaded:
-    """Return a model in memory as `Loaded`; raise `ModelError` if no attention module has a known name."""
+    """Return a model in memory as `Loaded`. Raises ModelError: unknown attention modules, or a broken chat template."""
     preset = preset_of(name) or preset_of(model.config.name_or_path) or rule_for(model)
     with as_model_error(name):
         at_once, thinker = thinker_of(name, model, tokenizer)
@@ -270,7 +270,7 @@ def _packaged_gguf(source: str) -> Path:
 
 
 def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """Return the precision of the body; "auto" is bf16 on CUDA and on CPUs with native bf16 products, else fp32.
+    """Return the precision of the body; "auto" is bf16 on CUDA devices and CPUs with native bf16, else fp32.
 
     Raises:
         ParameterError: an unknown name.

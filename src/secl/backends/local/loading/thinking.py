@@ -32,7 +32,7 @@ ASKED = Question("Is water wet?", form="text")
 """Question of the trial that shows how a model begins a reply."""
 
 CHANNEL = "<|channel|>analysis"
-"""How gpt-oss opens a thought."""
+"""Text with which gpt-oss opens a thought."""
 
 THOUGHTS_ON = {"enable_thinking": True, "thinking": True}
 """Arguments of chat templates that switch thoughts on."""

@@ -32,8 +32,8 @@ def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
 def _tail(rest: float, smallest: float, count: int, others: int) -> float:
     """Return the entropy that a tail of mass `rest` adds: p(i) = p(count) (i / count)^-s for a fitted s.
 
-    `count` tokens precede the tail, and `smallest` is ln p(count). Integrals over u = i / count from 1 to R replace sums
-    over ranks i. With a = 1 - s the mass is p(count) count (R^a - 1) / a.
+    `count` tokens precede the tail, and `smallest` is ln p(count). Integrals over u = i / count from 1 to R replace
+    sums over ranks i. With a = 1 - s the mass is p(count) count (R^a - 1) / a.
     """
     ratio = rest / (math.exp(smallest) * count)
     span = math.log1p(others / count)

@@ -175,7 +175,7 @@ class Plan:
 
     @property
     def rated(self) -> frozenset[EvidenceKind]:
-        """Kinds of evidence about a given answer, in addition to its own P(True)."""
+        """Kinds of evidence about a given answer, in addition to the answer's P(True)."""
         asked = "p_true" in self.kinds or "p_true" in self.posterior.views
         return frozenset({"candidates", "p_true"} if asked else {"candidates"})
 

@@ -1,9 +1,10 @@
-"""The interface of a model: a class that implements this Protocol can run, serve and resume.
+"""The interface of a model: runs and servers accept every class that implements this Protocol.
 
 A subclass of `Model` inherits its defaults: nothing is prefetched, every question fits, and `close` does nothing.
 
-Implementations are `secl.LocalModel` (transformers), `secl.testing.ScriptedModel` (a rule, for tests and examples), and
-`examples/third_party_model.py` (a small model from outside the library).
+Implementations are `secl.LocalModel` (transformers), `secl.backends.endpoint.model.EndpointModel` (a server with
+OpenAI's API), `secl.testing.ScriptedModel` (a rule, for tests and examples), and `examples/third_party_model.py` (a
+small model from outside the library).
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ class Model(Protocol):
         """Return further answers, drawn at temperature 1, in the form of `Reply.answer`."""
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Return verified answers of a beam search, compared with each other and with the samples; or None."""
+        """Return verified answers of a beam search, compared with each other and with samples; None without answers."""
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
         """Move the stated confidence of `reply`, the latest answer of this model, towards `target` (Eq. loss).

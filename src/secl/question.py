@@ -39,8 +39,8 @@ class References:
     """Right and wrong answers of an open question.
 
     Attributes:
-        correct: answers any of which is right, the best one first.
-        incorrect: answers that are wrong; may be empty.
+        correct: right answers, the best one first. Any of them counts as right.
+        incorrect: wrong answers; may be empty.
     """
 
     correct: tuple[str, ...]
@@ -273,7 +273,7 @@ def letter_of(question: Question, answer: str) -> str:
 
 
 def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int | None:
-    """Return the number of the option whose letter the answer has, alone or before the option's text; or None."""
+    """Return the number of the option whose letter the answer has, alone or before the option's text; else None."""
     match = _LETTER_AND_TEXT.fullmatch(answer)
     letter, text = (match["letter"], match["text"]) if match else (answer, "")
     if letter not in letters:

@@ -60,7 +60,7 @@ class ScriptedModel(Shown, Model):
     Args:
         stated: stated confidence of the frozen model, in [0.05, 0.95].
         accuracy: share of questions answered correctly.
-        entropy: returns the entropy of the reply to a question, in nats.
+        entropy: function that returns the entropy of the reply to a question, in nats.
         rate: share of the distance to the target by which an update moves the stated confidence.
     """
 

@@ -119,7 +119,7 @@ class Summary(Shown):
     """Counts over all questions, and the measures of each estimator that rates at least one question.
 
     Attributes:
-        unlabelled: questions without a reference, which no measure includes.
+        unlabelled: questions whose own reply has no grade.
         trained: questions with an update.
         burst, alarms: questions inside bursts, and questions at which the gate raised an alarm.
         agreed: questions whose update the bin gate stopped.

@@ -15,7 +15,7 @@ from secl.metrics.measures import chance_of_count
 from secl.records import Record
 
 Severity = Literal["note", "doubt", "stop"]
-"""A note does not change the verdict, a doubt excludes "fine", a stop means "do not act on it"."""
+"""A note does not change the verdict. A doubt excludes "fine". A stop means "do not act on it"."""
 
 Code = Literal[
     "same_letter",
@@ -51,7 +51,7 @@ class Reason:
     """The reason for a verdict, with the numbers of its sentence (`secl.reports.verdict.sentence_of`).
 
     Attributes:
-        count: number of answers with the symptom, or of graded answers.
+        count: number of answers with the symptom, of graded answers, or of letters (for "letter_mass").
         total: number of examined answers; 0 for a reason about one answer.
         value: the measured number: AUROC, ECE, a mean confidence, or a probability.
         beside: number to compare with: the accuracy for a mean confidence, the 95% quantile of the floor for an ECE.
@@ -60,7 +60,7 @@ class Reason:
         more: number of missing graded answers.
         left: number of answers without a label; None if further answers are expected.
         won, lost: wrong answers made right by learning, and right answers made wrong.
-        answer: the letter of nearly all answers, or the option chosen in another order.
+        answer: the letter of most answers, or the option chosen in another order.
         best: whether the returned answers are the most probable candidates.
         stated: whether the confidences are stated ones.
         chosen: whether volunteers chose the answers to label.
@@ -106,7 +106,7 @@ def seen(records: Sequence[Record]) -> list[Reason]:
 
 
 def _of_letters(records: Sequence[Record]) -> Reason | None:
-    """Return the symptom of one letter for nearly all questions, whatever the options."""
+    """Return the symptom of one letter for most questions, whatever the options."""
     # Questions with the same options in the same order (yes or no) count once, because they may share their answer.
     chosen = (each for each in records if each.question.options and each.answer is not None and not each.given)
     different = {record.question.options: record for record in chosen}

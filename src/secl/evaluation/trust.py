@@ -26,7 +26,7 @@ WEAK = 0.6
 """AUROC below which a confidence hardly separates right from wrong answers."""
 
 GAP = 0.1
-"""Mean confidence minus accuracy at which the verdict is "do not act on it"; half of this gap is a doubt."""
+"""Overconfidence (mean confidence minus accuracy) that is a stop if significant; half of this gap is a doubt."""
 
 ENOUGH = 50
 """Graded answers that the verdict "fine" needs. In simulations, 92% of runs with calibrated confidences then get this

@@ -22,15 +22,15 @@ from secl.question import Question
 from secl.records import Record
 
 LEAST_TOKENS = 512
-"""Tokens that an object may have, unless its fields need more (`FIELD_TOKENS`)."""
+"""Token limit of an object, unless its fields need more (`FIELD_TOKENS`)."""
 
 FIELD_TOKENS = 64
-"""Tokens that an object may have for each of its fields."""
+"""Token limit for each field of an object."""
 
 ONE_FIELD = "Reply with one JSON object that has only this key"
 
 WINDOW = 8
-"""Requests whose objects are written together."""
+"""Number of requests whose objects are written together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ObjectRequest:
         return token_limit(len(self.schema.leaves), self.max_tokens)
 
     def unfinished(self, tokens: int) -> UnfinishedError:
-        """Return the error of an object that the model did not close within so many tokens."""
+        """Return the error of an object that the model did not close within this number of tokens."""
         return UnfinishedError(
             f"the model did not close the object within {tokens} tokens; bound long texts by maxLength in the schema, "
             "ask for fewer fields, or take a larger model."
@@ -80,7 +80,7 @@ class ObjectRequest:
 
 
 def token_limit(fields: int, wanted: int | None) -> int:
-    """Return the maximum number of tokens of an object with so many fields, or `wanted` if `wanted` is less."""
+    """Return the maximum number of tokens of an object with this number of fields, at most `wanted`."""
     most = max(LEAST_TOKENS, FIELD_TOKENS * fields)
     return most if wanted is None else min(most, wanted)
 
@@ -156,7 +156,7 @@ class Extraction(Shown):
         confidence: probability in [0, 1] that all fields are correct.
         fields: the record of each field, by its name or its JSON pointer. `Record.text` is the value as a text.
             `Record.confidence` is the probability that the value is correct. The elements of a list, such as "/tags/0",
-            follow the list. Elements that only samples have come last; their text is "null".
+            follow the list. Elements that occur only in samples come last; their text is "null".
         candidates: the distinct objects that the model wrote, the most probable first. Each has the probability that
             all its values are correct.
         tokens: number of tokens of the prompt, and of the object.

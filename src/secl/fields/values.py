@@ -20,7 +20,7 @@ from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question, has_half_character
 
 Span = tuple[int, int]
-"""First character of a value, and the first after it."""
+"""Index of the first character of a value, and of the first character after the value."""
 
 Path = tuple[str, ...]
 """Keys, or numbers of list elements, from the root of an object to a value."""

@@ -169,12 +169,12 @@ def whole_accepted(fields: Sequence[Record], accept: float | None) -> bool | Non
 def elements_of(
     leaf: Leaf, question: Question, own: WrittenObject, drawn: Sequence[WrittenObject | None]
 ) -> Iterator[tuple[Leaf, Question, Reading, list[Reading | None]]]:
-    """Yield the elements of a list as fields: elements of the returned list, then elements that only samples have.
+    """Yield the elements of a list as fields: elements of the returned list, then elements that occur only in samples.
 
     Elements of two lists match if they are equal, regardless of their places. Equal elements in one list each match a
     different element of the other list. A field's value is the element, or null if a list lacks the element. So an
-    element that only samples have is null in the returned list. The pointer of such an element, for example "/tags/3",
-    points behind the list's last element.
+    element that occurs only in samples is null in the returned list. The pointer of such an element, for example
+    "/tags/3", points behind the list's last element.
 
     Args:
         leaf, question: of the whole list.

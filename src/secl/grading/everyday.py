@@ -4,7 +4,7 @@ Equal texts (`same_text`) are right. Otherwise the first row that fits the refer
 
     yes or no       the answer begins with the same word, or is an affirmative or negative statement
     an amount       the answer states this amount and no other
-    a date          the answer has the same day, month and year, as far as given, in any order
+    a date          the answer has the day, month and year that the reference gives, in any order
     several items   the answer mentions all of them, in any order
     a name, words   the answer mentions them (`secl.grading.mentions`); the last name of a person suffices
     a long text     the answer has at least four fifths of its words, and a negation exactly if the text has one
@@ -119,7 +119,7 @@ def _items(reference: str) -> list[str]:
 
 
 def _covers(reference: str, answer: str) -> bool:
-    """Return whether an answer has four fifths of the words of a text, and a negation exactly if the text has one."""
+    """Return whether an answer has at least 4/5 of the words of a text, and a negation exactly if the text has one."""
     words, others = read_words(reference), read_words(answer)
     content = {word.text for word in words} - FUNCTION_WORDS
     if len(content) < _TEXT_WORDS or all(word.capital for word in words if word.text not in FUNCTION_WORDS):
@@ -192,7 +192,9 @@ def _singular(noun: str) -> str:
 
 
 def whole_amount(question: str, reference: str) -> Amount | None:
-    """Return the amount that a reference states; None if more than a unit or words of the question follow the number.
+    """Return the amount of a reference that begins with its only number; else None.
+
+    Words after the number must begin with a unit, or all be words of the question.
 
     >>> whole_amount("How tall is it?", "8 km").unit, whole_amount("Who?", "50 Cent"), whole_amount("", "ten").value
     ('km', None, Fraction(10, 1))

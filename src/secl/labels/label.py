@@ -12,7 +12,7 @@ from secl.errors import ParameterError
 from secl.records import Record
 
 MIN_CHANCE = 1e-4
-"""Smallest chance of a label. Its weight is the inverse of its chance, so a smaller chance would outweigh the rest."""
+"""Smallest chance of a label. A label's weight is 1 / chance, so a smaller chance would outweigh all other labels."""
 
 LabelSource = Literal["review", "feedback"]
 """Source of a label: a review of answers drawn at random (`secl label`, a server's page), or feedback."""

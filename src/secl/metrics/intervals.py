@@ -268,9 +268,9 @@ def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:
 
     secl tries worlds with different true gaps: the observed gaps times a fraction (`SHRUNK`), the observed gaps plus
     some standard errors (`WIDENED`), and one gap for all bins. The last kind is needed because chance makes observed
-    gaps more uneven than true gaps. In each world, grades are drawn, binomial in every bin. A world agrees unless the
-    observed error is among the outer 5 % of its draws. The interval always includes the observed error. docs/lab/log.md
-    has its coverage.
+    gaps more uneven than true gaps. In each world, the number of right answers in a bin is drawn from a binomial
+    distribution. A world agrees unless the observed error is among the outer 5 % of its draws. The interval always
+    includes the observed error. docs/lab/log.md has the interval's coverage.
     """
     confidences, grades = graded(confidence, correct)
     return _error_interval(bin_index(confidences), confidences, grades)

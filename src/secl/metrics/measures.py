@@ -28,7 +28,7 @@ Z = 1.96
 """Standard normal quantile of 97.5%."""
 
 FLOOR_DRAWS = 500
-"""Simulated sets of grades for the floor of the ECE."""
+"""Number of simulated sets of grades for the floor of the ECE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True, slots=True)
 class EceFloor:
-    """Mean and 95% quantile (`upper`) of a calibrated forecaster's ECE; an ECE above `upper` is a calibration error."""
+    """Mean and 95% quantile (`upper`) of a calibrated forecaster's ECE; a higher ECE shows a calibration error."""
 
     mean: float
     upper: float

@@ -1,4 +1,4 @@
-"""Probabilities and grades: checks, bins, normalised P(True), the training target, and sums of logarithms."""
+"""Probabilities and grades: checks, bins, normalised P(True), the training target, and logarithms of sums."""
 
 from __future__ import annotations
 

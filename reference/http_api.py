@@ -11,7 +11,7 @@ from typing import Any
 from reference.tables import code, prose, table
 from secl.calibrator import Calibrator
 from secl.server.http.process import create_app
-from secl.server.online.factory import begun, serving_settings
+from secl.server.online.factory import create_state, serving_settings
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel
 
@@ -48,7 +48,7 @@ def page() -> str:
 def description() -> Schema:
     """Return the OpenAPI description of a server, without a model or a thread."""
     model, settings = ScriptedModel(), serving_settings()
-    with TemporaryDirectory() as folder, begun(Path(folder) / "state", settings, "full", model) as state:
+    with TemporaryDirectory() as folder, create_state(Path(folder) / "state", settings, "full", model) as state:
         return create_app(
             Service(Calibrator(model, method="secl"), Calibrator(ScriptedModel(), method="secl"), state)
         ).openapi()

@@ -19,7 +19,7 @@ from secl.runs.loading import build_calibrator
 from secl.server.entries import Keep
 from secl.server.http.process import create_app
 from secl.server.online import learner
-from secl.server.online.factory import begun, reopened, serving_settings
+from secl.server.online.factory import create_state, reopen, serving_settings
 from secl.server.online.service import Service
 from secl.server.settings import Limits
 from secl.testing import ScriptedModel
@@ -115,9 +115,9 @@ def scripted_services(root: Path) -> Iterator[Make]:
             given = {"method": "secl", "loop.bin_gate": "off", **learning, **given}
         recipe = serving_settings(given)
         place = root / folder
-        state = reopened(place, recipe, keep_text)
+        state = reopen(place, recipe, keep_text)
         if state is None:
-            state = begun(place, recipe, keep_text, model)
+            state = create_state(place, recipe, keep_text, model)
         calibrator, trainer = build_calibrator(recipe, model), build_calibrator(recipe, twin)
         service = Service(calibrator, trainer, state, limits)
         twin.set_pause_hook(service.scheduler.wait)

@@ -117,7 +117,7 @@ def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(make_servic
     shown(tab, ".why", "A person labelled it as wrong.")
     assert service.state.labels()[-1].chance is None
     tab.keyboard.press("u")
-    shown(tab, ".why", "It has no label.")
+    shown(tab, ".why", "The answer has no label.")
 
 
 def test_in_a_browser_a_review_takes_keys_and_mouse(make_service: Make, host: Host, tab: Any) -> None:

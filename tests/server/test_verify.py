@@ -150,7 +150,7 @@ def test_an_answer_is_explained_from_its_prompt_to_its_lesson(learned: Path) -> 
     assert f"(bin {int(record.update.before * 10)}) against the signal {record.signal:.3f}" in why
     assert "against the threshold 8" in " ".join(quiet)
     assert "It made version 4" in why or "it made version 4" in why
-    assert "Lesson: idle, because it lies outside the bursts." in quiet
+    assert "Lesson: idle, because the question lies outside the bursts." in quiet
     plain = json.loads(json.dumps(found, allow_nan=False))
     assert plain["record"]["reply"]["stated"] == record.reply.stated
 

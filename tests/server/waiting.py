@@ -20,7 +20,7 @@ from secl.runs.loading import build_calibrator
 from secl.runs.settings import Recipe
 from secl.server.entries import new_record_id
 from secl.server.explain import Explained, explain
-from secl.server.online.factory import begun, serving_settings
+from secl.server.online.factory import create_state, serving_settings
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 from secl.server.online.texts import Ended, Event, WritingJob
@@ -135,7 +135,7 @@ def filled(folder: Path, count: int, settings: Recipe = QUIET) -> Path:
     model = ScriptedModel()
     calibrator = build_calibrator(settings, model)
     questions = toy_stream(BATCH)
-    with begun(folder, settings, "full", model) as state:
+    with create_state(folder, settings, "full", model) as state:
         for _ in range(0, count, BATCH):
             records = [calibrator.answer(question) for question in questions]
             ids = [new_record_id() for _ in records]

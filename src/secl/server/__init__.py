@@ -2,11 +2,11 @@
 
 Path of a chat request:
 
-    http/middleware     errors as replies; API key; size of the body
-    http/routes         `chat` reads the request; chat_request has its fields, structured its object or tools
-    http/streams        `TextEvents` carries pieces and ends from the writing thread to `ChatReply`, which makes chunks
-    online/texts        a thread writes the texts, in turns with other work (queue)
-    online/queue        each text waits for its confidence, among plain questions
+    http/middleware     checks the API key, limits the size of the body, turns errors into replies
+    http/routes         `chat` reads the request (fields in chat_request; objects and calls of tools in structured)
+    http/streams        `TextEvents` carries pieces of text to `ChatReply`, which makes chunks
+    online/texts        threads write the texts, in turns with other work
+    online/queue        each written text waits for its confidence, in one queue with plain questions
     online/service      one thread answers a batch: calibrator, records, store; lessons go to the learner
-    http/replies        choices with `secl`, the confidence of an answer
+    http/replies        JSON of an answer; its object `secl` has the confidence
 """

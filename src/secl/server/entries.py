@@ -1,4 +1,4 @@
-"""A server's own tables: for each record its id, time, batch and label; and events of learning.
+"""Tables that only a server has: for each record its id, time and batch; events of learning; checkpoints; counters.
 
 Triggers update counters in the transaction that changes a record, so that the overview needs no table scan. Counters
 include pruned records. A server that keeps no texts redacts its records: numbers, option letters and domains remain.
@@ -38,19 +38,21 @@ Text = Annotated[str, AfterValidator(_encodable)]
 """A text that can be encoded as UTF-8."""
 
 Keep = Literal["none", "full"]
-"""Whether texts are stored."""
+"""Texts that a server stores: none, or all ("full")."""
 
 NOT_KEPT, ANOTHER = "(not kept)", "(another one, not kept)"
-"""Replacements of a text, and of a frozen model's answer that differs from the answer of the reply."""
+"""Replacements for texts. `ANOTHER` replaces a frozen model's open answer that differs from the reply's answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of learning, at a time in seconds since 1970, with one sentence (`detail`).
+    """An event of learning, or a start in another environment (of machine and libraries).
 
     Attributes:
+        time: in seconds since 1970.
         position: position of the latest record at this time; None before the first record.
-        version: version of the adapter after the event.
+        version: version of the learned weights after the event; 0 for a start.
+        detail: one sentence; for a start, the environment.
     """
 
     time: float
@@ -67,7 +69,7 @@ class Served:
     Attributes:
         id: random id, which the client gets.
         time: time of the answer, in seconds since 1970.
-        batch: number of questions in the same pass.
+        batch: number of records that were computed together.
         label: whether people judged the answer right; None while unlabelled.
     """
 
@@ -110,8 +112,9 @@ CREATE VIRTUAL TABLE words USING fts5(question, answer, tokenize = "unicode61 re
 CREATE TRIGGER words_deleted AFTER DELETE ON served BEGIN
     DELETE FROM words WHERE rowid = OLD.position; END;
 """
-"""`served` has a row for each record: its random id, the time in seconds since 1970, the number of answers in the same
-pass, and `reported_numbers`. The view `answers` adds the columns for lists, filters and charts, and the latest label.
+"""`served` has a row for each record: its random id, the time in seconds since 1970, the number of records that were
+computed together, and `reported_numbers`. The view `answers` adds columns for lists, filters and charts, and the latest
+label.
 """
 
 INDEXED = 10_000
@@ -135,7 +138,10 @@ def answer_text(record: Record) -> str:
 
 
 def remark_on(record: Record, plan: Plan) -> str | None:
-    """Return in one sentence why an answer has no posterior although its plan wants one; None without a reason."""
+    """Explain in a sentence why a confidence is not from the posterior.
+
+    None if it is from the posterior, or if the plan wants no posterior.
+    """
     expected = not record.gated or "candidates" in plan.weighed(record.decision.in_burst)
     if source_of(record) == "posterior" or not expected:
         return None
@@ -179,7 +185,7 @@ def redacted(record: Record, keep: Keep) -> Record:
             form=question.form,
             id=question.id.partition("/")[2]
             if record.outcome == "field"
-            else question.id,  # a digest of the text precedes a field
+            else question.id,  # the id of a field begins with a digest of the text
             context=question.context and NOT_KEPT,
             system=question.system and NOT_KEPT,
             history=tuple(replace(turn, text=NOT_KEPT, calls=()) for turn in question.history),
@@ -192,7 +198,7 @@ def redacted(record: Record, keep: Keep) -> Record:
 
 
 def _numbered(record: Record) -> Callable[[str], str]:
-    """Return a function that replaces a record's candidates by numbers, and equal candidates by equal numbers."""
+    """Return a function that replaces a record's candidate by a number; equal candidates get equal numbers."""
     compared = (record.evidence.candidates, record.evidence.p_true, record.posterior)
     texts = [text for each in compared if each is not None for text in each.candidates]
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), 1)}

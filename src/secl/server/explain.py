@@ -1,4 +1,4 @@
-"""Explanation of a confidence from the state folder, as values and as sentences for terminal and page."""
+"""Explain a stored confidence from the records of a state folder, in values and in sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from secl.runs.manifest import Manifest
 from secl.server.entries import Keep, Served, remark_on
 from secl.server.store import ServerStore
 
-LABELS = {None: "it has no label", True: "a person labelled it as right", False: "a person labelled it as wrong"}
+LABELS = {
+    None: "the answer has no label",
+    True: "a person labelled it as right",
+    False: "a person labelled it as wrong",
+}
 
 
 class Said(TypedDict):
@@ -33,10 +37,10 @@ class Said(TypedDict):
 class Explained(TypedDict):
     """Explanation of an answer's confidence.
 
-    time: of the answer, in seconds since 1970. batch: number of questions in the same pass. label: whether people
-    judged the answer right; null while unlabelled. source: of the confidence. why: sentences about confidence, gate,
-    lesson and label. prompt: what the model read before the confidence digit, without the chat template; null for
-    fields, or if texts are not kept. record: as in docs/reference.
+    time: of the answer, in seconds since 1970. batch: number of records that were computed together. label: whether
+    people judged the answer right; null while unlabelled. source: of the confidence, before labels. why: sentences
+    about confidence, gate, lesson and label. prompt: turns that the model read before the confidence digit, without the
+    chat template; null for fields, or if texts are not kept. record: the record, as docs/reference describes it.
     """
 
     record_id: str
@@ -56,7 +60,7 @@ def explain(state: ServerStore, served: Served) -> Explained:
     settings, prefilled = manifest.settings, manifest.environment.get("short_replies") == "prefilled"
     alongside = settings.paper
     number = _number(record, remark_on(record, settings.plan()))
-    known = settings.gate_name in GATES  # the file of a user's own gate may have moved
+    known = settings.gate_name in GATES  # a user's own gate is not loaded, because its file may have moved
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
     learning: list[str] = []
     prompt: list[Said] | None = None
@@ -86,8 +90,8 @@ def conversation(
 ) -> tuple[tuple[str, str], ...]:
     r"""Return the conversation whose next token was the confidence digit, as pairs of role and text.
 
-    `alongside`: whether one reply has the open answer and its confidence. `prefilled`: whether short replies begin with
-    "Answer:". `request`: sentence that asks for a thought.
+    `alongside`: whether the model writes an open answer and its confidence in one reply. `prefilled`: whether secl
+    begins short replies with "Answer:". `request`: sentence that asks for a thought.
 
     >>> from secl.records import Reply
     >>> reply = Reply(text="A", answer="A", bins=(0.1,) * 10, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
@@ -105,7 +109,7 @@ def conversation(
     [('assistant', 'Hm.\n\nAnswer: A'), ('assistant', 'Answer: A')]
     """
     read = reply.answer is not None or not question.options
-    # Some servers hide thoughts.
+    # The text of a thought is None if the model's server hides thoughts.
     thought = "" if reply.thought is None or reply.thought.text is None else f"{reply.thought.text}\n\n"
     if reply.thought is None:
         begun = answer_prompt(question, alongside=alongside, prefilled=prefilled)
@@ -113,7 +117,7 @@ def conversation(
         begun, thought = thinking_prompt(question, request, reply.thought.text or ""), ""
     else:
         begun = thinking_prompt(question, request, "")
-    # An open answer is recorded without the space between the prefill of its reply and the answer.
+    # The record of an open answer lacks the space between the prefill and the answer.
     text = f" {reply.text}" if begun.prefill and not question.options else reply.text
     begun = replace(begun, prefill=thought + begun.prefill)
     prompt = confidence_prompt(question, text, alongside=alongside, before=begun) if read else begun
@@ -125,7 +129,7 @@ def conversation(
 
 
 def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """Return the outcome of a lesson and its reason; `paused` is the reason of a pause at the time of the lesson."""
+    """Return the outcome of a lesson and its reason; `paused` is the reason for a pause at the time of the answer."""
     update, signal = record.update, record.signal
     if update is not None and signal is not None:
         rule = "" if bin_gate is None else f", more than {counted(bin_gate, 'bin')} apart"
@@ -136,11 +140,11 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
         )
     reason = {
         "given": "the answer came from elsewhere, and secl learns nothing from such answers",
-        "field": "it is a field of an object, and secl learns nothing from fields",
-        "idle": "it lies outside the bursts",
+        "field": "the answer is a field of an object, and secl learns nothing from fields",
+        "idle": "the question lies outside the bursts",
         "waiting": "its lesson has not begun yet",
-        "dropped": "its lesson was dropped: too many waited, or learning was paused or rolled back before its turn",
-        "failed": "its update failed and was taken back",
+        "dropped": "too many lessons waited, or learning was paused or rolled back before the turn of this lesson",
+        "failed": "its update failed and was undone",
         "no_signal": "the evidence gave no signal to learn from",
         "agreed": f"stated confidence and signal were at most {counted(bin_gate or 0, 'bin')} apart at its lesson",
         "trained": "its update is not recorded",
@@ -152,7 +156,7 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
 
 
 def weights_in_words(posterior: Posterior) -> str:
-    """Return the weights of the views, and the basis of the letters' reliability."""
+    """Return the weights of the views, and the reliability of letters with the basis of its estimate, in words."""
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in posterior.weights)
     if posterior.reliability is None:
         return weights
@@ -216,6 +220,6 @@ def _labels(record: Record) -> str:
     if not labelled.labels:
         return f"no answer had a label yet; {band}"
     changed = labelled.confidence - labelled.label_free
-    moved = f"moved it by {changed:+.4f} to {labelled.confidence:.4f}"
+    moved = f"moved the confidence by {changed:+.4f} to {labelled.confidence:.4f}"
     domain = f"{labelled.of_domain} of its own domain"
     return f"{counted(labelled.labels, 'label')}, {domain}, {moved}; {band}"

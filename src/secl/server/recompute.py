@@ -27,7 +27,7 @@ NOT_KEPT = "its texts were not kept"
 OF_AN_OBJECT = "secl does not write the object of a field again"
 
 ROUNDING = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.05}
-"""Largest difference of a probability that rounding in a network's body may make, by its precision.
+"""Largest change of a probability that rounding in a network may cause, by the precision of the network.
 
 Passes of another shape, and other processors, round differently. An unknown precision counts as 16 bits.
 
@@ -46,12 +46,14 @@ def load_recorded_model(state: ServerStore) -> Model:
     settings = Manifest.of(state).to_load()
     model = loading.load_model(settings)
     if model.fingerprint != state.manifest["model"]:
-        raise RunError(f"the model {settings.model.name!r} has changed since {state.folder} was begun; restore it.")
+        raise RunError(
+            f"the model {settings.model.name!r} has changed since {state.folder} was begun; restore the model."
+        )
     return model
 
 
 def environment_changes(state: ServerStore, model: Model) -> list[str]:
-    """Return the differences of machine and libraries since the state began, as "torch: 2.8 there, 2.9 here"."""
+    """Return changes of machine and libraries since the state was created, such as "torch: 2.8 there, 2.9 here"."""
     then, now = state.manifest["environment"], environment(model)
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
@@ -62,7 +64,11 @@ def environment_changes(state: ServerStore, model: Model) -> list[str]:
 def rederive(
     state: ServerStore, model: Model | None, served: Served, tolerance: float, *, exact: bool = True
 ) -> Rederived:
-    """Compute a reply again with its stored version, and compare both replies, `exact` or within the tolerance."""
+    """Compute a reply again with its stored version, and compare both replies.
+
+    `exact`: whether the environment is the server's. Then a short answer from a pass of its own must agree to the last
+    digit. Otherwise `tolerance` applies.
+    """
     record, version = served.record, served.record.reply.version
     reply = partial(Rederived, record.position, version)
     if model is None or state.keep_text != "full":
@@ -91,7 +97,7 @@ def rederive(
 
 
 def rounding_reason(now: Record, record: Record, tolerance: float) -> str:
-    """Return how rounding may explain the difference from a record, in one sentence; "" if it cannot."""
+    """Explain in one sentence how rounding may have caused a difference; "" if rounding cannot have caused it."""
     if now.reply.text == record.reply.text and distance(replace(now, evidence=record.evidence), record) <= tolerance:
         drawn = [each and each.candidates for each in (now.evidence.candidates, record.evidence.candidates)]
         return "the reply agrees, but the model now draws other answers to compare" if drawn[0] != drawn[1] else ""
@@ -104,7 +110,7 @@ def rounding_reason(now: Record, record: Record, tolerance: float) -> str:
 
 
 def computed(state: ServerStore, model: Model, record: Record, *, stored: bool = False) -> Record:
-    """Compute a record again as a server does; a `stored` open answer is rated, not written again."""
+    """Compute a record again as a server does. With `stored`, or for a free text, secl rates the stored text."""
     calibrator = build_calibrator(Manifest.of(state).settings, model)
     if record.given:
         (rating,) = model.rate_given([record.as_given()], calibrator.plan.rated)
@@ -131,7 +137,7 @@ def choose(state: ServerStore, count: int, record: str | None = None) -> list[Se
     try:
         return state.latest(count) if record is None else [state.find(record)]
     except RunError:
-        return []  # the examination reports the damage
+        return []  # `examine` reports the damage
 
 
 def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | None = None) -> Verification:
@@ -150,9 +156,9 @@ def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | Non
 
 
 def distance(now: Record, then: Record) -> float:
-    """Return the largest difference of a probability; infinity if a word differs.
+    """Return the largest difference between probabilities of two records; infinity if a text differs.
 
-    Logarithms and entropies are divided by `NATS`.
+    Entropies, and log-probabilities per token, are divided by `NATS`.
     """
     one, other = (
         (_of_reply(each.reply), _of_reply(each.frozen), _of_candidates(each.evidence.candidates))
@@ -181,5 +187,5 @@ def _of_candidates(evidence: CandidateEvidence | None) -> tuple[object, ...] | N
 
 
 def _by_token(log_p: float | None, text: str | None) -> float | None:
-    """Return a text's log-probability per token, with an estimate of four bytes per token."""
+    """Return a text's log-probability per token, divided by `NATS`; secl estimates a token for every four bytes."""
     return None if log_p is None else log_p / (NATS * max(1, len((text or "").encode()) // 4))

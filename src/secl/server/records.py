@@ -34,8 +34,8 @@ Labelled = Literal["right", "wrong", "none"]
 class Search(BaseModel):
     """A search for records; an omitted parameter excludes no record.
 
-    query: words that must all occur in question or answer. Double quotes enclose adjacent words. label: of the answer;
-    `none` without a label. before: the `before` of the previous page.
+    query: words that must all occur in question or answer. Double quotes enclose adjacent words. label: label of the
+    answer; `none` for unlabelled answers. before: the `before` of the previous page.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -82,7 +82,10 @@ def search(state: ServerStore, wanted: Search) -> RecordList:
 
 
 def _match(state: ServerStore, query: str) -> str:
-    """Return the words of a query for SQLite, each quoted, so that SQLite reads no word as an operator."""
+    """Return a query in SQLite's syntax. Quotes around each word keep SQLite from reading it as an operator.
+
+    Raises ParameterError: the query has no word, or the server keeps no texts.
+    """
     if state.keep_text != "full":
         kept = f"this server keeps no texts (--keep-text {state.keep_text})"
         raise ParameterError(f"{kept}, so a search for words finds nothing; search by domain, confidence or label.")
@@ -140,14 +143,14 @@ def _point(row: Sequence[object]) -> Point:
 
 
 def latest_points(state: ServerStore, count: int) -> list[Point]:
-    """Return the latest answers, the oldest first, without answers from elsewhere."""
+    """Return the latest `count` answers, the oldest first, without those from elsewhere."""
     latest = "position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND outcome != 'given'"
     return [_point(row) for row in state.rows(f"{_POINTS} WHERE {latest} ORDER BY position", count)]
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Answers to rate, in random order; people have rated `rated` of the latest `answers` (at most `RECENT`)."""
+    """Positions of the answers to rate, in random order; people have rated `rated` of the latest `answers` answers."""
 
     positions: tuple[int, ...]
     rated: int
@@ -155,7 +158,7 @@ class Queue:
 
 
 def review_queue(state: ServerStore, after: int | None = None) -> Queue:
-    """Return the answers to rate after the record at position `after`, in random order.
+    """Return the answers to rate that follow the record at position `after` in a random order.
 
     The draw includes answers that volunteers have rated. Without these answers, the sample's accuracy would be too
     high. The rank of a record depends only on its position, so a review resumes where it stopped.
@@ -174,14 +177,17 @@ _STANDING = """
 
 
 def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float, float | None]]:
-    """Return reported confidence, correctness, label-free confidence and chance of the latest labelled answers."""
+    """Return reported confidence, label, label-free confidence and chance of the latest labelled answers.
+
+    The chance is the probability with which the answer was chosen for rating; None if unknown.
+    """
     query = f"SELECT reported, correct, confidence, chance FROM {_STANDING} ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, count)[::-1]
     return [(float(reported), bool(right), float(free), chance) for reported, right, free, chance in rows]
 
 
 def label_count(state: ServerStore) -> int:
-    """Return the number of labelled answers, without labels that were taken back."""
+    """Return the number of labelled answers; withdrawn labels do not count."""
     query = "SELECT count(*) FROM (SELECT correct, max(number) FROM labels GROUP BY position) WHERE correct IS NOT NULL"
     return int(state.rows(query)[0][0])
 

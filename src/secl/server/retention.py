@@ -1,4 +1,4 @@
-"""Backup of a state folder, and pruning, the oldest records first, in steps that do not delay answers.
+"""Back up a state folder; prune its oldest records in small steps, between which the server writes answers.
 
 A step is one transaction. A step writes a checkpoint of the stream at the first kept record, where a replay begins. If
 the process is killed between two steps, the folder stays consistent. SQLite overwrites pruned records.
@@ -38,7 +38,7 @@ INTERVAL = 600.0
 """Seconds between two prunings."""
 
 STEP, MERGED = 100, 100
-"""Maximum number of records that a step prunes, and of pages from which a step removes pruned words of the index."""
+"""Maximum number of records that a step prunes, and of index pages that a step cleans of pruned words."""
 
 VERSIONS = 50
 """Number of newest adapter versions to keep for rollbacks, besides the versions that answered a kept record."""
@@ -49,7 +49,7 @@ REST = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Number or age in days of the latest records to keep; None keeps all records."""
+    """Number of latest records to keep, or their maximum age in days; None sets no limit."""
 
     records: int | None = None
     days: int | None = None
@@ -91,7 +91,7 @@ class Pruner:
             self._thread.join()
 
     def look(self) -> None:
-        """Prune records beyond the limit."""
+        """Prune records beyond the limit; an error goes into `problems`."""
         try:
             records = prune(self.state, self.policy, until=self._stopping.is_set)
         except Exception as problem:  # any exception: the thread must continue
@@ -143,7 +143,8 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
 def _merge_words(state: ServerStore, *, begun: bool) -> bool:
     """Remove pruned words from some pages of the word index; return whether more pages are left.
 
-    SQLite's index keeps the words of deleted rows until it merges segments. A negative number starts on all segments.
+    SQLite's index keeps the words of deleted rows until it merges segments. A negative number of pages begins a merge
+    of all segments. A positive number continues the merge.
     """
     with state.writing():
         before = state.db.total_changes
@@ -152,7 +153,7 @@ def _merge_words(state: ServerStore, *, begun: bool) -> bool:
 
 
 def _first_kept(state: ServerStore, policy: Retention) -> int:
-    """Return the position of the first record that this step keeps; a step prunes at most `STEP` records."""
+    """Return the position of the first record that this step keeps."""
     first, end = state.first, len(state)
     keep = first if policy.records is None else max(first, end - policy.records)
     if policy.days is not None:
@@ -183,7 +184,7 @@ def backup(folder: Path, out: Path) -> int:
     """Copy the present state of a folder while its server runs; return the number of records.
 
     secl writes the copy under a temporary name, and renames the copy once it is complete and on the disk. Raises
-    RunError: `out` exists, or the folder is not a server's state, or damaged; StorageError: the copy cannot be written.
+    RunError: `out` exists, or the folder is damaged or not a server's state; StorageError: writing the copy fails.
     """
     with Store(folder) as store:
         if not store.is_server:

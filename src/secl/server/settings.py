@@ -15,7 +15,7 @@ TEXTS = 16
 """Maximum number of texts written at once. More texts would slow down all of them, and may exceed the memory."""
 
 BACKLOG = 1000
-"""Maximum number of pending lessons; further ones are dropped."""
+"""Maximum number of pending lessons; the server drops further lessons."""
 
 MAX_DRIFT = 0.1
 """Largest norm of the learned change, relative to the norm of the weights, before learning pauses."""
@@ -24,16 +24,16 @@ SHARE = 0.2
 """Learning time after a batch under load, as a fraction of the batch's time, in [0, 1)."""
 
 TIDY = 60.0
-"""Seconds between two batches after which the server returns freed memory to the system, and logs a changed verdict."""
+"""Seconds after which the server, between two batches, returns freed memory to the system and checks the verdict."""
 
 MAX_PROMPT_CHARS = 100_000
-"""Longest question with its context and options, in characters (413 beyond)."""
+"""Longest question with context, history, options and given answers, in characters (413 beyond)."""
 
 MAX_BODY_BYTES = 2**20
 """Largest request body, in bytes (413 beyond)."""
 
 MAX_PASSED_BYTES = 2**24
-"""Largest request body in front of another server, which may read images, in bytes (413 beyond)."""
+"""Largest request body, in bytes, if another server answers; the body may have images (413 beyond)."""
 
 MAX_CHOICES = 16
 """Maximum number of texts that one request may ask for (400 beyond)."""

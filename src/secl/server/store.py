@@ -6,7 +6,7 @@ the learner's new state. Rows:
 
     records    as in `secl.runs.store`
     served     (28, "rec_0a1b2c3d4e5f", 1795636800.0, 8, 0.82, 0.75, None)    position, id, time, batch, reported, ...
-    events     (1, 1795636000.0, "start", None, 0, "smollm2")                 id, time, kind, position, version, detail
+    events     (1, 1795636000.0, "pause", 27, 3, "by hand")                   id, time, kind, position, version, detail
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ log = logging.getLogger("secl.server")
 KEYS = "keys.json"
 """File with the hashes of the API keys."""
 
-HINT = "a running server goes on by itself"
+HINT = "a running server continues by itself"
 """Advice after a disk error."""
 
 CHECKPOINTS = 1000
-"""Records between two checkpoints of the stream; a start replays at most this many records."""
+"""Number of records between two checkpoints of the stream. A start replays the records since the last checkpoint."""
 
 BUSY_TIMEOUT = 1.0
 """Seconds that a write waits for another process's lock; people wait for their answers meanwhile."""
@@ -62,8 +62,8 @@ BUSY_TIMEOUT = 1.0
 class ServerStore(Store):
     """The open state folder of a server. Any thread may call its methods.
 
-    Without `writable`, the folder is open for reading only, also while its server writes. Hold `lock` to keep several
-    statements together.
+    Without `writable`, the folder is open for reading only, also while its server writes. Hold `lock` if no other
+    thread's statement may come between several statements.
 
     Raises RunError: the folder is not a server's state, or is damaged.
     """
@@ -82,7 +82,7 @@ class ServerStore(Store):
             if writable:
                 make_private(self.folder)
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
-            # After a power cut, a run asks its last question again; a server cannot take back the reply that it sent.
+            # Write through to the disk: unlike a run, a server cannot repeat a question whose reply the client has.
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA secure_delete = ON")  # overwrites pruned records
             self.keep_text: Keep = self.manifest["keep_text"]
@@ -100,7 +100,7 @@ class ServerStore(Store):
         return cls(folder, writable=True)
 
     def read(self, query: str, *values: object) -> Iterator[Any]:
-        """Return the rows of a query; a shared connection reads all rows at once, between two transactions."""
+        """Return the rows of a query. Threads share a writable store, so it reads all rows at once, under its lock."""
         rows = super().read(query, *values)
         if not self.writable:
             return rows
@@ -113,13 +113,13 @@ class ServerStore(Store):
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Context of one transaction. Raises StorageError."""
+        """Run the block as one transaction. Raises StorageError."""
         with self.lock, storage_errors(self.folder, HINT), self.db:
             yield
 
     @contextmanager
     def moment(self) -> Iterator[None]:
-        """Context in which all reads see the same state, while a server may write."""
+        """Within the block, all reads see the same state, even if a server writes meanwhile."""
         with self.lock:
             if self.db.in_transaction:
                 yield
@@ -140,9 +140,9 @@ class ServerStore(Store):
         ids: Sequence[str],
         version: Version | None = None,
     ) -> None:
-        """Write the records of one pass in one transaction.
+        """Write the records of one batch in one transaction.
 
-        The pass took `seconds`, and ended at `moment` (seconds since 1970). `stream`: the stream after the pass, for
+        The batch took `seconds`, and ended at `moment` (seconds since 1970). `stream`: the stream after the batch, for
         checkpoints. `version`: version of the weights, if not stored yet.
         """
         first, count = records[0].position, len(records)
@@ -164,7 +164,10 @@ class ServerStore(Store):
         self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (stream.position, stream.pack()))
 
     def stream(self, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
-        """Return the stream before record `until`, or at the end, without labels. Raises RunError: damaged."""
+        """Return the stream before record `until`, or at the end, without labels.
+
+        Raises RunError: a checkpoint or a record is damaged.
+        """
         end = len(self) if until is None else until
         stream = StreamState(gate=gate.start(), posterior=rule.start())
         query = "SELECT state FROM checkpoints WHERE position <= ? ORDER BY position DESC LIMIT 1"
@@ -199,11 +202,11 @@ class ServerStore(Store):
     def add_feedback(
         self, position: int, correct: bool | None, chance: float | None = None, *, drawn: bool = False
     ) -> Label:
-        """Write a label of an answer; None takes an earlier label back.
+        """Write the label of an answer; `correct=None` withdraws an earlier label.
 
         The latest label counts. The store keeps all labels. `chance`: probability with which the answer was chosen for
-        rating, in [1e-4, 1]; None from volunteers. `drawn`: a review drew the answer at random. Raises ParameterError:
-        no such record, or a chance out of range.
+        rating, in [1e-4, 1]; None from volunteers. `drawn`: a review drew the answer at random, so its chance is 1.
+        Raises ParameterError: the record does not exist, or the chance is out of range.
         """
         with self.writing():
             record = self.served(position).record
@@ -237,7 +240,7 @@ class ServerStore(Store):
         return latest[0]
 
     def latest(self, count: int, *, until: int | None = None) -> list[Served]:
-        """Return the last records up to a position, the oldest first."""
+        """Return the last `count` records up to position `until`, the oldest first."""
         with self.lock:
             last = len(self) - 1 if until is None else min(until, len(self) - 1)
             first = max(0, last - count + 1)
@@ -252,7 +255,10 @@ class ServerStore(Store):
         ]
 
     def events(self, count: int = -1, *kinds: EventKind, before: float = math.inf) -> list[Event]:
-        """Return the latest events (-1: all) of these kinds up to a moment (seconds since 1970), in order."""
+        """Return the latest `count` events (-1: all) of `kinds` (default: all), the oldest first.
+
+        `before`: latest time of an event, in seconds since 1970.
+        """
         query = f"""
             SELECT time, kind, position, version, detail FROM events
             WHERE {f"kind IN ({', '.join('?' * len(kinds))})" if kinds else "1"} AND time <= ?
@@ -264,7 +270,7 @@ class ServerStore(Store):
         return dict(self.rows("SELECT outcome, value FROM counts WHERE value > 0"))
 
     def kept_versions(self, count: int = -1) -> list[Values]:
-        """Return the newest kept versions, each with `position` and `time` of its first answer, and `drift`."""
+        """Return the newest `count` versions (-1: all), each with drift, and position and time of the first answer."""
         names = ("version", "position", "time", "drift")
         return [dict(zip(names, row, strict=True)) for row in self.rows(_VERSIONS, count)]
 
@@ -281,7 +287,7 @@ class ServerStore(Store):
         return int(rows[0][0]) if rows else 0
 
     def paused(self, moment: float = math.inf) -> str | None:
-        """Return the reason for a pause of learning, now or at a moment (seconds since 1970); None without a pause."""
+        """Return why learning is paused, or was at a moment (seconds since 1970); None if it is not paused."""
         changes = self.events(1, "pause", "resume", before=moment)
         return changes[0].detail if changes and changes[0].kind == "pause" else None
 
@@ -293,7 +299,7 @@ _VERSIONS = """
 
 @contextmanager
 def at_one_moment(folder: Path) -> Iterator[ServerStore]:
-    """Context with a separate connection that reads the state of one moment without delaying answers."""
+    """Yield a store that reads the state of one moment; its separate connection does not delay answers."""
     with ServerStore(folder) as reader, reader.moment():
         yield reader
 

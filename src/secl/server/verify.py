@@ -26,10 +26,9 @@ ARITHMETIC = 1e-9
 """Largest difference between a replayed and a stored number, for numbers around 1, that rounding explains.
 
 A step rounds by 2^-53 (1.1e-16). The errors of sums over some thousand numbers, and of fits that lose three more
-digits, stay below this bound. Changes by hand exceed the bound, and so do flipped bits of an exponent or of the leading
-half.
+digits, stay below this bound. Manual changes exceed the bound, and so do flipped bits in the exponent of a number or in
+the leading half of its mantissa.
 """
-
 
 Check = Literal["gate", "posterior", "labels", "integrity", "confidence"]
 """Subject of a finding."""
@@ -46,13 +45,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rederived:
-    """A reply computed again.
+    """A reply that secl computed again, compared with the stored reply.
 
     Attributes:
-        agrees: whether both replies agree. None if secl cannot verify the reply: a near-tie between words was decided
-            differently, or texts were not kept.
-        difference: largest difference of a probability; logarithms and entropies are divided by `NATS`; None without a
-            comparison.
+        agrees: whether both replies agree. None if secl cannot verify the reply: its texts were not kept, it is a field
+            of an object, or rounding may have led to another letter, thought or set of candidates.
+        difference: largest difference between probabilities (`recompute.distance`); None without a comparison.
         detail: how the reply differs, or why secl cannot verify the reply, in one sentence; empty if it agrees.
     """
 
@@ -118,12 +116,12 @@ def examine(state: ServerStore) -> Verification:
 
 
 def _replay(state: ServerStore, found: Verification) -> None:
-    """Feed all records to gate, posterior and labels. Raises RunError, ParameterError."""
+    """Replay all records through gate, posterior and labels, and add findings. Raises RunError, ParameterError."""
     manifest, first = Manifest.of(state), state.first
-    gate, plan, labels = manifest.settings.build_gate(), manifest.plan, LabelsAgain(state)
+    gate, plan, labels = manifest.settings.build_gate(), manifest.plan, LabelReplay(state)
     now = state.stream(gate, plan.posterior, first)
     if now.position != first:
-        raise RunError("the checkpoint at the end of pruning is missing.")
+        raise RunError("the checkpoint at the first kept record is missing.")
     for record in state.records():
         position = record.position
         if position != first + found.examined:
@@ -137,7 +135,7 @@ def _replay(state: ServerStore, found: Verification) -> None:
         detail = f"the evidence gives {_in_words(posterior)}, the record has {_in_words(record.posterior)}"
         found.compare("posterior", position, furthest(posterior, record.posterior), detail)
         found.compare("labels", position, *labels.difference(record))
-        signal = plan.signal(record.question, record.reply, record.evidence)  # None without kept texts
+        signal = plan.signal(record.question, record.reply, record.evidence)  # None if texts were not kept
         if None not in (signal, record.signal) and furthest(signal, record.signal) > ARITHMETIC:
             found.find("integrity", position, "its signal does not follow from its evidence")
         numbers = state.rows("SELECT reported, frozen, accepted FROM served WHERE position = ?", position)
@@ -166,11 +164,14 @@ CONTRADICTIONS = {
     "a label names this record, which does not exist": """
         SELECT position FROM labels WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
 }
-"""Queries for contradictory records. Their parameter is the first kept position; pruned records made older versions."""
+"""Queries for contradictory records, by the sentence of their findings. The parameter is the first kept position.
+
+Versions that pruned records made are no contradiction.
+"""
 
 
-class LabelsAgain:
-    """The log of labels, replayed for each record up to the record's time."""
+class LabelReplay:
+    """A replay of the log of labels, for each record up to the last label that the record's confidence used."""
 
     def __init__(self, state: ServerStore) -> None:
         self._log = deque(state.label_log())
@@ -180,7 +181,7 @@ class LabelsAgain:
         self._state = LabelState.start(Manifest.of(state).calibration)
 
     def difference(self, record: Record) -> tuple[float, str]:
-        """Return how far the recomputed calibrated confidence is from the stored one, and a sentence about it."""
+        """Return the difference between recomputed and stored calibrated confidence, and a sentence about it."""
         confidences = (record.label_free, record.question.domain, record.expected_grade)
         for label in self._about.get(record.position, ()):
             if (label.confidence, label.domain, label.reported) != confidences:
@@ -212,7 +213,7 @@ def _described(decision: Decision) -> str:
 
 
 def furthest(now: object, then: object) -> float:
-    """Return the largest difference between numbers of two values of the same shape; infinity for other differences.
+    """Return the largest difference between the numbers in two nested values; infinity if anything else differs.
 
     Numbers above 1 are compared relative to their size; whole numbers, texts, infinities and nan must be equal.
 

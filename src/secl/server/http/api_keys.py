@@ -64,7 +64,7 @@ class Keys:
             ) from problem
 
     def find(self, token: str) -> Key | None:
-        """Return the key of a token in constant time, so that timing reveals nothing about a wrong token."""
+        """Return the key of a token; None if unknown. Comparisons take constant time, so timing reveals no key."""
         digest = hash_of(token)
         return next((key for key in self.all() if hmac.compare_digest(key.sha256, digest)), None)
 
@@ -102,7 +102,7 @@ class Keys:
             os.close(lock)
 
     def _write(self, keys: Sequence[Key]) -> None:
-        """Replace the file in one step, readable by its owner alone."""
+        """Replace the file in one step; only its owner can read the new file."""
         unfinished = self.path.with_name(f"{KEYS}.new")
         with storage_errors(self.path.parent):
             unfinished.touch(mode=0o600)

@@ -35,13 +35,13 @@ OBJECTS = ("json_object", "json_schema")
 """Types of `response_format` that ask for an object."""
 
 Domain = Annotated[Text, Field(min_length=1, max_length=100)]
-"""Kind of question; labels of a domain move confidences of the same domain more than others."""
+"""Kind of question; labels of a domain move confidences of the same domain more than those of other domains."""
 
 Amount = Literal["brief", "full"]
 """Amount of detail about a confidence."""
 
 ROLES: dict[str, Role] = {"developer": "system", **{role: role for role in get_args(Role)}}
-"""Roles of messages, with their roles in chat templates."""
+"""Roles of messages, with the corresponding roles in chat templates."""
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Count = Annotated[StrictInt, Field(ge=1, le=2**31)]
@@ -82,7 +82,7 @@ class Message(BaseModel):
 
 
 class SeclOptions(BaseModel):
-    """Fields of a chat request beyond OpenAI's.
+    """The field `secl` of a chat request, which OpenAI's API does not have.
 
     domain: kind of question. confidence: false asks for the texts alone. detail: "full" asks for the whole record.
     """
@@ -102,7 +102,7 @@ class StreamOptions(BaseModel):
 
 
 class JsonSchema(BaseModel):
-    """The schema of an object; without `schema`, any object. Other fields have no effect."""
+    """The schema of an object; without `schema`, any object is valid. Other fields have no effect."""
 
     model_config = ConfigDict(extra="allow")
     schema_: dict[str, Any] | None = Field(None, alias="schema")
@@ -165,12 +165,12 @@ class ChatRequest(BaseModel):
         return self.max_completion_tokens or self.max_tokens
 
     def most_tokens(self, limits: Limits) -> int:
-        """Return the largest number of tokens that the server may write."""
+        """Return the maximum number of tokens of a text, from the limits of request and server."""
         return min(self.token_limit or limits.max_tokens, limits.max_tokens)
 
     @property
     def extra(self) -> dict[str, object]:
-        """Fields that have an effect only on another server."""
+        """Fields of the request that secl does not use; another server may use them."""
         penalties = {name: value for name in PENALTIES if (value := getattr(self, name))}
         return penalties | {name: value for name, value in (self.model_extra or {}).items() if value is not None}
 
@@ -227,7 +227,7 @@ class ChatRequest(BaseModel):
         return [f"this server cuts a text after {limits.max_tokens} tokens, not after {self.token_limit}."]
 
     def passed(self, body: Values, limits: Limits) -> tuple[Values, list[str]]:
-        """Return the body of this request for another server, with warnings."""
+        """Return the body of this request for another server, with this server's token limit, and warnings."""
         body = {name: value for name, value in body.items() if name != "secl"}
         names = ("max_tokens", "max_completion_tokens")
         lowered = {name: limits.max_tokens for name in names if (getattr(self, name) or 0) > limits.max_tokens}
@@ -249,7 +249,10 @@ class ChatRequest(BaseModel):
 
 
 def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:
-    """Return the turns of a conversation. Raises RequestError: an unknown role, or a part that is not text."""
+    """Return the turns of a conversation.
+
+    Raises RequestError: a turn has an unknown role, an invalid call, or a part that is not text.
+    """
     return [_turn(message, f"{field}.{number}") for number, message in enumerate(messages)]
 
 
@@ -277,7 +280,7 @@ def _text(message: Message, field: str) -> str:
 def question_in(messages: Sequence[Message], domain: str = "default", *, tools: bool = True) -> Question:
     """Return the question of a conversation. Raises RequestError: no question, or unreadable messages.
 
-    `tools`: whether the model reads earlier calls and their results.
+    `tools`: whether calls of tools, and their results, may occur in earlier turns.
     """
     if not messages:
         raise RequestError(400, "messages is empty; send at least the user's question.", "empty_messages", "messages")

@@ -44,7 +44,7 @@ ERROR_RESPONSES: dict[int | str, Values] = {
     500: {"model": ErrorReply, "description": "The model or the server failed on this request."},
     503: {"model": ErrorReply, "description": "The server is stopping or busy; try again later."},
 }
-"""For the API's description."""
+"""Error responses in the API's description."""
 
 ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 """OpenAI's error types by status; any other status is `invalid_request_error` below 500, else `server_error`."""
@@ -53,7 +53,7 @@ RETRY_SOON = {"retry-after": "1"}
 """Headers of errors after which the same request may succeed in a moment."""
 
 NO_RETRY = {"x-should-retry": "false"}
-"""Headers of errors that a repeated request would meet again; OpenAI's SDK reads them."""
+"""Headers of errors that a repeated request would cause again. OpenAI's SDK then does not repeat the request."""
 
 
 REFUSALS: tuple[tuple[type[SeclError], int, str, dict[str, str] | None], ...] = (
@@ -64,7 +64,7 @@ REFUSALS: tuple[tuple[type[SeclError], int, str, dict[str, str] | None], ...] = 
     (BusyError, 429, "queue_full", RETRY_SOON),
     (ClosingError, 503, "closing", RETRY_SOON),
 )
-"""Errors whose sentence the client gets, with status, code and headers; the first that fits counts."""
+"""Errors whose message the client gets, with status, code and headers. The first row with a matching type counts."""
 
 
 def ascii_json(content: object) -> str:
@@ -105,7 +105,7 @@ def unsupported(field: str, message: str) -> RequestError:
 
 
 def unknown_field(name: str) -> RequestError:
-    """Return the error for a field that a request does not have."""
+    """Return the error for an unknown field in a request."""
     message = f"this server does not know the field {name[:100]!r}; leave it out."
     if name.rpartition(".")[2] == "options":
         message = f"this server does not know the field {name[:100]!r}; send a question with options to /v1/ask."

@@ -33,16 +33,16 @@ SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 BINS = tuple(k / 10 for k in range(1, 11))
 
 POINTS = 300
-"""Latest answers in the timeline."""
+"""Number of latest answers in the timeline."""
 
 VERSIONS = 8
-"""Newest kept versions to list."""
+"""Number of newest kept versions to list."""
 
 LABELLED = 1000
-"""Latest labelled answers for the measures."""
+"""Number of latest labelled answers for the measures."""
 
 EVENTS = 20
-"""Latest events to list."""
+"""Number of latest events to list."""
 
 
 def problems(service: Service, *, details: bool = False) -> list[str]:
@@ -68,7 +68,7 @@ class Health(TypedDict):
     """State of the server.
 
     learning: "off" if the server does not learn or its learner fails. problems: a sentence for each failing part.
-    trouble: reasons not to act on confidences.
+    trouble: codes of the reasons not to act on confidences.
     """
 
     status: Literal["ok", "degraded"]
@@ -96,7 +96,7 @@ class Metrics(Collector):
         )
 
     def count_request(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count a finished request under the pattern of its route, so that single paths make no new time series."""
+        """Count a finished request under the pattern of its route, so that paths with ids add no time series."""
         route = getattr(scope.get("route"), "path", "none")
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -115,9 +115,9 @@ class Metrics(Collector):
         level, failed = get_args(Level).index(service.verdict.level), service.failures
         learns, disk = learner.active and learner.alive, STORAGE in service.problems or DISK in learner.problems
         drift = learner.relative_norm
-        yield gauge("secl_verdict", "0 fine, 1 unproven, 2 do not act on it.", level)
+        yield gauge("secl_verdict", "Verdict on confidences: 0 fine, 1 unproven, 2 do not act on it.", level)
         yield gauge("secl_ready", "Whether questions are accepted.", service.ready)
-        yield gauge("secl_queue", "Questions that wait for their answer.", service.waiting)
+        yield gauge("secl_queue", "Requests in the queue.", service.waiting)
         yield gauge("secl_drift", "Norm of the adapter's change over the norm of the changed weights.", drift)
         yield gauge("secl_learning", "Whether the server learns: 0 while paused or off.", learns)
         yield gauge("secl_storage_trouble", "Whether writing to disk fails.", disk)
@@ -174,9 +174,10 @@ class VersionRow(BaseModel):
 class Learning(BaseModel):
     """State of learning.
 
-    version: of the next answer. waiting: number of pending lessons. in_burst, remaining, statistic: the gate's decision
-    on the latest answer. drift: norm of the learned change over the norm of the weights. lessons: number of records by
-    outcome. versions: the newest kept versions, the newest first, the frozen model last.
+    version: version of the learned weights. paused: reason for a pause; null without a pause. waiting: number of
+    pending lessons. in_burst, remaining, statistic: the gate's decision on the latest answer. drift: norm of the
+    learned change over the norm of the weights. lessons: number of records by outcome. versions: the newest kept
+    versions, the newest first, the frozen model last.
     """
 
     version: int
@@ -192,7 +193,10 @@ class Learning(BaseModel):
 
 
 class Labels(BaseModel):
-    """Measures of the reported confidences on the latest labelled answers; drawn: labels with a known chance."""
+    """Measures of the reported confidences on the latest labelled answers.
+
+    count: number of labels. drawn: number of labels with a known chance.
+    """
 
     count: int
     drawn: int
@@ -221,9 +225,10 @@ class Trust(BaseModel):
 class State(BaseModel):
     """The present state of a server.
 
-    version: of the latest answer. waiting: questions in the queue. failed_requests, unreadable: unexpected exceptions
-    and unreadable answers since the start. timeline, events: the latest answers and events, the oldest first. learning:
-    null if the server does not learn.
+    answers: number of records, pruned ones included. version: version of the model that answers. waiting: number of
+    requests in the queue. failed_requests, unreadable: numbers of unexpected exceptions and of unreadable answers since
+    the start. timeline, events: the latest answers and events, the oldest first. learning: null if the server does not
+    learn.
     """
 
     model: str
@@ -273,7 +278,7 @@ def view(service: Service) -> State:
 
 
 def measured(labelled: Sequence[tuple[float, bool, float, float | None]]) -> Labels:
-    """Return measures on the results of `labelled_answers`.
+    """Return measures of labelled answers, as `labelled_answers` returns them.
 
     >>> measured([(0.75, True, 0.5, None), (0.75, False, 0.5, 1.0)]).ece
     0.25

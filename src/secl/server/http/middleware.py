@@ -2,7 +2,7 @@
 
 Without a file of API keys, only programs on this machine may send requests, with the role admin. A foreign site's page
 in a browser on this machine could also send requests, so the server then checks Host and Origin.
-Starlette's TrustedHostMiddleware knows neither all of 127.0.0.0/8 nor IPv6 addresses.
+`check_host` replaces Starlette's TrustedHostMiddleware, which knows neither all of 127.0.0.0/8 nor IPv6 addresses.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 
 PAGES = ("/", "/records", "/review")
-"""Pages that ask a caller without a key for a key, like the page of each record."""
+"""Pages that open without a key, and then ask for a key. The page of a record does the same."""
 
 OFTEN = ("/", "/healthz", "/readyz", "/metrics")
 """Paths that probes and open pages request all the time; secl logs their successes at the level debug."""
 
 DRAINED_BYTES = 64 * 2**20
-"""Bytes of an oversized body that secl reads before the reply 413, because clients read no reply while they send."""
+"""Maximum bytes of an oversized body that secl reads before the reply 413; clients read no reply while they send."""
 
 
 class Boundary:
@@ -85,7 +85,7 @@ class Boundary:
             pass
         except RequestError as error:
             await error_response(error)(scope, receive, send_with_headers)
-        except Exception as error:  # caught here, because Uvicorn would log its message
+        except Exception as error:  # Uvicorn would log the message, which may quote the question
             log.error("a request failed: %s", describe_failure(error))
             if not status:
                 failed = RequestError(500, "the server failed on this request.", "server_error")
@@ -96,7 +96,7 @@ class Boundary:
             log_request(scope, status, seconds)
 
     async def _role(self, request: Request) -> Role | None:
-        """Return the caller's role; None for a public path or a page, which asks for a key. Raises RequestError."""
+        """Return the caller's role; None for a public path, or for a page that asks for a key. Raises RequestError."""
         path = request.scope["path"]
         if path in PUBLIC_PATHS or path.startswith("/static/"):
             return None
@@ -196,7 +196,7 @@ def check_origin(headers: Headers) -> None:
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` function that repeats a body that was read, and then continues with the real source."""
+    """Return a `receive` function that first returns an already read body, and then calls the original `receive`."""
     unread = [body]
 
     async def source() -> Message:

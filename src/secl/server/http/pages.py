@@ -35,7 +35,7 @@ WIDTH = 1000.0
 """Width of the chart; its height of 100 is stretched to the available space, and stands for values from 0 to 1."""
 
 WINDOW = 20
-"""Answers in a running mean."""
+"""Number of answers in a running mean."""
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -50,13 +50,13 @@ HEADERS = {
 """Headers of a page."""
 
 Page = tuple[str, int]
-"""A page and its status."""
+"""HTML of a page, and its HTTP status."""
 
 CHOICES = (
     ("label", "Label", (("right", "right"), ("wrong", "wrong"), ("none", "none yet"))),
     ("accepted", "Threshold", (("true", "accepted"), ("false", "not accepted"))),
 )
-"""Filters of the list: name, label, and values with their words."""
+"""Filters of the list: name, caption, and values with their captions."""
 
 
 def page_router(service: Service) -> APIRouter:
@@ -106,7 +106,7 @@ def page_router(service: Service) -> APIRouter:
 
 
 def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> Page:
-    """Return the list of records that match `wanted`; with `thresholds`, there is a filter for accepted answers."""
+    """Return the page of records that match `wanted`; `thresholds` adds a filter for accepted answers."""
     problem, query, page = "", Search(), RecordList(records=[], before=None)
     with at_one_moment(folder) as reader:
         try:
@@ -171,7 +171,7 @@ def record_page(folder: Path, name: str) -> Page:
 
 
 def review_page(folder: Path, after: int | None, name: str) -> Page:
-    """Return the page that rates a record by `name`, or else the next answer after the record at position `after`."""
+    """Return the page for rating the record `name` (id or number); without `name`, the next answer after `after`."""
     with at_one_moment(folder) as reader:
         queue = review_queue(reader, after)
         name = name or str(next(iter(queue.positions), ""))
@@ -193,7 +193,7 @@ def review_page(folder: Path, after: int | None, name: str) -> Page:
 
 
 def card(served: Served) -> Values:
-    """Return a record with its id, its conversation up to the question, and its readable answer."""
+    """Return template values: a record, its id, its conversation up to the question, and its answer or None."""
     record, question = served.record, served.record.question
     turns = [("system", question.system)] if question.system else []
     turns += [(turn.role, turn.text) for turn in question.history]
@@ -209,7 +209,7 @@ def card(served: Served) -> Values:
 
 
 def overview(state: State) -> str:
-    """Return the overview."""
+    """Return the overview page."""
     points = state.timeline
     before = "frozen model" if state.learning else "stated"
     return fill(
@@ -229,7 +229,7 @@ def overview(state: State) -> str:
 def fill(template: str, here: str, *, root: str = "", locked: bool = False, **values: object) -> str:
     """Return a page from a template and its values; a `locked` page only asks for a key.
 
-    `here`: name of the page among the links. `root`: path to the overview.
+    `here`: name of the page in the navigation. `root`: relative path from the page to the overview.
     """
     return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
 
@@ -250,17 +250,17 @@ def _templates() -> jinja2.Environment:
 
 
 def timeline(points: Sequence[Point], before: str) -> Values | None:
-    """Return the chart of the latest answers; None without a confidence.
+    """Return template values for the chart of the latest answers; None without a confidence.
 
-    Returns dots (`confidences`), lines (`..._mean`), left ends and widths of bursts, labels (`positions`), and a
-    description.
+    The chart has dots (`confidences`), lines (`..._mean`), `bursts` (left end and width), `alarms`, labels of the axis
+    (`positions`), and a `description`.
     """
     points = [each for each in points if each.confidence is not None]
     if not points:
         return None
     confidences = [math.nan if each.confidence is None else each.confidence for each in points]
     frozen = [math.nan if each.frozen_confidence is None else each.frozen_confidence for each in points]
-    stated = [value for value in frozen if not math.isnan(value)]  # values of fields have no stated confidence
+    stated = [value for value in frozen if not math.isnan(value)]  # fields have no stated confidence
     step = WIDTH / len(points)
     bursts = []
     for inside, run in groupby(enumerate(points), key=lambda item: item[1].in_burst):
@@ -272,7 +272,9 @@ def timeline(points: Sequence[Point], before: str) -> Values | None:
     learned = f"; {counted(len(alarms), 'alarm')}, {in_bursts} in bursts" if bursts else ""
     first, last = points[0].position, points[-1].position
     return {
-        "confidences": "".join(f"M{place}h0" for place in places(confidences)),  # a line of no length with round ends
+        "confidences": "".join(
+            f"M{place}h0" for place in places(confidences)
+        ),  # a line of length 0 with round ends is a dot
         "confidence_mean": line(running_mean(confidences, WINDOW).tolist()),
         "frozen_mean": line(running_mean(frozen, WINDOW).tolist()),
         "bursts": bursts,
@@ -286,7 +288,7 @@ def timeline(points: Sequence[Point], before: str) -> Values | None:
 
 
 def places(values: Sequence[float]) -> list[str]:
-    """Return the points of values from 0 to 1 in the chart.
+    """Return coordinates in the chart for values from 0 to 1.
 
     >>> places([1.0, 0.5])
     ['250.0 0.0', '750.0 50.0']

@@ -58,7 +58,7 @@ def listening(host: str | None, port: int | None) -> socket.socket:
         return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
     if host is not None or port is not None:
         raise ParameterError("systemd passes a socket, which has its address already; leave --host and --port out.")
-    with ExitStack() as refused, suppress(OSError):  # not a socket
+    with ExitStack() as refused, suppress(OSError):  # the descriptor is not a socket
         listener = refused.enter_context(socket.socket(fileno=FIRST_PASSED))
         is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6)
         if is_tcp and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and passed["LISTEN_FDS"] == "1":
@@ -70,7 +70,7 @@ def listening(host: str | None, port: int | None) -> socket.socket:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Bind a socket without listening. Raises ParameterError: the address does not exist, or is in use."""
+    """Return a bound socket that does not listen yet. Raises ParameterError: the address is in use or unknown."""
     if not 0 <= port < 2**16:
         raise ParameterError(f"--port is {port}; it must be from 0 to 65535.")
     with ExitStack() as refused:
@@ -158,8 +158,8 @@ def answer_until_stopped(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer the pending requests, and end.
 
-    `early` lists the signals so far, and collects later ones. If a signal came before the start, the server does not
-    start.
+    `early` has the signals received so far, and collects further signals. If it has one before the start, the server
+    does not start.
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
@@ -167,7 +167,7 @@ def answer_until_stopped(
 
     def ready() -> None:
         on_ready()
-        log.info(where_it_stands(verb, service))
+        log.info(status_line(verb, service))
 
     try:
         if not early:
@@ -177,7 +177,7 @@ def answer_until_stopped(
             Server(app, service, ready, early).run([listener])
     finally:
         service.stop()
-        log.info(where_it_stands("stopped", service))
+        log.info(status_line("stopped", service))
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -189,10 +189,10 @@ class Server(uvicorn.Server):
         self.app, self.service, self.on_ready, self.early = app, service, on_ready, early
         config = uvicorn.Config(
             self._answer,
-            interface="asgi3",  # uvicorn cannot infer it from a bound method
+            interface="asgi3",  # uvicorn cannot infer the interface of a bound method
             loop="asyncio",  # uvloop hides its listening sockets
             log_config=None,
-            access_log=False,  # `log_request` writes one
+            access_log=False,  # `log_request` logs requests
             lifespan="off",
             ws="none",
             server_header=False,
@@ -258,11 +258,11 @@ def notify(state: str) -> None:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
                 connection.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
         except OSError as problem:
-            log.warning("systemd does not hear %s: %s", state, problem)
+            log.warning("cannot send %s to systemd: %s", state, problem)
 
 
-def where_it_stands(verb: str, service: Service) -> str:
-    """Return a line about stream and learning of a server."""
+def status_line(verb: str, service: Service) -> str:
+    """Return one line: number of records, version, pending lessons, and whether learning is paused."""
     learner, stands = service.learner, f"{verb} after {counted(service.position, 'record')}"
     if not learner.calibrator.learns:
         return stands

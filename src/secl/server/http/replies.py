@@ -29,7 +29,8 @@ class Candidate(TypedDict):
 class CallSecl(TypedDict):
     """The probability that a call with all its arguments is correct.
 
-    tool: the choice of this tool; null if the request chose the tool. fields: the arguments.
+    tool: confidence of the choice of this tool; null if the request chose the tool. fields: confidences of the
+    arguments, by name.
     """
 
     name: str
@@ -43,12 +44,12 @@ class Secl(TypedDict):
 
     confidence: this probability, in [0, 1]. low, high: 90 % interval of the calibrated confidence; null if the server
     does not calibrate by labels. candidates: possible answers, the most probable first; null without a posterior.
-    accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: for reading
+    accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: id for reading
     the record and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the
     stated one; absent otherwise. fields: confidences of an object's fields, by name or JSON pointer; absent for other
-    answers. calls: confidences of calls; absent if the request has no tools. ended: the choice to call no (further)
-    tool; absent without this choice. detail: the record, as in `/v1/records/{record_id}`; absent unless the request
-    asks for it.
+    answers. calls: confidences of calls; absent if the request has no tools. ended: confidence of the choice to call no
+    (further) tool; absent without this choice. detail: the record, as in `/v1/records/{record_id}`; absent unless the
+    request asks for it.
     """
 
     confidence: float | None
@@ -76,7 +77,7 @@ class AnswerReply(Named, Secl):
 
 
 class Usage(TypedDict):
-    """Tokens of the prompt, counted once, and of all texts, without the tokens for the confidence (`Record.ledger`)."""
+    """Numbers of tokens: of the prompt, counted once, and of all texts. `Record.ledger` has those for confidences."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -169,7 +170,7 @@ class ModelList(TypedDict):
 
 
 def call_secl(call: Call, parts: Iterator[AnswerReply]) -> CallSecl:
-    """Return the confidences of a call; the first entries of `parts` belong to its records."""
+    """Return the confidences of a call; takes the replies for its tool and its arguments from `parts`."""
     return {
         "name": call.name,
         "confidence": defined(call.confidence),

@@ -25,7 +25,7 @@ from secl.server.settings import public_name
 class AskRequest(BaseModel):
     """A question; options make it a multiple-choice question. Without options or `form`, the answer has a few words.
 
-    `context`: a passage before the question. `history`: turns between system text and question. `detail`: "full" asks
+    `context`: passage before the question. `history`: turns between system text and question. `detail`: "full" asks
     for the whole record.
     """
 
@@ -43,8 +43,8 @@ class AskRequest(BaseModel):
 class ScoreRequest(AskRequest):
     """A question with an answer to rate; with `options` the answer is an option's letter or text.
 
-    `rivals`: other answers to compare with; without rivals the model lists some. `form`: of the answer, by default
-    "short" up to twelve words, else "sentence".
+    `rivals`: other answers to compare with; without rivals the model lists some. `form`: form of the answer. The
+    default without options is "short" for an answer of up to twelve words, else "sentence".
     """
 
     answer: Text
@@ -93,7 +93,7 @@ def answers_router(service: Service) -> APIRouter:
 
 
 def _add_chat(router: APIRouter, service: Service, name: str) -> None:
-    """/v1/chat/completions."""
+    """Add the route /v1/chat/completions."""
     limits = service.limits
 
     @router.post("/v1/chat/completions", response_model=Completion, responses=STREAMED)
@@ -142,7 +142,7 @@ async def streamed(
 
 
 async def only_chunk(chunks: AsyncGenerator[Values], request: Request) -> Response:
-    """Return a reply that is a single chunk."""
+    """Return the only chunk as a whole reply."""
     first = await unless_gone(request, anext(chunks))
     await chunks.aclose()
     return json_response(first)

@@ -39,7 +39,7 @@ class RollbackRequest(BaseModel):
     """The kept adapter version to go back to; 0 is the frozen model."""
 
     model_config = ConfigDict(extra="forbid")
-    version: Annotated[StrictInt, Field(ge=0, le=2**53)]  # up to there every JSON parser reads whole numbers exactly
+    version: Annotated[StrictInt, Field(ge=0, le=2**53)]  # every JSON parser reads whole numbers up to 2^53 exactly
 
 
 class PauseRequest(BaseModel):
@@ -79,7 +79,7 @@ def records_router(service: Service) -> APIRouter:
     def record(record_id: str, request: Request) -> Response:
         """Explain the confidence of an answer in sentences, with the whole record.
 
-        A random id needs any key; a record's number needs a key with the role read.
+        With a random id, any key suffices. With a record's number, the key needs the role read.
         """
         position = known_position(service, record_id, request)
         with at_one_moment(state.folder) as reader:

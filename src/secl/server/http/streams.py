@@ -1,4 +1,4 @@
-"""Waiting for the service, and replies to chats, whole or as streams of server-sent events.
+"""Wait for the service; reply to chats, whole or as streams of server-sent events.
 
 A stream: role of each choice -> pieces, as they are written -> for each choice its finish reason and its `secl` ->
 usage -> [DONE]. An object comes in one piece.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from secl.backends.endpoint.client import Upstream
 
 GRACE = 0.5
-"""Seconds that a stream waits for the confidence at its end; clients take a longer silence for an error."""
+"""Seconds that a stream waits for the confidence after its text; clients take a longer silence for an error."""
 
 log = logging.getLogger("secl.server")
 
@@ -81,7 +81,7 @@ class TextEvents(WritingJob):
         return event
 
     async def next_within(self, seconds: float) -> Piece | Ended | None:
-        """Return the next event, or None after so many seconds. Raises the errors of `next`."""
+        """Return the next event; None if it does not arrive within `seconds`. Raises the errors of `next`."""
         try:
             async with asyncio.timeout(seconds):
                 event = await self._events.get()
@@ -92,14 +92,14 @@ class TextEvents(WritingJob):
         return event
 
     async def whole(self) -> Ended:
-        """Return the texts with their answers. Raises the errors of `next`."""
+        """Wait for all texts and their answers. Raises the errors of `next`."""
         while not isinstance(event := await self.next(), Ended) or event.answers is None:
             pass
         return event
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T:
-    """Return the result of a task; cancel the task when the client disconnects (`RequestError` 499)."""
+    """Return the result of `work`. If the client disconnects first, cancel `work` and raise a `RequestError` (499)."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     waiting: set[asyncio.Future[T] | asyncio.Future[None]] = {task, gone}
     try:
@@ -140,7 +140,7 @@ class ChatReply:
         model: the model's name for clients.
         full: whether `secl` has every detail.
         with_usage: whether a stream ends with the numbers of tokens.
-        warnings: names of fields without effect, in sentences.
+        warnings: sentences about fields that have no effect or that the server changes.
     """
 
     def __init__(self, model: str, *, full: bool, with_usage: bool) -> None:
@@ -161,7 +161,7 @@ class ChatReply:
         }
 
     def texts(self, ended: Ended, missing: Sequence[Secl] = ()) -> Completion:
-        """Return the whole reply; if no text has a confidence, `missing` has the `secl` object of each text."""
+        """Return the whole reply; while the texts have no confidences, `missing` has the `secl` object of each text."""
         rated = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
         pairs = zip(ended.texts, rated or missing or [UNWANTED] * len(ended.texts), strict=True)
         choices = [

@@ -44,7 +44,7 @@ NOT_STORED = "the server cannot write to its disk, so there are no records."
 WITHOUT_PARTS = "the request fixed every part of the answer, so there is nothing to rate."
 AFTER_RESULTS = "secl does not rate a text that follows results of tools."
 DRAWING = ("temperature", "top_p", "seed", "stop", "logprobs", "top_logprobs")
-"""Fields of sampling."""
+"""Fields that have no effect on objects and calls."""
 
 
 def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | CallRequest | None:

@@ -25,7 +25,7 @@ from secl.server.store import ServerStore
 
 
 def serving_settings(values: Mapping[str, object] | None = None) -> Recipe:
-    """Return a server's settings from dotted names or tables. Raises ParameterError: unusable for a server."""
+    """Return a server's settings from dotted names or tables. Raises ParameterError: a setting is unusable."""
     settings = Recipe.of(with_absolute_paths(values or {}))
     if settings.loop.accumulate != "stream":
         raise ParameterError(
@@ -62,7 +62,7 @@ def open_service(
         raise ParameterError("--versions is for a vLLM server; name it with --engine vllm --endpoint URL.")
     settings = named(settings)
     with ExitStack() as failure:
-        state = reopened(folder, settings, keep_text)  # checks settings before the model is loaded
+        state = reopen(folder, settings, keep_text)  # checks settings before the model is loaded
         if state is not None:
             failure.callback(state.close)
         to_load = settings if state is None else Manifest.of(state).to_load(settings)
@@ -73,7 +73,7 @@ def open_service(
             twin = model if settings.model.engine == "openai" else load(to_load)
         failure.callback(model.close)
         if state is None:
-            state = begun(folder, settings, keep_text, model)
+            state = create_state(folder, settings, keep_text, model)
             failure.callback(state.close)
         elif state.manifest["model"] != model.fingerprint:
             raise _differs(folder, f"model: {state.manifest['model']} there, {model.fingerprint} here")
@@ -86,8 +86,8 @@ def open_service(
     return service
 
 
-def reopened(folder: Path, settings: Recipe, keep_text: Keep) -> ServerStore | None:
-    """Return the state of a stopped server, open for writing; None for a new folder. Raises RunError."""
+def reopen(folder: Path, settings: Recipe, keep_text: Keep) -> ServerStore | None:
+    """Open the state of a stopped server for writing; return None for a new folder. Raises RunError."""
     if not (folder / FILE).exists():
         check_free(folder)
         return None
@@ -103,10 +103,10 @@ def reopened(folder: Path, settings: Recipe, keep_text: Keep) -> ServerStore | N
 
 
 def _differs(folder: Path, those: str) -> RunError:
-    return RunError(f"{folder} was begun with other settings ({those}); give the same ones or name another folder.")
+    return RunError(f"{folder} was begun with other settings ({those}); give the same settings or another folder.")
 
 
-def begun(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
+def create_state(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
     """Create the state folder of a new server. Raises the errors of `ServerStore.create`."""
     manifest = Manifest.new(settings, model, QuestionFile(()), calibration=calibration(settings, model))
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
@@ -134,7 +134,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
 
 
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
-    """Record an environment that differs from the last start; another environment may change last digits."""
+    """Add an event if the environment differs from that of the last start, because last digits may change."""
     starts = state.events(1, "start")
     latest = starts[0].detail if starts else _described(state.manifest["environment"])
     if _described(now) != latest:

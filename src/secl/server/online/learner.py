@@ -35,7 +35,8 @@ class Learner:
     Attributes:
         paused: reason for a pause; None without a pause.
         problems: failing parts in words, each with its latest error in one sentence.
-        newest: snapshot of the version that the service should load; None for the frozen model.
+        newest: snapshot of the weights that the service should load; None before the first version.
+        failures: number of failed lessons, since the start.
         relative_norm: norm of the change of the weights relative to their norm, kept because its computation is slow.
     """
 
@@ -89,13 +90,13 @@ class Learner:
         return len(self._waiting)
 
     def admit(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records to store; lessons that exceed the capacity of the backlog are marked as dropped."""
+        """Return the records to store, of which those whose lessons exceed the backlog are marked as dropped."""
         room = BACKLOG - len(self._waiting)
         beyond = [number for number, record in enumerate(records) if record.outcome == "waiting"][room:]
         return [replace(each, outcome="dropped") if i in beyond else each for i, each in enumerate(records)]
 
     def enqueue(self, records: Sequence[Record]) -> None:
-        """Queue the lessons of stored records; drop lessons if learning was paused after the answers."""
+        """Queue the lessons of stored records, or drop these lessons if learning is paused by now."""
         with self._changed:
             if self.paused is None:
                 self._waiting.extend(records)
@@ -211,7 +212,7 @@ class Learner:
             log.warning("writing to disk works again")
 
     def _add_event(self, kind: EventKind, reason: str) -> None:
-        """Record an event of a lesson; a disk error has no other effect."""
+        """Record an event of a lesson; a disk error only goes into `problems`."""
         try:
             self.state.add_event(kind, self.state.learned_version(), reason)
         except (StorageError, RunError) as problem:
@@ -244,7 +245,7 @@ class Learner:
         self.problems[LESSON] = reason
 
     def _finish(self, records: Sequence[Record], outcome: LearningOutcome) -> None:
-        """Store the outcome of records without a lesson."""
+        """Store this outcome in each record, up to the first error."""
         for record in records:
             try:
                 self._store(replace(record, outcome=outcome))

@@ -1,7 +1,7 @@
-"""Requests and their answers, the queue from which batches are taken, and the turns of the threads that compute.
+"""Requests and their answers, the queue that is answered in batches, and the turns of the threads that compute.
 
 Two simultaneous passes share the cores badly: each takes several times as long as a pass alone. Therefore answering and
-writing take turns. Learning gets the idle time and a share of the rest.
+writing take turns. Learning gets the idle time, and a share of the time under load.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Found = Record | Extraction | Calls | SeclError
 """A model's result for a request."""
 
 GATHER = 0.005
-"""Seconds that the first request waits for others, because clients of one batch ask again at the same time."""
+"""Seconds that the first request waits for others. Clients whose answers shared a batch ask again at the same time."""
 
 SLICE = 0.1
-"""Shortest turn of a text, in seconds; with one token between two batches, a text would take too long."""
+"""Shortest turn of a text, in seconds. With only one token between two batches, a text would take too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Answer:
 
     Attributes:
         record_id: random id, which the client gets.
-        stored: whether the record is on disk. If not, the next record gets its position.
+        stored: whether the record is on disk. If not, the next record gets the same position.
         remark: sentence about the confidence; None without a remark.
     """
 
@@ -56,13 +56,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A question in the queue, an answer to rate, an object to write, or tools to call.
+    """A request in the queue: a question, an answer to rate, an object to write, or tools to call.
 
     Attributes:
-        future: an `Answer`; for an object or calls, a pair of the result and the answers for its rated parts. There are
-            no such answers if the request wants no confidence.
+        future: an `Answer`; for an object or calls, a pair of the result and the answers for its rated parts. Without
+            `rate`, the pair has no such answers.
         written: answer that the model has already written.
-        rate: whether an object or calls are recorded.
+        rate: whether to rate and record the parts of an object or of calls.
     """
 
     asked: Asked
@@ -80,10 +80,8 @@ class Request:
         """Raise a `QuestionError` if a model cannot answer or rate the request."""
         if isinstance(self.asked, GivenAnswer):
             model.check_given(self.asked)
-        elif (
-            isinstance(self.asked, Question) and self.written is None
-        ):  # the model has read the question of a written text
-            model.check(self.asked)
+        elif isinstance(self.asked, Question) and self.written is None:
+            model.check(self.asked)  # with a written text, the model has read the question already
 
 
 def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequence[Found]:
@@ -101,7 +99,7 @@ def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequenc
 
 
 def records_of(found: Found, *, rate: bool) -> tuple[Record, ...]:
-    """Return the records of a result: one record, or a record for each rated part of an object or of calls."""
+    """Return the records of a result: one record, or one for each rated part of an object or of calls; or none."""
     if isinstance(found, Record):
         return (found,)
     return found.records if rate and not isinstance(found, SeclError) else ()
@@ -120,7 +118,7 @@ class RequestQueue:
         return len(self._requests)
 
     def put(self, request: Request, *, full: bool = False) -> Future[Any]:
-        """Add a request; `full` allows a full queue. The request's future can be cancelled before its turn.
+        """Add a request, with `full` even to a full queue. The returned future can be cancelled before its turn.
 
         Raises BusyError: the queue is full; ClosingError: the server is stopping.
         """
@@ -176,23 +174,23 @@ class Scheduler:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Context for computing a batch of answers."""
+        """Within the block, the calling thread computes a batch of answers."""
         with self._turn():
             yield
         self._batch = self._took
 
     @contextmanager
     def writing(self, texts: int) -> Iterator[float]:
-        """Context for a turn of one text out of `texts`; yields the turn's length in seconds.
+        """Within the block, one of `texts` texts has its turn; yield the turn's length in seconds.
 
-        All texts together get the time of the latest batch.
+        All texts together get the time of the latest batch, but each at least `SLICE`.
         """
         with self._turn():
             yield max(SLICE, self._batch / texts)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Context for a turn, in order of arrival, after a lesson's share of time."""
+        """Within the block, the calling thread has its turn: in order of arrival, after a lesson's share of time."""
         with self._changed:
             turn = object()
             self._turns.append(turn)
@@ -213,7 +211,7 @@ class Scheduler:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Context for running an update."""
+        """Within the block, the calling thread runs a lesson."""
         self._training = True
         try:
             yield
@@ -223,7 +221,7 @@ class Scheduler:
                 self._changed.notify_all()
 
     def wait(self) -> None:
-        """Block a lesson while answers are computed. Raises GivenUpError: the lesson must end."""
+        """Block a lesson while another thread has its turn. Raises GivenUpError: the lesson must end."""
         with self._changed:
             while self._answering and not self._interrupted:
                 self._changed.wait()

@@ -4,7 +4,7 @@
                                                     \\-> backlog -> learner -> next version, between two batches
 
 One thread answers. Another thread trains a twin of the model with an adapter of its own, so no reply sees half of an
-update. An exception fails its batch or its lesson. Both threads continue.
+update. An exception fails requests of its batch, or its lesson. Both threads continue.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Service:
 
     Attributes:
         problems: failing parts in words, each with its latest error in one sentence.
-        failures: number of questions that failed through no fault of their own.
+        failures: number of requests that failed for another reason than a mistake in the request.
         unreadable: number of replies without a readable answer.
         unstored: latest ids whose records do not exist because answering or storing failed.
         on_answer: callback for every answer, which runs in the answering thread.
@@ -134,7 +134,7 @@ class Service:
     def stop(self) -> None:
         """Answer queued requests, refuse further requests, and end; the next start repeats an interrupted lesson."""
         self._closing = True
-        self.texts.stop()  # their answers still go through the queue
+        self.texts.stop()  # written texts still go through the queue
         self._queue.close()
         if self._thread.is_alive():
             self._thread.join()
@@ -239,7 +239,7 @@ class Service:
             self.problems[NEW_LABELS] = public_reason(problem, "taking labels into account")
 
     def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[Answer]:
-        """Return the answers. They are stored already, so an error of verdict or learner does not fail them."""
+        """Return the answers; an error in verdict or learner fails no answer."""
         try:
             if stored:
                 own = [record for record in records if not record.given]
@@ -272,7 +272,7 @@ class Service:
         request.future.set_exception(problem)
 
     def _store(self, records: list[Record], ids: list[str], seconds: float) -> bool:
-        """Store a batch; False if writing fails."""
+        """Store a batch; return False if writing fails."""
         number = records[0].reply.version
         try:
             new = number and not self.state.keeps(number)
@@ -299,13 +299,13 @@ class Service:
         self._labelled = labelled_answers(self.state, LABELS)
 
     def _load_newest(self) -> None:
-        """Load the learner's newest version; runs between two batches."""
+        """Load the learner's newest version, between two batches."""
         newest = self.learner.newest
         if newest is None or newest is self._loaded:
             return
         try:
             self.model.restore(newest)
-        except Exception as problem:  # the old version goes on, and the next batch tries again
+        except Exception as problem:  # the old version continues to answer, and the next batch tries again
             self.problems[VERSION] = public_reason(problem, "loading a new version")
         else:
             self._loaded = newest

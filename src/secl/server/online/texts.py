@@ -37,7 +37,7 @@ class WritingJob:
 
     Attributes:
         record_ids: ids of the texts' future records; empty if no text is rated.
-        cancelled: event that is set once the client has disconnected.
+        cancelled: event that is set once the client needs no texts, for example after it has disconnected.
     """
 
     def __init__(self, question: Question, writing: Writing, send: Callable[[Event], None], *, rate: bool) -> None:
@@ -83,7 +83,7 @@ class TextWriters:
         future.add_done_callback(lambda _: self._jobs.pop(job))
 
     def cancel(self, job: WritingJob) -> None:
-        """Stop writing a job's texts; complete texts still become records."""
+        """Stop writing a job's texts. If all of them are written already, they still become records."""
         with self._changed:
             job.cancelled.set()
             self._changed.notify_all()
@@ -116,7 +116,7 @@ class TextWriters:
             job.send(problem)
 
     def _answered(self, job: WritingJob, texts: Sequence[Piece]) -> tuple[Answer, ...]:
-        """Wait for the records of the written texts."""
+        """Queue the written texts for their confidences, and wait for their answers."""
         requests = [
             Request(asked=job.question, written=text, record_id=identifier)
             for text, identifier in zip(texts, job.record_ids, strict=False)
@@ -130,7 +130,7 @@ class TextWriters:
 
     @contextlib.contextmanager
     def _room(self, share: float, job: WritingJob) -> Iterator[None]:
-        """Context with memory for texts; requests wait in order, so that small ones do not overtake large ones."""
+        """Within the block, a job has its share of memory. Jobs wait in order, so small jobs overtake no large ones."""
         with self._entering, self._changed:
             self._changed.wait_for(
                 lambda: job.cancelled.is_set() or not self._shares or sum(self._shares.values()) + share <= 1
@@ -144,7 +144,7 @@ class TextWriters:
                 self._changed.notify_all()
 
     def _in_turn(self, work: Callable[[float], T]) -> T:
-        """Run a piece of work, which gets the length of its turn in seconds."""
+        """Run `work` in a turn of its own; the argument of `work` is the length of the turn in seconds."""
         if self.model.writes_apart:
             return work(math.inf)
         with self.scheduler.writing(max(1, len(self._shares))) as seconds:

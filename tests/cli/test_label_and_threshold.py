@@ -74,7 +74,7 @@ def test_undo_takes_the_last_word_back_and_asks_again(say: Any, refused: Any, re
     assert said(reviewed) == [True, None, False, None]
     for number in (99, 10**20):
         refused(("label", reviewed, "--undo", number), f"no record {number}", "12")
-    refused(("label", reviewed, "--undo", label.position), "nothing to take back")
+    refused(("label", reviewed, "--undo", label.position), "nothing to withdraw")
 
 
 @pytest.mark.usefixtures("scripted")

@@ -23,7 +23,7 @@ DATA_VARIABLE = "SECL_DATA"
 """Environment variable that names the folder with the official benchmark files."""
 
 Build = Callable[[Row, int, int], Question]
-"""Makes a question from a row, the index of the row and the seed."""
+"""Function that makes a question from a row, the index of the row and the seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Benchmark:
     Attributes:
         hub: repository and configuration on the hub.
         read: two functions; None for the quiz. The first reads the official files in a data folder as rows in the
-            hub's schema. The second makes a question from a row, its index in its subject, and the seed.
+            hub's schema. The second makes a question from a row, the row's index in its subject, and the seed.
         sampled: whether the seed shuffles the questions of each subject.
     """
 
@@ -123,7 +123,7 @@ BENCHMARKS = {benchmark.name: benchmark for benchmark in _TABLE}
 
 
 def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int = 42) -> list[Question]:
-    """Return the first `n` questions of a benchmark; they do not depend on `n`.
+    """Return the first `n` questions of a benchmark, by default all. Their order does not depend on `n`.
 
     Args:
         data: folder with the official files; by default the environment variable SECL_DATA, or else the hub.

@@ -1,4 +1,4 @@
-"""Cells of tables: conversion to JSON values, and texts that spreadsheets do not take for formulas."""
+"""Cells of tables: convert values for JSON; keep spreadsheets from reading texts as formulas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*|\.\d+)([eE][+-]?\d+)?%?")
 
 
 def harmless(value: T) -> T | str:
-    """Return a value; texts that a spreadsheet would take for formulas (= + - @, tab, CR) begin with an apostrophe.
+    """Return a value; texts that spreadsheets would read as formulas (= + - @, tab, CR) get an apostrophe in front.
 
     >>> harmless("=1+1"), harmless("-5"), harmless(-5), harmless("- 5 apples"), harmless("a=b")
     ("'=1+1", '-5', -5, "'- 5 apples", 'a=b')

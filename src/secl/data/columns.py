@@ -14,7 +14,7 @@ KEYS = (
     "question", "options", "reference", "references", "reference_index", "domain", "id", "form", "grader", "context",
     "system", "history", "answer", "correct", "rivals",
 )  # fmt: skip
-"""Meanings of columns (`secl.data.question_files`). Columns A, B, ... are options; all others have no meaning."""
+"""Meanings of columns (`secl.data.question_files`). Columns A, B, ... are options; other columns have no meaning."""
 
 SYNONYMS = {
     "prompt": "question",
@@ -51,7 +51,7 @@ def meanings(
     """Return the meaning of each column: one of `KEYS`, an option's letter, or None.
 
     Case does not count, and a space or hyphen equals "_". `columns` has the user's names of columns by meaning.
-    `question_needed` is False if a template makes the questions.
+    `question_needed`: whether a column must have the question; False if a template makes the questions.
 
     Raises:
         DataError: no column has the question, two columns have one meaning, or letters are missing. The message omits

@@ -53,7 +53,7 @@ def read_document(row: Row, column: str) -> tuple[str, dict[str, object]]:
 
 
 def texts_in(source: object, column: str) -> list[str]:
-    """Return the texts of all documents; arguments and errors as for `read_documents`.
+    """Return the texts of all documents. Arguments and errors are those of `read_documents`.
 
     >>> texts_in(["A letter.", {"text": "A note."}], "text")
     ['A letter.', 'A note.']
@@ -68,7 +68,7 @@ def texts_in(source: object, column: str) -> list[str]:
 
 
 def _text_files(path: Path, column: str) -> list[Row]:
-    """Return a text file, or the text files in a folder in order of their names, as rows."""
+    """Return a row for a text file, or for each text file in a folder, in order of their names."""
     if not path.is_dir():
         return [Row(1, str(path), {"file": path.name, column: text_of(path)})]
     rows: list[Row] = []

@@ -7,9 +7,9 @@
     <data>/truthfulqa/TruthfulQA.csv         Question, Best Answer, Correct Answers, Incorrect Answers, ...
 
 A reader takes the data folder and yields the rows in file order. Its errors are `DataError`s that name file and line.
-`read_file` reads all benchmarks except MMLU. `hub_rows` reads the same rows from the hub. A builder makes the question
-of one row: line breaks become `\\n`, and spaces around texts are dropped. An invalid row raises KeyError,
-IndexError, TypeError, ValueError or QuestionError; the caller adds the location of the row.
+`read_file` reads all benchmarks except MMLU. `hub_rows` reads the same rows from the hub. A builder returns the
+question of one row: line breaks become `\\n`, and spaces around texts are dropped. For an invalid row, a builder raises
+KeyError, IndexError, TypeError, ValueError or QuestionError; the caller adds the location of the row.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ LocatedRow = tuple[str, Row]
 """A row with its location for messages, such as a file and a line."""
 
 NumberedRow = tuple[int, LocatedRow]
-"""A row with its index in its file or subject, from 0."""
+"""A row with its index in the file or in its subject, from 0."""
 
 T = TypeVar("T")
 
 
 def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
-    """Return the numbered rows of each subject, in the order of the subjects' names; rows may lack a subject."""
+    """Return the numbered rows of each subject, sorted by subject; rows without a subject form one group."""
     subjects: defaultdict[str, list[NumberedRow]] = defaultdict(list)
     for location, row in rows:
         members = subjects[str(row.get("subject"))]
@@ -73,7 +73,7 @@ def read_mmlu(data: Path) -> Iterator[LocatedRow]:
 
 
 def arc_row(row: Row) -> Row:
-    """Flatten AI2's question of stem and choices."""
+    """Return a row in the hub's schema from AI2's row, whose question has a stem and choices."""
     choices = row["question"]["choices"]
     return {
         "id": row["id"],
@@ -84,14 +84,14 @@ def arc_row(row: Row) -> Row:
 
 
 def truthfulqa_row(row: Row) -> Row:
-    """Split the mapping of options to labels into two lists."""
+    """Return a row in the hub's schema, with options and labels as two lists."""
     targets = row["mc1_targets"]
     labels = [targets[option] for option in targets]
     return {"question": row["question"], "mc1_targets": {"choices": list(targets), "labels": labels}}
 
 
 def truthfulqa_gen_row(row: Row) -> Row:
-    """Split the lists of right and wrong answers."""
+    """Return a row in the hub's schema, with right and wrong answers as lists."""
     return {
         "question": row["Question"],
         "best_answer": row["Best Answer"],
@@ -113,7 +113,7 @@ def read_file(data: Path, name: str, flat: Callable[[Row], Row] = lambda row: ro
 
 
 def gsm8k_question(row: Row, index: int, _seed: int) -> Question:
-    """GSM8K: {question, answer}; the answer is a solution that ends in "#### number"."""
+    """Return a question of GSM8K from {question, answer}; the answer is a solution that ends in "#### number"."""
     reference = clean(row["answer"]).rpartition("####")
     if not reference[1]:
         raise ValueError("its answer has no '####'")
@@ -122,13 +122,16 @@ def gsm8k_question(row: Row, index: int, _seed: int) -> Question:
 
 
 def mmlu_question(row: Row, index: int, _seed: int) -> Question:
-    """MMLU: {question, subject, choices, answer}; answers are positions from 0; `index` counts in the subject."""
+    """Return a question of MMLU from {question, subject, choices, answer}; `answer` is a position from 0."""
     options, name = _options(row["choices"]), f"mmlu-{row['subject']}-{index:04d}"
     return Question(clean(row["question"]), options, LETTERS[int(row["answer"])], "mmlu", name)
 
 
 def arc_question(row: Row, _index: int, _seed: int) -> Question:
-    """ARC: {id, question, choices: {text, label}, answerKey}; labels A-E or 1-5 become letters by position."""
+    """Return a question of ARC from {id, question, choices: {text, label}, answerKey}.
+
+    Labels A to E or 1 to 5 become letters by position.
+    """
     labels = [clean(label) for label in row["choices"]["label"]]
     reference = LETTERS[labels.index(clean(row["answerKey"]))]
     options = _options(row["choices"]["text"])
@@ -136,9 +139,10 @@ def arc_question(row: Row, _index: int, _seed: int) -> Question:
 
 
 def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = True) -> Question:
-    """TruthfulQA MC1: {question, mc1_targets: {choices, labels}}; in the data, the first option is right.
+    """Return a question of TruthfulQA MC1 from {question, mc1_targets: {choices, labels}}.
 
-    The options are `shuffled` by (seed, index), so their order does not depend on the number of loaded questions.
+    In the data, the first option is right. If `shuffled`, seed and index determine the order of the options, so the
+    order does not depend on the number of loaded questions.
     """
     labels = [int(label) for label in row["mc1_targets"]["labels"]]
     options = _options(row["mc1_targets"]["choices"])
@@ -152,9 +156,12 @@ def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = Tru
 
 
 def truthfulqa_gen_question(row: Row, index: int, _seed: int) -> Question:
-    """TruthfulQA generation: {question, best_answer, correct_answers, incorrect_answers}; the best is put first."""
+    """Return an open question of TruthfulQA from {question, best_answer, correct_answers, incorrect_answers}.
+
+    The best answer is the first of the right answers.
+    """
     best = clean(row["best_answer"])
-    # A trailing ';' leaves an empty answer behind.
+    # A ';' at the end of a list gives an empty answer.
     correct, incorrect = (tuple(filter(None, _options(row[f"{kind}_answers"]))) for kind in ("correct", "incorrect"))
     if not best or not incorrect:
         raise ValueError("it lacks a best answer or incorrect answers")
@@ -164,7 +171,7 @@ def truthfulqa_gen_question(row: Row, index: int, _seed: int) -> Question:
 
 
 def clean(text: object) -> str:
-    """Return the text with `\\n` as its only line break and without spaces around it."""
+    """Return a text with `\\n` as its only line break, and without spaces at its ends."""
     if not isinstance(text, str):
         raise TypeError(f"{text!r} is not a text")
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
@@ -202,7 +209,7 @@ def hub_rows(benchmark: str, repository: str, configuration: str, split: str) ->
 
 @contextmanager
 def silent_retries() -> Iterator[None]:
-    """Silence the hub's client, which logs each failed attempt; after the last attempt it raises an error."""
+    """Within the block, the hub's client logs no failed attempts; it still raises the last error."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -39,7 +39,7 @@ ANSWERS_ALONE = (
     "the column of answers holds answers to rate, not references, so nothing is graded; secl score rates these "
     "answers, and --columns reference=answer makes them references"
 )
-"""Note on questions with answers and without references, because the answers may be meant as references."""
+"""Note for a file with answers but no references, because its author may have meant the answers as references."""
 
 
 R = TypeVar("R")
@@ -53,7 +53,7 @@ class QuestionFile:
         questions: the usable questions, in order.
         given: an answer to rate for each question; None if the model answers itself.
         skipped: location and problem of each skipped row.
-        notes: sentences about equal options, and about unread columns with suspicious names.
+        notes: sentences about equal options, unread columns with suspicious names, and answers without references.
     """
 
     questions: tuple[Question, ...]
@@ -62,7 +62,7 @@ class QuestionFile:
     notes: tuple[str, ...] = ()
 
     def of(self, questions: Iterable[Question]) -> Self:
-        """Return the file with only these of its questions, in this order. Their ids must be unique."""
+        """Return the file with these of its questions only, in this order. The ids of its questions must be unique."""
         chosen = tuple(questions)
         answers = {answer.question.id: answer for answer in self.given or ()}
         given = None if self.given is None else tuple(answers[question.id] for question in chosen)
@@ -85,8 +85,8 @@ def read_rows(
 ) -> QuestionFile:
     """Return the questions of a file or of a table in memory, in order.
 
-    Defaults: the id is `<name>-<line, four digits>`, the domain is the name, and the form is "choice" with options,
-    "sentence" where right and wrong answers are listed, and "short" otherwise.
+    Defaults: the id is `<name>-<line, four digits>`, and the domain is the name. The form is "choice" with options,
+    "sentence" if the row lists right and wrong answers, and "short" otherwise.
 
     Args:
         source: path of a file of a format of `secl.data.tables`; or a DataFrame (pandas or polars), an Arrow table, a
@@ -94,7 +94,7 @@ def read_rows(
         name: name of a table in memory; the name of a file is its stem.
         skip_bad: skip unusable rows, and record why in `QuestionFile.skipped`.
         columns: names of columns by their meaning, such as {"question": "prompt"}.
-        grader: grader of open questions whose row, form and wrong answers determine none.
+        grader: grader of open questions for which row, form and references determine no grader.
         options: options of every row, for classification; their order gives the letters.
         template: makes the question of each row from its columns, such as "Which team? {subject}: {body}". A template
             overrides a column with the question.
@@ -182,7 +182,7 @@ def read_questions(
 
 
 def read_given(source: object) -> list[GivenAnswer]:
-    """Return answers to rate from a list of them, from pairs (question, answer), or as `read_rows` reads a table."""
+    """Return answers to rate, from a list of `GivenAnswer`s or pairs (question, answer), or from any other table."""
     if isinstance(source, list | tuple) and all(isinstance(row, GivenAnswer | tuple) for row in source):
         return [row if isinstance(row, GivenAnswer) else GivenAnswer(Question.of(row[0]), *row[1:]) for row in source]
     return list(read_rows(source, rate=True).given or ())

@@ -1,4 +1,4 @@
-"""Conversion of a row of a question file to a question.
+"""Make a question from a row of a question file.
 
 Messages omit the row's location, as in "has no 'question'"; the caller adds it.
 """
@@ -64,7 +64,7 @@ def build_question(
     Args:
         row: all cells, for `Question.row`.
         name: default domain; with the `number` of the row, also the default id.
-        grader: grader of an open question that names none.
+        grader: grader of an open question for which the row determines no grader.
         given: common options of all rows; may be empty.
     """
     question = text(values, "question")
@@ -111,7 +111,7 @@ def text(values: Values, key: str) -> str | None:
 
 
 def texts(values: Values, key: str) -> tuple[str, ...]:
-    """Return the members of a list, or of the text "a | b"; none if absent."""
+    """Return the members of a list, or of the text "a | b"; empty if the value is absent."""
     value = _structure(values, key)
     return () if value in (None, "", []) else _texts(value, f"has {key!r}")
 
@@ -149,7 +149,7 @@ def _texts(value: object, what: str) -> tuple[str, ...]:
 
 
 def _structure(values: Values, key: str) -> object:
-    """Return a value, with a JSON list or object in a text parsed."""
+    """Return a value; a text that begins like a JSON list or object is parsed."""
     value = values.get(key)
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value

@@ -33,7 +33,7 @@ def _question(domain: str, number: int, row: Mapping[str, Any], seed: int) -> Qu
     text, reference = row["question"], row["answer"]
     options = list(row.get("options", ()))
     if options:
-        # Seeded by the text, so that the letters do not depend on the question's position.
+        # The text is part of the seed, so that the letters do not depend on the question's position.
         random.Random(f"quiz/{domain}-{seed}-{text}").shuffle(options)
         reference = LETTERS[options.index(reference)]
     form: Form = "choice" if options else "number"

@@ -53,7 +53,7 @@ def load_stream(
 
 
 def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list[Question]:
-    """Return questions in another order: "reversed" reverses the domains, "shuffled" mixes all questions."""
+    """Return questions in an order: "reversed" reverses the order of the domains, "shuffled" mixes all questions."""
     if order == "reversed":
         domains: defaultdict[str, list[Question]] = defaultdict(list)
         for question in questions:
@@ -70,9 +70,9 @@ def fingerprint(
     given: Sequence[GivenAnswer] | None = None,
     grammar: Mapping[str, object] | None = None,
 ) -> str:
-    """Return the hash of all fields, except for graders, of questions and given answers in order.
+    """Return the hash of questions (without graders) and given answers, in order.
 
-    A run stores the hash to detect a changed stream. `grammar` is the JSON Schema of objects whose fields are asked.
+    A run stores the hash to detect a changed stream. `grammar`: JSON Schema of the objects whose fields are asked.
     """
     digest = hashlib.sha256()
     for question in questions:

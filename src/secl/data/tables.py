@@ -49,7 +49,7 @@ class Row:
 
 
 Check = Callable[[tuple[str, ...]], object]
-"""Raises a DataError for unusable columns; its message omits their location."""
+"""Function that raises a DataError for unusable columns, without their location in the message."""
 
 
 def columns_of(rows: Iterable[Row]) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def columns_of(rows: Iterable[Row]) -> tuple[str, ...]:
 def open_table(path: Path, check: Check | None = None) -> list[Row]:
     """Return the rows of the table in a file, without empty rows. The suffix determines the format.
 
-    `check` checks the columns of a format of `HEADED`.
+    `check` checks the columns if the format is in `HEADED`.
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind, or its columns fail the check.
@@ -252,7 +252,7 @@ def _filled(cell: object) -> object:
 
 
 def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
-    """Return number and cells of each filled row in the first sheet of a workbook."""
+    """Return number and cells of each row in the first sheet of a workbook, without empty rows."""
     frame = _read(path, content, "openpyxl", "read_excel", "workbook", header=None, dtype=object, na_filter=False)
     if not frame.size:
         raise DataError(f"{path} is empty; fill it.")

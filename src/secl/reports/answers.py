@@ -1,4 +1,4 @@
-"""The answers of a run for display, and tables of them."""
+"""The answers of a run for display, and tables of answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOW = 0.5
 """Confidence below which an answer is probably wrong."""
 
 Sign = Literal["unreadable", "low", "another", "digits"]
-"""Sign that a person should look at an answer."""
+"""Symptom for which a person should look at an answer."""
 
 SIGNS: dict[Sign, str] = {
     "unreadable": "no readable answer",
@@ -34,7 +34,7 @@ NO_SIGN = "lowest confidence"
 
 
 def signs_of(record: Record) -> tuple[Sign, ...]:
-    """Return the signs that a person should look at an answer, the most severe first."""
+    """Return the signs of an answer, the most severe first."""
     holds: dict[Sign, bool] = {
         "unreadable": record.answer is None,
         "low": record.expected_grade < LOW,
@@ -45,7 +45,7 @@ def signs_of(record: Record) -> tuple[Sign, ...]:
 
 
 def remarks(record: Record) -> list[str]:
-    """Return the signs in words, and the outcome of learning."""
+    """Return the signs of an answer in words, and whether learning changed it or the threshold rejects it."""
     changed = record.reply.answer != record.frozen.answer
     more = {"changed by adapting": changed, "not accepted": record.accepted is False}
     return [*(SIGNS[sign] for sign in signs_of(record)), *(word for word in more if more[word])]
@@ -80,7 +80,7 @@ def options_of(record: Record) -> list[str]:
 
 
 def neediest(records: Sequence[Record], count: int) -> list[Record]:
-    """Return the answers that most need a person: the answers with most signs, in a tie the least confident."""
+    """Return the answers that most need a person: those with most signs, in a tie the least confident first."""
     return sorted(records, key=lambda record: (-len(signs_of(record)), record.expected_grade, record.position))[:count]
 
 

@@ -1,4 +1,4 @@
-"""The output of `secl compare` and `secl check`: differences with notes; which method fits, and whether to learn."""
+"""The output of `secl compare` (differences, with notes) and of `secl check` (which method fits, whether to learn)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def comparison_table(comparison: Comparison) -> Table:
     sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains
-    # Intervals may wrap as well, so that names keep some width.
+    # The column of intervals may wrap, too, so that the column of names keeps some width.
     columns = (
         Column("", text=True, wraps=True),
         *map(Column, ("A", "B")),
@@ -74,7 +74,7 @@ BY_EXPERIENCE = (
 )
 
 SMALL_GAIN = 0.05
-"""A smaller gain in accuracy does not justify the tokens of thoughts."""
+"""Gain in accuracy below which thoughts do not justify their tokens."""
 
 
 def check_sentences(result: Check) -> list[str]:
@@ -90,7 +90,7 @@ def check_sentences(result: Check) -> list[str]:
 
 
 def _thinking(result: Check) -> list[str]:
-    """Return the effect of thoughts on accuracy; empty without thoughts about questions with options."""
+    """Return a sentence on the effect of thoughts on accuracy; empty if no question with options had a thought."""
     if not result.thought:
         needs = f"the comparison needs {FEWEST_COMPARED} questions with options and a reference"
         return [f"Thinking (--thinking): cannot tell: {needs}."] * bool(result.thinking)

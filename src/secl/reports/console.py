@@ -23,7 +23,7 @@ LONGEST = 300
 """Maximum number of characters of a candidate in the table of an answer."""
 
 MOST = 5
-"""Maximum number of candidates in the table of an answer, besides the model's own answer."""
+"""Maximum number of candidates in the table of an answer; the table always has the model's own answer."""
 
 
 def answer_table(record: Record) -> Table:
@@ -48,7 +48,7 @@ def answer_table(record: Record) -> Table:
 
 
 def _candidate(posterior: Posterior, number: int) -> str:
-    """Return a candidate as text; the last one may stand for all unlisted answers."""
+    """Return a candidate as text; the last candidate may stand for all unlisted answers."""
     unlisted = posterior.none_last and number == len(posterior.candidates) - 1
     return "any other answer" if unlisted else posterior.candidates[number]
 
@@ -59,7 +59,10 @@ def _confidence(record: Record) -> str:
 
 
 def answer_reasons(record: Record) -> list[str]:
-    """Return sentences on symptoms of an unreliable confidence, or else on the source of the confidence."""
+    """Return sentences on symptoms of an unreliable confidence, or else the reason for the own answer's confidence.
+
+    Empty if the answer has no symptoms and the best candidate is not the own answer.
+    """
     reasons = [sentence_of(reason) for reason in seen_in_one(record)]
     own = record.posterior is None or record.posterior.own == record.posterior.best
     return reasons or ([_why(record)] if own else [])
@@ -117,7 +120,7 @@ def _ranked(posterior: Posterior) -> list[int]:
 
 
 def bins_table(reply: Reply, frozen: Reply) -> RichTable:
-    """Return the probabilities of the ten digits of the stated confidence, adapted and frozen."""
+    """Return a table: the probabilities of the ten digits of the stated confidence, adapted and frozen."""
     rows = [
         (f"{digit}", f"{p:.4f}", f"{before:.4f}", "█" * round(BAR * p))
         for digit, (p, before) in enumerate(zip(reply.bins, frozen.bins, strict=True))
@@ -126,14 +129,14 @@ def bins_table(reply: Reply, frozen: Reply) -> RichTable:
 
 
 def p_true_table(p_true: PTrue) -> RichTable:
-    """Return P(True) of an answer, which is the first row, and of its distractors."""
+    """Return a table: P(True) of an answer in the first row, then of its distractors."""
     pairs = zip(p_true.probabilities, p_true.candidates, strict=True)
     rows = [(f"{p:.4f}", candidate) for p, candidate in pairs]
     return listing(("P(True)", f"candidate ({p_true.distractor_source}; the answer first)"), rows)
 
 
 def candidates_table(question: Question, posterior: Posterior) -> RichTable:
-    """Return probability, text and role of each candidate, the most probable first."""
+    """Return a table: probability, text and role of each candidate, the most probable first."""
     rows = []
     for number in _ranked(posterior):
         named = question.named(question.letters[number]) if question.options else _candidate(posterior, number)

@@ -23,7 +23,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 PAGE = "report.html"
 
 MOST = 2000
-"""Maximum number of answers on the page (some megabytes): in a longer run, the answers that most need a person."""
+"""Maximum number of answers on the page, which limits its size to some megabytes."""
 
 
 def check_folder(folder: Path) -> None:
@@ -53,7 +53,7 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
 
 
 def listed(records: Sequence[Record]) -> Sequence[Record]:
-    """Return the answers on the page, in the order of the stream."""
+    """Return the answers on the page, in order. The page of a long run has the answers that most need a person."""
     return records if len(records) <= MOST else sorted(neediest(records, MOST), key=lambda record: record.position)
 
 
@@ -77,7 +77,7 @@ def natural_width(svg: str) -> str:
 
 
 def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, str]) -> str:
-    """Return the page of a run with these sections and their pictures, which are SVGs by name."""
+    """Return the page of a run with its sections; `pictures` has the SVG of each picture by name."""
     from markupsafe import Markup
 
     environment = html_templates(TEMPLATES)

@@ -113,11 +113,11 @@ def _is_control(character: str) -> bool:
 
 
 def html_templates(folder: Path) -> jinja2.Environment:
-    """Return the HTML templates of a folder, which escape values; a missing value is an error."""
+    """Return an environment for the HTML templates of a folder. It escapes values; a missing value is an error."""
     import jinja2
 
     def printable(value: object) -> object:
-        return xml_text(value) if type(value) is str else value  # markup stays
+        return xml_text(value) if type(value) is str else value  # markup stays unchanged
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),

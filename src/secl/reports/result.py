@@ -22,10 +22,10 @@ from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table, plain_table
 
 BANDS = 5
-"""Bands of confidence in the table of counts."""
+"""Number of bands of confidence in the table of counts."""
 
 LONGEST = 100
-"""Maximum number of characters of the question to look at first."""
+"""Maximum number of characters of the question in `look_first`."""
 
 ANSWERS: dict[Level, str] = {
     "fine": "Yes: tests of the {source} confidence found no error.",
@@ -100,7 +100,10 @@ def bands_table(records: Sequence[Record]) -> Table:
 
 
 def look_first(records: Sequence[Record]) -> str | None:
-    """Return a sentence on the surest wrong answer or, without grades, the answer that most needs a person; or None."""
+    """Return a sentence on the most confident wrong answer or, without grades, the answer that most needs a person.
+
+    None if no graded answer is wrong.
+    """
     wrong = [record for record in records if reported_correct(record) is False]
     unknown = len(ungraded(records)) == len(records)
     first = max(wrong, key=lambda record: record.expected_grade, default=None)
@@ -124,7 +127,7 @@ def next_step(run: RunReport, folder: Path) -> str:
 
 
 NEEDY = 10
-"""Number of shown answers that most need a person."""
+"""Number of answers in the table of those that most need a person."""
 
 UNTESTED = "Twenty labels (secl label) usually reveal an error of 30 points; smaller errors take more labels."
 """Advice on the number of labels. docs/lab/log.md has the power of the tests."""

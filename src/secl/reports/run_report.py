@@ -59,7 +59,7 @@ class RunReport:
 
     @cached_property
     def check(self) -> Check | None:
-        """The recommended method; None without a posterior of the frozen model's answers."""
+        """The comparison of methods, and the verdict on learning; None without a posterior, or if the run learned."""
         fits = self.manifest.mode == "ask" and not self.learned and "posterior" in self.summary.series
         return check(self.summary.series) if fits and len(self.summary.series["posterior"]) else None
 
@@ -74,7 +74,7 @@ class RunReport:
 
     @cached_property
     def main(self) -> str:
-        """Name of the main confidence of the method in the returned answers."""
+        """Name of the method's main confidence for the returned answers."""
         graded = [name for name, row in self.summary.estimators.items() if not math.isnan(row.brier)]
         name = foremost(self.manifest.settings.named_method, graded)
         if name == "posterior" and self.summary.answered_best:
@@ -83,12 +83,12 @@ class RunReport:
 
     @property
     def foremost(self) -> tuple[str, ...]:
-        """Estimators to show first: stated, the method's main confidence, and the posterior of own and best answers."""
+        """Names of the estimators to show first: stated, `main`, and the posterior of own and of best answers."""
         return tuple(dict.fromkeys(("stated", self.main, "posterior", "posterior_best")))
 
     @property
     def watched(self) -> bool:
-        """Whether a gate tested or opened."""
+        """Whether the gate tested an entropy or opened a burst."""
         return any(r.decision.in_burst or r.decision.statistic is not None for r in self.records)
 
     @property
@@ -97,7 +97,7 @@ class RunReport:
 
 
 def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
-    """Return the graded confidences of a run: `RunReport.foremost`, and the others."""
+    """Return the graded confidences of a run in two lists: those in `RunReport.foremost`, and the others."""
     drawn: dict[str, Panel] = {}
     for name, row in run.summary.estimators.items():
         confidences, grades = run.summary.series[name].graded()

@@ -177,7 +177,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     posteriors = [record.posterior for record in records if record.posterior is not None]
     if not posteriors:
         return []
-    # Open questions and choices have different weights; the note is on the more frequent kind.
+    # Open questions and choices have different weights, so the note is about the more frequent kind.
     forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
     last = max(forms, key=len)[-1]
     weights = ", ".join(f"{view_title(view)} {number(weight, 2)}" for view, weight in last.weights)
@@ -213,7 +213,7 @@ FEW = 0.03
 
 
 def graders_line(records: Sequence[Record]) -> str | None:
-    """Return a note on disagreements between graders of the same answers; None if they are rare."""
+    """Return a note on disagreements between graders of the same answers; None if disagreements are rare."""
     open_ones = [record for record in records if _comparable(record)]
     grades = {
         name: [bool(grade(replace(record.question, grader=name), record.answer)) for record in open_ones]

@@ -8,7 +8,7 @@ from secl.reports.formatting import counted, number, percent
 
 
 def trust_line(verdict: Verdict) -> str:
-    """Return the verdict in one line, with its source and its most severe reasons.
+    """Return the verdict in one line, with the source of the confidences and the most severe reasons.
 
     >>> from secl.evaluation.trust import assess
     >>> trust_line(assess([]))
@@ -18,7 +18,7 @@ def trust_line(verdict: Verdict) -> str:
 
 
 def gravest(verdict: Verdict) -> list[str]:
-    """Return the sentences of the most severe reasons; if these are notes, only the first."""
+    """Return the sentences of the most severe reasons. If these reasons are notes, return only the first sentence."""
     worst = [reason for reason in verdict.reasons if reason.severity == verdict.reasons[0].severity]
     return [sentence_of(reason) for reason in (worst[:1] if worst[0].severity == "note" else worst)]
 
@@ -56,7 +56,7 @@ _NOUNS = {"same_letter": "question", "unreadable": "reply", "constant": "confide
 
 
 def _instead(reason: Reason) -> str:
-    """Return the remedy for a model that answers all questions with one letter; "" if the remedy is applied."""
+    """Return the remedy for a model that answers all questions with one letter; "" if the run applied the remedy."""
     if reason.stated:
         return "; use --method posterior --answer best"
     return "" if reason.best else "; --answer best gives the most probable candidates instead"
@@ -100,7 +100,7 @@ def _graded(reason: Reason) -> str:
 
 
 def further(more: int, left: int | None) -> str:
-    """Return how to get more graded answers: by labels, and by more questions if the answers do not suffice."""
+    """Return how to get `more` graded answers: by labels, and by questions if the `left` answers do not suffice."""
     if left is None or left >= more:
         return f"label {more} more"
     ask = f"ask {counted(more - left, 'more question')}"

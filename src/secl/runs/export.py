@@ -31,7 +31,7 @@ from secl.runs.store import Store
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
 
 PREFIX = "given_"
-"""Prefix of a column of the questions whose name is that of a result."""
+"""Prefix for a column of the questions that has the name of a result column."""
 
 PROBABILITIES = ("confidence", "low", "high")
 """Columns that a workbook shows with three decimals; the cells hold all digits."""
@@ -67,7 +67,7 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
 def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
     """Return the table of an extraction: a row for each document, or with `full` for each field.
 
-    Documents without an object come last; with `review` they come first.
+    Documents without an object come last. With `review` they come first, then rows with many expected errors.
     """
     records = _ordered(store, review and full)
     columns = dict.fromkeys(record.question.domain for record in records)
@@ -131,7 +131,7 @@ def _results(record: Record, full: bool) -> dict[str, object]:
         "label": record.label,
     }
     if full:
-        # The answer's text is a column already, and the candidates are the posterior's.
+        # Empty columns are dropped later. `results` already has the answer, and `posterior` has the candidates.
         known = dict.fromkeys(("question", "text", "candidates"))
         results = results | _numbers(json_value(to_export(record)) | known) | results
     return results
@@ -159,7 +159,7 @@ def _encodable(value: object) -> object:
 def write(
     store: Store, format: str | None = None, out: Path | None = None, *, full: bool = False, review: bool = False
 ) -> Path | None:
-    """Write the records of a run.
+    """Write the records of a run, and return the path of the file.
 
     Args:
         format: "jsonl" (complete records), or a table (`to_table`): "csv", "parquet" or "xlsx". None takes the suffix
@@ -272,7 +272,7 @@ def write_version(store: Store, version: int, folder: Path) -> Path:
     """Write a kept adapter version of a run as a folder for `peft.PeftModel.from_pretrained`, and return the folder.
 
     Raises:
-        RunError: the version was not kept.
+        RunError: the run does not keep the version, or has no configuration of its adapter.
         StorageError: writing fails.
     """
     weights, config = store.weights(version), store.manifest.get("adapter")

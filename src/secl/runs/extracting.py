@@ -131,7 +131,7 @@ def _field(leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], text: 
     if leaf.kind == "number" and reference != ABSENT and parse_number(reference) is None:
         raise DataError(
             f"has {reference[:40]!r} in the column of the number {leaf.name!r}; give a number, {ABSENT}, or an empty "
-            "cell if it is unknown."
+            "cell for an unknown number."
         )
     grader = "exact" if reference == ABSENT or leaf.kind in ("choice", "json") else ""
     return replace(question, reference=reference, grader=grader)
@@ -163,7 +163,7 @@ def extract_fields(
         asked: the fields of all documents.
         done: records of the first fields of a resumed run. The model writes the interrupted window of documents again
             as a whole, because a pass of another shape may round differently.
-        store: the store, which also gets the documents without an object.
+        store: the open run, to which this function adds documents without an object.
 
     Raises:
         ParameterError: the schema cannot constrain the model.
@@ -240,7 +240,7 @@ def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
 def value_in(record: Record) -> object:
     """Return the value of a field: a text, a number, a boolean or None; a list or an object becomes a JSON text.
 
-    A field's text has quotes (`shown`) if it would read like another value without them.
+    `shown` puts quotes around a text that would read like another value. The returned value has no such quotes.
     """
     text = record.text or ""
     with suppress(ValueError):

@@ -73,7 +73,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
 
 @contextmanager
 def storage_errors(folder: Path, then: str = "try again") -> Iterator[None]:
-    """Turn errors of the disk into a StorageError. `then` is the remedy; {folder} in it stands for the folder."""
+    """Turn errors of the disk into a StorageError. `then`: the remedy, in which {folder} stands for the folder."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as problem:

@@ -31,22 +31,22 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
 
 
 def queue(store: Store) -> list[int]:
-    """Return the positions of answers without a review label, in an order that later reviews share.
+    """Return the positions of answers without a review label, in a random order that later reviews share.
 
-    The queue includes answers that volunteers labelled, because the share of right answers is higher among the others.
+    The queue includes answers that volunteers labelled. Without these answers, the sample's accuracy would be too high.
     """
     labelled = {label.position for label in store.labels() if label.chance is not None}
     return [position for position in random_order(range(store.first, len(store)), SEED) if position not in labelled]
 
 
 def add_label(store: Store, record: Record, correct: bool | None) -> None:
-    """Add a label to the answer of a record; None takes back the earlier labels of the answer.
+    """Add a label to the answer of a record; None withdraws the answer's earlier label.
 
     Raises:
-        RunError: the answer has no label to take back.
+        RunError: the answer has no label to withdraw.
         StorageError: writing fails.
     """
     if correct is None and all(label.position != record.position for label in store.labels()):
-        raise RunError(f"the answer at position {record.position} has no label; there is nothing to take back.")
+        raise RunError(f"the answer at position {record.position} has no label; there is nothing to withdraw.")
     log = store.label_log()
     store.add_label(label_of(record, correct, number=log[-1].number + 1 if log else 1, source="review"))

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel
 
 Load = Callable[[Recipe], Model]
-"""Loads the model of settings."""
+"""Function that loads the model of settings."""
 
 LEARNED_WITH = ("model.", "prompts.", "adapter.", "paper", "evidence.", "posterior.", "seed")
-"""Settings that belong to learned weights."""
+"""Prefixes of settings that `load_for_asking` takes from the run whose learned weights answer."""
 
 Named = TypeVar("Named", bound=Recipe)
 
@@ -175,7 +175,7 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
     """Return the labels of the run or server `settings.model.calibration`; none without that setting.
 
     Raises:
-        RunError: the folder is no run, has no labels, or has confidences of another model or method.
+        RunError: the folder is not a run, has no labels, or has confidences of another model or of other settings.
     """
     if settings.model.calibration is None:
         return ()
@@ -186,7 +186,9 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
         raise RunError(f"{folder} was made with another model ({there.model.name}), so its labels do not apply here.")
     kinds = ("method", "prompts.", "evidence.", "paper", "posterior.")
     differences = [line for line in there.differences(settings) if line.startswith(kinds)]
-    differences = [line for line in differences if not line.startswith("evidence.extra")]  # only recorded
+    differences = [
+        line for line in differences if not line.startswith("evidence.extra")
+    ]  # extra evidence is only recorded
     if there.returns_best != settings.returns_best:
         differences.append("loop.answer: " + ("best there, own here" if there.returns_best else "own there, best here"))
     if manifest.mode != mode:
@@ -211,7 +213,8 @@ def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tu
     """Return a calibrator for single questions, and its recipe.
 
     Args:
-        run: a run whose learned weights answer, with its settings of model, adapter, evidence and posterior.
+        run: a run whose learned weights answer. Its settings of model, prompts, adapter, evidence, posterior and seed
+            are the defaults.
 
     Raises:
         RunError: the run has learned nothing, or was made with another model.

@@ -41,10 +41,11 @@ class Manifest(BaseModel):
         model_tau: the model's temperature of normalised P(True).
         letters: prior reliability of the model's letters (`secl.model.Model.letters`).
         stream: fingerprint of the questions.
+        total: number of questions.
         skipped: location and problem of each skipped question (`--skip-bad`).
         unanswerable: ids of the skipped questions that the model cannot answer.
         environment: versions and devices on which the last digit of a record depends.
-        adapter: configuration of the adapter in PEFT's words; empty without one.
+        adapter: configuration of the adapter in PEFT's format; empty without an adapter.
         calibration: copies of the labels of the run `settings.model.calibration`.
         created: date and time in ISO format.
     """

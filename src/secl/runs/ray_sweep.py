@@ -37,12 +37,12 @@ from secl.runs.sweep import (
 )
 
 RETRIES = 2
-"""Restarts of a run after the death of its worker; then the run counts as failed."""
+"""Maximum number of restarts of a run whose worker dies; after these restarts, the run has failed."""
 
 LOCAL_ENVIRONMENT = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # listen on the loopback address only; read when Ray is imported
     "RAY_AUTH_MODE": "token",
-    "RAY_AUTH_TOKEN": secrets.token_hex(32),  # otherwise Ray writes one into the home directory
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),  # otherwise Ray writes a token into the home directory
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_task_oom_retries": str(RETRIES),  # otherwise unlimited
 }
@@ -51,7 +51,7 @@ LOCAL_ENVIRONMENT = {
 
 def run_remotely(name: str, settings: dict[str, object], threads: int) -> dict[str, bytes]:
     """Do a run as a Ray task, with settings as plain JSON, and return its files."""
-    # PyTorch reads both variables when this worker's first run imports it. The command line sets the second one, too.
+    # PyTorch reads both variables when this worker's first run imports PyTorch.
     os.environ["OMP_NUM_THREADS"] = str(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with tempfile.TemporaryDirectory() as parent:
@@ -95,7 +95,9 @@ def run_on_ray(
 
 def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_progress: OnProgress) -> list[SeclError]:
     """Do the runs, and return the errors of failed runs. `here`: parallel runs on this machine, None on a cluster."""
-    threads = int(importlib.import_module("torch").get_num_threads())  # the last digits of records depend on them
+    threads = int(
+        importlib.import_module("torch").get_num_threads()
+    )  # the last digits of records depend on this number
     room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
     gpus = ray.cluster_resources().get("GPU", 0)
     cpus = 1 if here else max(1, min(threads, room))
@@ -121,7 +123,7 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Note each Ctrl-C, because Python drops its exception inside a destructor of Ray."""
+    """Yield a list that gets an entry for each Ctrl-C. Inside a destructor of Ray, Python drops KeyboardInterrupt."""
     seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 

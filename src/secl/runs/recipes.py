@@ -13,7 +13,7 @@ from secl.gates import is_own_gate
 from secl.runs.settings import RunSettings
 from secl.settings.names import dotted
 
-LEFT_ALONE = (
+UNUSED_BY_SCORE = (
     "gate.",
     "loop.",
     "adapter.",
@@ -23,7 +23,7 @@ LEFT_ALONE = (
     "extract.",
     "prompts.",
 )
-"""Settings of answering and learning, which have no effect on ratings of given answers."""
+"""Prefixes of the settings of answering and learning, which have no effect on ratings of given answers."""
 
 FILES = ("stream.questions", "stream.data", "extract.schema_file", "model.calibration")
 """Settings that name a file or folder."""
@@ -43,7 +43,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
     """Return settings by name with absolute paths, so that a run can be resumed from any folder.
 
-    The name of a model is a path if a file or folder has this name and no preset has it.
+    The name of a model is a path if a file or folder has this name and no preset has the same name.
     """
     names = dotted(values)
     for name in (*FILES, "evidence.nli", "gate.name", "model.name"):
@@ -79,7 +79,7 @@ def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
 
 def used_by_score(name: str) -> bool:
     """Return whether a setting affects ratings of given answers."""
-    return name == "loop.accept" or not name.startswith(LEFT_ALONE)
+    return name == "loop.accept" or not name.startswith(UNUSED_BY_SCORE)
 
 
 def check_scored(settings: RunSettings) -> None:

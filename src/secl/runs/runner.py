@@ -123,7 +123,7 @@ class Run:
             self.store.keep(Version(model.version, model.weights()))
 
     def keep(self) -> None:
-        """Store the last adapter version, and write it as a folder for PEFT if it has a configuration."""
+        """Store the last adapter version; if the adapter has a configuration, also write a folder for PEFT."""
         self._keep_version()
         version = self.calibrator.model.version
         if version and self.manifest.adapter:
@@ -177,7 +177,8 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         load: as for `start_run`.
 
     Raises:
-        RunError: a setting, the model or the stream differs from the run's; the message names the difference.
+        RunError: a setting, the model, the questions or the version of secl differ from the run's. The message names
+            the difference.
     """
     folder = Path(folder)
     store = Store(folder, writable=True)

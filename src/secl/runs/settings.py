@@ -129,12 +129,12 @@ class Recipe(RecipeTables):
 
     @property
     def answer_weights(self) -> AnswerWeights:
-        """The weights that write the answers: on a server the frozen weights, so that learning changes no answer."""
+        """The weights that write the answers: by default the frozen weights, so that learning changes no answer."""
         return self.model.answer_weights or "frozen"
 
     @property
     def returns_best(self) -> bool:
-        """Whether the best candidate is returned as the answer to a question with options."""
+        """Whether the answer to a question with options is the best candidate, not the model's own answer."""
         return self.loop.answer != "own" and "candidates" in self.plan().kinds
 
     @property
@@ -238,6 +238,6 @@ class RunSettings(Recipe, RunTables):
 
     @property
     def answer_weights(self) -> AnswerWeights:
-        """The weights that write the answers: in a run the adapted weights, as in the paper."""
-        named = self.stream.benchmarks or self.stream.questions  # the manifest of a server names none
+        """The weights that write the answers: by default the adapted weights, as in the paper."""
+        named = self.stream.benchmarks or self.stream.questions  # a server's settings name no questions
         return self.model.answer_weights or ("adapted" if named else "frozen")

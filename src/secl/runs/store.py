@@ -2,8 +2,8 @@
 
     manifest   key -> JSON: settings, fingerprints, environment, configuration of the adapter
     records    a row for each question: its record as JSON, and columns that SQLite reads from the JSON
-    versions   the adapter after a burst, or every KEEP_EVERY updates: safetensors bytes with PEFT's names
-    learner    a single row: the whole state of learning after the latest question
+    versions   adapters after bursts and after every KEEP_EVERY updates: safetensors bytes with PEFT's names
+    learner    a single row: the latest state of learning
     labels     a log of human judgements (`secl.labels.label.Label`)
 
 Rows of a run, shortened:
@@ -40,7 +40,7 @@ FORMAT = 10
 """Format of the files of runs and servers. secl refuses other formats."""
 
 KEEP_EVERY = 50
-"""Updates between two kept adapter versions inside one long burst."""
+"""Number of updates between two kept adapter versions inside one long burst."""
 
 SCHEMA = """
 CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -57,8 +57,8 @@ CREATE TABLE labels (
     confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
     source TEXT NOT NULL, chance REAL);
 """
-"""The adapter version `version` wrote the answer; the question's update made the version `learned`. Labels have the
-columns of `secl.labels.label.Label`; secl adds labels and never changes them."""
+"""Columns of `records`: `version` is the adapter version that answered, and `learned` the version that the question's
+update made. Labels have the columns of `secl.labels.label.Label`; secl adds labels and never changes them."""
 
 _LABEL = tuple(field.name for field in fields(Label))
 _LABELS = TypeAdapter(Label)
@@ -126,7 +126,7 @@ class Store(Shown):
     def _facts(self) -> dict[str, object]:
         try:
             return {"folder": self.folder, "records": len(self)}
-        except RunError:  # closed
+        except RunError:  # the store is closed
             return {"folder": self.folder}
 
     def close(self) -> None:
@@ -153,10 +153,10 @@ class Store(Shown):
     def add(
         self, record: Record, seconds: float, *, snapshot: bytes | None = None, kept: Version | None = None
     ) -> None:
-        """Write a question in one transaction. The position of its record must follow the latest position.
+        """Write the record of a question in one transaction. Its position must follow the latest position.
 
         Raises:
-            StorageError: writing fails; nothing of the question is stored then.
+            StorageError: writing fails; the store is unchanged.
         """
         with storage_errors(self.folder, RESUME), self.db:
             self.write_record(record, seconds)
@@ -204,7 +204,7 @@ class Store(Shown):
 
     @property
     def is_server(self) -> bool:
-        """Whether this is the state of a server."""
+        """Whether the folder is the state of a server, not a run."""
         return bool(next(self.read("SELECT count(*) FROM sqlite_master WHERE name = 'served'"))[0])
 
     def __len__(self) -> int:
@@ -213,7 +213,7 @@ class Store(Shown):
 
     @property
     def first(self) -> int:
-        """Position of the first stored record; a server prunes earlier ones."""
+        """Position of the first stored record; a server prunes old records."""
         return int(next(self.read("SELECT coalesce(min(position), 0) FROM records"))[0])
 
     @property
@@ -242,7 +242,7 @@ class Store(Shown):
             self.write_label(label)
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
-        """Return all entries after this number in order, including corrected and withdrawn labels."""
+        """Return the entries whose numbers exceed `after`, in order, including corrected and withdrawn labels."""
         try:
             rows = self.read("SELECT * FROM labels WHERE number > ? ORDER BY number", after)
             return tuple(map(_label, rows))

@@ -41,7 +41,7 @@ GRID, RUNS = "grid", "runs"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a sweep. `apart` names the settings that differ between the runs."""
+    """One run of a sweep. `apart`: this run's values of the settings that differ between the runs."""
 
     name: str
     settings: RunSettings
@@ -54,7 +54,7 @@ OnProgress = Callable[[Job, int, int], None]
 
 
 def read_sweep(path: Path) -> list[RunSettings]:
-    """Return the settings of every run in a sweep file (`ready`); `[[runs]]` override the grid.
+    """Return the settings of every run in a sweep file, checked by `ready`; `[[runs]]` override the grid.
 
     Raises:
         DataError: the file cannot be read or is not TOML.
@@ -94,7 +94,7 @@ def _check_tables(grid: object, variants: object) -> None:
 
 
 def ready(values: Mapping[str, object]) -> RunSettings:
-    """Return the checked settings of a run with absolute paths; a gate in a file is executed."""
+    """Return the checked settings of a run with absolute paths. The check executes the file of a user's gate."""
     settings = RunSettings.of(with_absolute_paths(values))
     settings.build_gate()
     return settings
@@ -140,7 +140,7 @@ def progress_of(job: Job) -> tuple[int, int] | None:
 
 
 def is_finished(job: Job) -> bool:
-    """Return whether the folder holds the complete run with its summary."""
+    """Return whether the folder of a job has the complete run with its summary."""
     progress = progress_of(job)
     if progress is None or progress[0] < progress[1]:
         return False
@@ -148,7 +148,7 @@ def is_finished(job: Job) -> bool:
     try:
         return bool(json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["complete"])
     except (OSError, ValueError, KeyError, TypeError):
-        return False  # then the summary is made again from the records
+        return False  # `run_job` then writes the summary again
 
 
 def run_job(job: Job, progress: Progress | None = None) -> None:
@@ -169,16 +169,15 @@ def open_job(job: Job, load: Load | None = None) -> Run:
 
 
 def groups(jobs: Iterable[Job]) -> list[list[Job]]:
-    """Return groups of jobs for lockstep, which share a local model and a stream. Any other job is its own group.
+    """Return groups of jobs that share a local model and a stream, for lockstep. Any other job is its own group.
 
     Models come in the order of their first job, and so do the streams of a model.
     """
     of_model: dict[Hashable, dict[Hashable, list[Job]]] = {}
     for job in jobs:
         settings = job.settings
-        model = settings.model.model_copy(
-            update={"answer_weights": None}
-        )  # runs with adapted and with frozen answers share frozen answers
+        # Runs with adapted answers and runs with frozen answers share frozen answers.
+        model = settings.model.model_copy(update={"answer_weights": None})
         stream = (settings.stream, settings.seed) if model.answered_by == "local" else job.name
         of_model.setdefault(model, {}).setdefault(stream, []).append(job)
     return [group for streams in of_model.values() for group in streams.values()]

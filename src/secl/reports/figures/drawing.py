@@ -1,4 +1,4 @@
-"""Colours, style and files of all pictures. The same data give the same bytes, without a screen or global state."""
+"""Colours, style and files of all pictures. Drawing needs no screen; the same data give the same bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOTS = 150
 """Dots per inch of a PNG."""
 
 POINTS = 1000
-"""Maximum number of points of a line or a cloud. More points would enlarge the file, but not be visible."""
+"""Maximum number of points of a line or a scatter plot. More points would only enlarge the file."""
 
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -74,10 +74,10 @@ def write_picture(figure: Figure, stem: Path | None = None) -> str:
     image, text = io.BytesIO(), io.StringIO()
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "secl", "font.sans-serif": ["DejaVu Sans"]}
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a domain may be named in any script
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # names of domains may be in any script
         if stem is not None:
             figure.savefig(image, dpi=DOTS, format="png")
-            figure.set_layout_engine("none")  # the layout is computed
+            figure.set_layout_engine("none")  # saving the PNG has computed the layout
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = xml_text(text.getvalue())
     for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())) if stem is not None else ():
@@ -88,7 +88,7 @@ def write_picture(figure: Figure, stem: Path | None = None) -> str:
 
 
 def spread(count: int) -> npt.NDArray[np.intp]:
-    """Return which of `count` points to draw: all, or `POINTS` of them, evenly spread from first to last.
+    """Return the indices of the points to draw: all `count` points, or `POINTS` of them, evenly spread.
 
     >>> spread(4).tolist(), spread(10_000)[[0, -1]].tolist()
     ([0, 1, 2, 3], [0, 9999])

@@ -21,7 +21,7 @@ ACROSS = 4
 """Maximum number of diagrams in a row."""
 
 ENOUGH = 50
-"""Minimum number of answers in a bin with an opaque bar; bars of fewer answers are paler."""
+"""Number of answers from which the bar of a bin is opaque; bars of fewer answers are paler."""
 
 WHISKER: dict[str, Any] = {"color": BLACK, "linewidth": 0.8, "alpha": 0.7}
 DOT: dict[str, Any] = {"color": VERMILLION, "marker": "o", "markersize": 5, "linewidth": 0, "markeredgecolor": WHITE}

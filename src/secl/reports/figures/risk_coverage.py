@@ -17,15 +17,15 @@ LEVEL = 0.9
 """Certainty of the exact interval at each coverage, two-sided."""
 
 FEWEST = 5
-"""Minimum number of accepted labels for a share of wrong answers in the picture."""
+"""Minimum number of accepted labelled answers from which the picture shows their share of wrong answers."""
 
 SHOWN = 0.05
-"""Minimum coverage of the points that determine the height of the plot: at lower coverage, labels are few."""
+"""Minimum coverage of the points that determine the height of the plot. At lower coverage, labels are few."""
 
 
 @styled
 def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Figure:
-    """Draw the risk by labels with exact intervals, and the risk by confidences. `risks` are horizontal lines."""
+    """Draw the risk by labels with exact intervals, and the risk by confidences; `risks` get horizontal lines."""
     from matplotlib.ticker import PercentFormatter
 
     figure = new_figure(6.0, 3.4)

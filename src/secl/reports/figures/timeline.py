@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_DOMAINS = 12
-"""Maximum number of consecutive domains with borders in the picture. A shuffled stream has more."""
+"""Maximum number of stretches of one domain for which the picture has borders. A shuffled stream has more."""
 
 
 @styled
@@ -73,7 +73,7 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
 
 
 def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
-    """Return at every place the mean of the last `window` values, or of fewer at the start, without nan values.
+    """Return at every place the mean of the last `window` values, or of fewer at the start; nan values do not count.
 
     >>> running_mean([1.0, 3.0, float("nan"), 5.0], 2).tolist()
     [1.0, 2.0, 3.0, 5.0]
@@ -164,7 +164,7 @@ def _accuracy(axes: Axes, records: Sequence[Record], window: int, adapted: bool)
 
 
 def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None], window: int, label: str) -> None:
-    """Draw the running mean of a value, without None values; dashed for the frozen model."""
+    """Draw the running mean of the values that are not None; dashed for the frozen model."""
     style: dict[str, Any] = {"color": VERMILLION if label in ("posterior", "best answers") else BLUE, "linewidth": 2.2}
     if label == "signal, mean":
         style = {"color": GREEN, "linewidth": 1.2}

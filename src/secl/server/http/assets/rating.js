@@ -1,7 +1,7 @@
 // Rating of answers: one after the other in a review, or the answer of a record's page.
 import { $, post } from "./shell.js";
 
-const DONE = "secl-rated"; // key in sessionStorage of a list: the answers of a review, the latest last, and whether each is rated
+const DONE = "secl-rated"; // key in sessionStorage: the answers of a review in order, each with whether it is rated
 
 const box = () => document.querySelector(".rating");
 const done = () => JSON.parse(sessionStorage.getItem(DONE) ?? "[]");
@@ -27,13 +27,13 @@ async function rate(correct) {
   else location.reload();
 }
 
-// Go on to the next answer of a review.
+// Go to the next answer of a review.
 function go(next, rated) {
   keep([...done(), { record: box().dataset.record, rated }]);
   location.replace(new URL(next, location.href));
 }
 
-// Go back to the previous answer, and take its label back.
+// Go back to the previous answer, and withdraw its label.
 async function undo() {
   const answers = done();
   const last = answers.pop();

@@ -1,7 +1,7 @@
 // API key, requests and updates, for all pages. The server renders all HTML.
 const INTERVAL = 2000; // milliseconds between two updates
 const KEY = "secl-key"; // in sessionStorage, which ends with the tab
-const ROOT = new URL("../", import.meta.url); // of the overview, wherever a proxy has put it
+const ROOT = new URL("../", import.meta.url); // address of the overview, also behind a proxy
 export const $ = (id) => document.getElementById(id);
 
 // Send a request, with the key if the user has entered one.
@@ -24,7 +24,7 @@ export async function post(path, body) {
   throw new Error(content.error?.message ?? `The server refused with status ${reply.status}.`);
 }
 
-// Fetch the page again. Replace the whole page if a key locks or opens it, else only the element with data-refresh.
+// Fetch the page again. Replace the whole page if a key locks or opens the page, else only the element with data-refresh.
 async function refresh() {
   const reply = await request(location.href).catch(() => null);
   const found = reply?.headers.get("Content-Type")?.startsWith("text/html");

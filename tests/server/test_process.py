@@ -230,7 +230,7 @@ def test_systemd_is_told_the_state_and_may_be_absent(monkeypatch: Patch, tmp_pat
         assert systemd.recv(100) == b"READY=1"
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     notify("READY=1")
-    assert "systemd does not hear READY=1: " in caplog.text
+    assert "cannot send READY=1 to systemd: " in caplog.text
 
 
 @pytest.fixture

@@ -97,7 +97,8 @@ class Sample:
     Attributes:
         text: the answer; None if unreadable.
         candidate: number of the candidate with the same meaning; None without one.
-        log_p: ln probability over the whole vocabulary; None for programs, and if a server reports none.
+        log_p: ln probability over the whole vocabulary; for a field, over the tokens that the schema allows. None for
+            programs, and if a server reports none.
         program: whether a short program of the model computed the answer.
         thought: the thought before the answer; None if the model answered at once.
     """
@@ -227,7 +228,7 @@ class Labelled:
     Attributes:
         label_free: the confidence before calibration, in [0, 1].
         confidence: the calibrated confidence; without labels equal to `label_free`.
-        low, high: bounds of the 90% credible interval; without labels, from the calibration of other models.
+        low, high: bounds of the 90% credible interval; without labels, of the prior.
         labels: number of labels.
         of_domain: number of labels of the question's domain.
         until: number of the latest entry in the log of labels; 0 for an empty log.

@@ -41,7 +41,7 @@ DEFAULTS = {
 
 
 def set_defaults() -> None:
-    """Set the variables of `DEFAULTS` that the user did not set. Child processes inherit them."""
+    """Set the variables of `DEFAULTS` and, under a CPU quota, OMP_NUM_THREADS, unless set. Child processes get both."""
     # A spin count would override the user's wait policy.
     chosen = WAITING if WAIT_POLICY in os.environ else {}
     for name, value in DEFAULTS.items():

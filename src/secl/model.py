@@ -129,8 +129,8 @@ class Model(Protocol):
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the frozen weights, as the model would without this library.
 
-        The pieces of all texts alternate. The same question of the form "text" and the same `writing` always give the
-        same texts. Closing the iterator early stops the model.
+        The pieces of several texts may alternate. The same question of the form "text" and the same `writing` always
+        give the same texts. Closing the iterator early stops the model.
 
         Raises:
             QuestionError: the model cannot answer the question; a `TooLongError` names the number of tokens and the

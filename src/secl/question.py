@@ -253,7 +253,7 @@ def letter_of(question: Question, answer: str) -> str:
     """
     wanted = answer.strip()
     named = [question.named(letter) for letter in question.letters]
-    for plain in (_as_it_is, lambda text: _as_it_is(text).casefold()):  # "A" is the letter, not the option "a"
+    for plain in (_trimmed, lambda text: _trimmed(text).casefold()):  # "A" is the letter, not the option "a"
         texts = [plain(option) for option in question.options]
         by_text = texts.index(plain(wanted)) if plain(wanted) in texts else None
         by_letter = _number_of_letter([plain(letter) for letter in question.letters], texts, plain(wanted))
@@ -282,5 +282,5 @@ def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int 
     return number if text in ("", texts[number]) else None
 
 
-def _as_it_is(text: str) -> str:
+def _trimmed(text: str) -> str:
     return " ".join(text.split()).removesuffix(".")

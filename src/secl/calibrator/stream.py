@@ -26,7 +26,7 @@ WINDOW = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """The state of a stream: everything that `Calibrator.answer` changes besides the model.
+    """The state of a stream: everything that answers, ratings and labels change besides the model.
 
     Attributes:
         position: of the next question, from 0.

@@ -298,6 +298,6 @@ def field_question(leaf: Leaf, request: ObjectRequest) -> Question:
 
 
 def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
-    """Return the number of samples to draw in addition to an object: 0 if every value is certain."""
+    """Return the number of samples to draw in addition to an object: 0 without `uncertain_places`."""
     count = SAMPLES if any(map(math.isnan, greedy.log_p)) else REDRAWN
     return count if uncertain_places(request.schema, greedy) else 0

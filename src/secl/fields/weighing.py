@@ -24,7 +24,8 @@ SAMPLES = 5
 such an object, the samples are the only evidence."""
 
 REDRAWN = 2
-"""Number of samples of an object, or of its uncertain values alone. The samples show other possible values."""
+"""Number of samples of an object with known token probabilities, or of its uncertain values. The samples show other
+possible values."""
 
 CERTAIN = 0.65
 """A value is certain if each of its tokens has at least this probability."""

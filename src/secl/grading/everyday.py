@@ -225,7 +225,7 @@ def states(question: str, reference: Amount, answer: str) -> bool:
         and not (reference.unit and amount.unit not in ("", reference.unit))
     ]
     results = [amount for amount in amounts if amount.start > text.rfind("=") > -1]
-    if not amounts or _to_choose(results or amounts, text):
+    if not amounts or _has_alternatives(results or amounts, text):
         return False
     left = results[:1] or amounts
     ends = (left[0].value, left[-1].value)
@@ -233,7 +233,7 @@ def states(question: str, reference: Amount, answer: str) -> bool:
     return reference.value in (*ends, *rounded)
 
 
-def _to_choose(amounts: Sequence[Amount], text: str) -> bool:
+def _has_alternatives(amounts: Sequence[Amount], text: str) -> bool:
     """Return whether two successive amounts are alternatives or the ends of a range."""
     for one, other in pairwise(amounts):
         between = text[one.end : other.start]

@@ -144,7 +144,7 @@ def denied(words: Sequence[Word], start: int, end: int) -> bool:
     )
 
 
-def _offered(words: Sequence[Word], start: int, end: int) -> bool:
+def _is_alternative(words: Sequence[Word], start: int, end: int) -> bool:
     """Return whether the words from `start` to `end` are an alternative ("Paris or Lyon") or part of a list."""
     if end < len(words) and not words[end - 1].after and words[end].text == "or":
         return True
@@ -164,7 +164,7 @@ def mentioned(question: str, reference: str, answer: str, *, listed: bool = Fals
             if (
                 all(_same(word, words[start + k], last=start + k == end - 1) for k, word in enumerate(wanted))
                 and not denied(words, start, end)
-                and (listed or not _offered(words, start, end))
+                and (listed or not _is_alternative(words, start, end))
                 and not _other_name(words, start, end, in_question, person=person, first=first)
                 and not _echo(words, end, in_question, wanted)
             ):

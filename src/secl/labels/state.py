@@ -37,7 +37,7 @@ DECAY = 0.999
 """Weight of a label relative to the next one."""
 
 MOST_FITTED = 5000
-"""Maximum number of labels in a fit, the latest ones; older labels would have a weight below 0.01."""
+"""A fit uses the latest labels, at most this number; older labels would have a weight below 0.01."""
 
 FOLDS = 5
 """Number of folds of a run's labels; the map for a fold is fitted to the labels of the other folds."""

@@ -160,7 +160,7 @@ def resampled_measures(
 ) -> dict[str, Vector]:
     """Return the standard measures of every resample: one vector for each of `MEASURES`, empty for n = 0.
 
-    The number of `resamples` is at most `MOST_DRAWN` / n, but at least `FEWEST_RESAMPLES`. Adaptive ECE keeps equal
+    `resamples` is limited to `MOST_DRAWN` / n or `FEWEST_RESAMPLES`, whichever is larger. Adaptive ECE keeps equal
     confidences in the order given. `errors` includes the calibration errors, `OF_BINS`.
     """
     check_whole("number of resamples", resamples, least=1)

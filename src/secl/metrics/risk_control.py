@@ -26,7 +26,9 @@ COVERAGE_STEP = 0.02
 """Difference in coverage between two tested thresholds."""
 
 FIRST_TEST_PART, MOST_IN_FIRST_TEST = 5, 100
-"""The first test has a fifth of the labels, at most 100, so that one unlucky label cannot end the test sequence."""
+"""The first test has a fifth of the labels, at most 100, so that one unlucky label cannot end the test sequence.
+
+The first test has more labels if a guarantee needs more."""
 
 MOST_NEEDED, MOST_SEARCHED = 10**6, 10**12
 """Maximum number of labels that an advice may name, and that its search may try."""

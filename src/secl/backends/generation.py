@@ -227,7 +227,7 @@ def _first_stop(text: str, stops: Sequence[str]) -> int | None:
 
 
 def items_of(text: str, form: Form, listed: int) -> list[str]:
-    """Return the items of a written list of `listed` answers, without a last line that may be unfinished."""
+    """Return the items of a written list of `listed` answers; leave out a last line that may be unfinished."""
     lines = text.splitlines()[:listed]
     complete = lines[:-1] if 1 < len(lines) < listed and not text.endswith("\n") else lines
     return read_list("\n".join(complete), form)

@@ -132,7 +132,12 @@ def messages_of(prompt: Prompt) -> list[dict[str, str]]:
 
 
 def only_model(endpoint: Endpoint) -> str:
-    """Return the name of a server's only model. Raises ParameterError: several; ModelError: no model, no reply."""
+    """Return the name of a server's only model.
+
+    Raises:
+        ParameterError: the server has several models.
+        ModelError: the server has no model, or does not answer.
+    """
     names = [card["id"] for card in endpoint.models()]
     if not names:
         raise ModelError(f"{endpoint.url} has no model.")

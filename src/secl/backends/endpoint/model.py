@@ -183,8 +183,9 @@ class EndpointModel(Shown):
     ) -> ModelAnswer:
         """Answer and state a confidence. Equal questions of a window share one answer.
 
-        Raises QuestionError: the server refuses the question, for example because it is too long; UnavailableError: the
-        server does not answer now.
+        Raises:
+            QuestionError: the server refuses the question, for example because the question is too long.
+            UnavailableError: the server does not answer now.
         """
         pending = self._window.get(_asked(question, written))
         findings = pending.result() if pending else self.asker.answer(question, {*evidence}, written)

@@ -42,7 +42,7 @@ class Adapter:
         model: a transformers causal language model; its own weights are frozen.
         layers: numbers of the adapted layers.
         modules: names of the adapted linear modules in each layer, for example ("q_proj", "v_proj").
-        settings: of LoRA and its training; the product of the matrices is scaled by alpha / rank.
+        settings: settings of LoRA and training; the product of the matrices is scaled by alpha / rank.
         seed: seed of the random A matrices. B starts at zero, so version 0 equals the frozen model.
 
     Attributes:

@@ -177,7 +177,7 @@ class StructuredWriting:
     def write_calls(
         self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]
     ) -> list[Objects[WrittenReply] | SeclError]:
-        """Write replies with calls of tools with the frozen weights; see `secl.fields.calls.WritesCalls`.
+        """Write replies that may call tools, with the frozen weights; see `secl.fields.calls.WritesCalls`.
 
         Raises:
             ParameterError, ModelError: as for `write_objects`.
@@ -186,7 +186,7 @@ class StructuredWriting:
 
     @cached_property
     def calls(self) -> CallWriter:
-        """Writes replies with calls of tools."""
+        """Writes replies that may call tools."""
         return CallWriter(self.backend, self.asker, self.name)
 
 

@@ -132,7 +132,7 @@ def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:
     cumulative = nucleus.cumsum(-1)
     nucleus = nucleus * (cumulative - nucleus < top_p)
     cumulative = nucleus.cumsum(-1)
-    # Inverse transform sampling: the first token whose cumulative probability exceeds the drawn one.
+    # Inverse transform sampling: the first token whose cumulative probability exceeds the drawn number.
     drawn = torch.tensor(chances, device=cumulative.device, dtype=cumulative.dtype)[:, None] * cumulative[:, -1:]
     ranks = (cumulative <= drawn).sum(-1, keepdim=True).clamp(max=cumulative.shape[-1] - 1)
     tokens: list[int] = order.gather(-1, ranks)[:, 0].tolist()

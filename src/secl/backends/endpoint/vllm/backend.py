@@ -223,7 +223,9 @@ class VllmBackend:
     def adapter_name(self, version: int) -> str:
         """Return the servers' name for the learner's version, "" for version 0; the first call publishes the version.
 
-        Raises ValueError: the learner has another version; StorageError: writing the folder fails.
+        Raises:
+            ValueError: the learner has another version.
+            StorageError: writing the folder fails.
         """
         if not version:
             return ""

@@ -304,7 +304,7 @@ class Answering:
         return tuple(question.letters[number] for number in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Return DINCO's evidence, None without a readable beam. Options with the most probable letters are beams."""
+        """Return DINCO's evidence, None without a readable beam. For options, beams are the most probable ones."""
         if question.options:
             p = self._option_shares(question, "comparing")
             answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[: dinco.BEAMS]]

@@ -155,7 +155,7 @@ def read_reply(asker: Asker, case: Case, letter: str | None = None) -> None:
 
 
 def read_evidence(asker: Asker, case: Case) -> None:
-    """Set P(True) of the judged texts and the evidence about the candidates."""
+    """Complete the evidence of a case: P(True) of the judged texts, and the candidates' letters and likelihoods."""
     if case.judged:
         case.p_true = asker.readout.p_true(case.reading, case.judged, case.source)
     if case.candidates is not None:

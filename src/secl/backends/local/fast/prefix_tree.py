@@ -9,8 +9,8 @@ entry and exit. Two numbers per token thus replace a T x T mask. Layers with a s
 nearest ancestors. The window counts positions, which are depths in a tree.
 
 In a scoring pass about a quarter of all pairs of tokens see each other. Dense kernels compute every pair and mask the
-others. On the CPU, attention is block-sparse instead: each block of neighbouring tokens is multiplied with all tokens
-that at least one token of the block sees. Scores and softmax are computed in float32.
+others. On the CPU, attention is block-sparse instead: the queries of each block of neighbouring tokens are multiplied
+with the keys of all tokens that at least one token of the block sees. Scores and softmax are computed in float32.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
 PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
 """Usual names of a decoder layer's modules that process each token alone and are needed only at requested tokens.
 
-Key and value projections do not belong here, because the requested tokens attend to all others. Norms are cheap.
+Key and value projections do not belong here, because the requested tokens attend to all others. Norms are left
+out, because they are cheap.
 """
 
 

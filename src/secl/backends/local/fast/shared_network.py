@@ -127,9 +127,7 @@ class SharedNetwork:
         tokens = sent(trie.tokens[known:], self.device)[None]
         masks = self.masks(trie, known=known)
         one = masks[0][MASK]
-        if any(
-            each[MASK] is not one for each in masks
-        ):  # a model with several kinds of layers takes a mask for each kind
+        if any(each[MASK] is not one for each in masks):  # a model with several kinds of layers takes one mask per kind
             one = {kind: each[MASK] for kind, each in zip(self.kinds, masks, strict=True)}
         with self.capturing() as forward, self._attention():
             out = self.layout.decoder(

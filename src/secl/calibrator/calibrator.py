@@ -31,7 +31,7 @@ from secl.writing import Piece
 class Calibrator(Shown):
     """The loop over one stream of questions to one model, with the state of gate, posterior and labels.
 
-    `secl.load` wraps a calibrator; runs and servers use one directly. One thread uses a calibrator at a time.
+    `secl.load` wraps a calibrator; runs and servers use calibrators directly. One thread uses a calibrator at a time.
 
     Args:
         model: anything that satisfies `secl.model.Model`.

@@ -155,7 +155,7 @@ class Views:
 
 
 def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
-    """Return the views with evidence; None without evidence or without two different candidates.
+    """Return the views for which a record has evidence; None without evidence, or without two different candidates.
 
     The model's own answer comes from the record's `reply`, and the letters of the answering pass come from `frozen`.
     Fields always have `FIELD_VIEWS`.

@@ -151,7 +151,7 @@ class Passes:
     def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
         """Return a batch with a row after each pass, or after its first `lengths` tokens.
 
-        Return None if the memory is too small for all rows. The writer then reads fewer rows at a time.
+        Return None if the memory is too small for all rows. Callers then read the rows again, or fewer at a time.
         """
         paths = [forward.paths[0][:end] for forward, end in zip(begun, lengths or [None] * len(begun), strict=True)]
         try:

@@ -20,7 +20,10 @@ NOTE = (
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Return a table, at most 80 columns wide, of all measures and the Brier scores of several domains."""
+    """Return a table of all measures and, if there are several domains, of each domain's Brier score.
+
+    The table is at most 80 characters wide.
+    """
     sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains

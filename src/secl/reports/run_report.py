@@ -44,7 +44,7 @@ class RunReport:
 
     @classmethod
     def of(cls, store: Store, records: Sequence[Record]) -> Self:
-        """Evaluate the records of an open run; raise a RunError if there are none."""
+        """Evaluate the records of an open run; raise a RunError if it has no records."""
         if not records:
             folder = store.folder
             raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")

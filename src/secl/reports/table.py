@@ -1,4 +1,4 @@
-"""Tables for the terminal."""
+"""Tables of reports, and their form in the terminal."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def write(
     Args:
         format: "jsonl" (complete records), or a table (`to_table`): "csv", "parquet" or "xlsx". None takes the suffix
             of `out`, or else "jsonl". The table of an extraction has a row for each document.
-        out: the file; None for `records.FORMAT` in the run folder, "-" for standard output, which returns None.
+        out: the file; None for `records.FORMAT` in the run folder, "-" for standard output (then the result is None).
         full: add every number of a record. The table of an extraction then has a row for each field.
         review: begin with the rows that have the most expected errors.
 

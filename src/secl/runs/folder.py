@@ -34,7 +34,7 @@ def check_free(folder: Path) -> None:
 
 
 def check_outside(path: Path, own: Path) -> None:
-    """Check that an export may write a path: it must not be a file of this run, or lie in another run."""
+    """Check that an export may write to a path: not to a file of this run (folder `own`), and not into another run."""
     is_own_file = path.name.startswith((FILE, "summary.")) or path.name in ("lock", "adapter")
     inside_own = path.parent.resolve() == own.resolve()
     other = next((folder for folder in (path, path.parent) if (folder / FILE).exists()), None)

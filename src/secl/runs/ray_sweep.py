@@ -173,7 +173,7 @@ def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
         return
     try:
         if address is not None:
-            url = urlsplit(address)  # Ray itself would try for half a minute
+            url = urlsplit(address)  # Ray itself would try to connect for half a minute
             socket.create_connection((url.hostname or "", url.port or 10001), timeout=10).close()
         ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError, ImportError, ray.exceptions.RayError) as problem:

@@ -82,7 +82,7 @@ def search(state: ServerStore, wanted: Search) -> RecordList:
 
 
 def _match(state: ServerStore, query: str) -> str:
-    """Return a query in SQLite's syntax. Quotes around each word keep SQLite from reading it as an operator.
+    """Return a query in SQLite's syntax. Quotes keep SQLite from reading a word as an operator.
 
     Raises ParameterError: the query has no word, or the server keeps no texts.
     """

@@ -113,7 +113,7 @@ class Pruner:
 def prune(state: ServerStore, policy: Retention, *, until: Callable[[], bool] = lambda: False) -> int:
     """Prune step by step until `until()` is true; return the number of pruned records.
 
-    Raises RunError, StorageError; earlier steps stay done.
+    Raises RunError, StorageError; the effects of earlier steps remain.
     """
     total, busy, merging = 0, policy != Retention(), False
     while busy and not until():

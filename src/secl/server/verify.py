@@ -1,6 +1,6 @@
 """Check the consistency of a state folder by a replay of stream and labels, without the model.
 
-Floating-point results may differ on another processor, which adds in another order.
+Floating-point results may differ on another processor, which may add numbers in another order.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ LEVEL = 0.9
 """Certainty of the exact interval at each coverage, two-sided."""
 
 FEWEST = 5
-"""Minimum number of accepted labelled answers from which the picture shows their share of wrong answers."""
+"""Minimum number of accepted labelled answers; with fewer, the picture shows no share of wrong answers."""
 
 SHOWN = 0.05
 """Minimum coverage of the points that determine the height of the plot. At lower coverage, labels are few."""

@@ -21,7 +21,7 @@ from secl.server.store import at_one_moment
 
 
 class Feedback(BaseModel):
-    """Whether an answer is right; null takes an earlier label back. Labels move later confidences, never weights.
+    """Whether an answer is right; null withdraws an earlier label. Labels move later confidences, never weights.
 
     `chance`: probability with which you chose this answer for rating: 1 if you rate every answer, 0.05 for a random
     sample of one in twenty. Leave `chance` out for users' thumbs-up or thumbs-down, which move confidences only a

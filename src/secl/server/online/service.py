@@ -4,7 +4,7 @@
                                                     \\-> backlog -> learner -> next version, between two batches
 
 One thread answers. Another thread trains a twin of the model with an adapter of its own, so no reply sees half of an
-update. An exception fails requests of its batch, or its lesson. Both threads continue.
+update. After an exception, requests of the same batch fail, or the lesson fails. Both threads continue.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Re
     assert headings(page) == [
         "Result",
         "May these confidences be acted on?",
-        "Without right answers: what the confidences say",
+        "Ungraded answers: what the confidences say",
         "Answers that most need a person",
         "Which answers may be accepted?",
         "Posterior: how probable each candidate is",

@@ -105,7 +105,7 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     if run.check is not None:
         yield Section("Which method fits?", check_sentences(run.check))
     if unknown := ungraded(run.records):
-        yield Section("Without right answers: what the confidences say", share_notes(unknown), [domains_table(unknown)])
+        yield Section("Ungraded answers: what the confidences say", share_notes(unknown), [domains_table(unknown)])
         needy = questions_table(neediest(unknown, NEEDY), "question", "answer", "confidence", "why")
         yield Section("Answers that most need a person", tables=[needy])
     yield _acceptance(run)

@@ -88,7 +88,7 @@ def footnotes(summary: Summary) -> list[str]:
     if {*LABELLED} & {*summary.estimators}:
         notes.append(LABELLED_NOTE)
     if any(row.n == 0 for row in rows):
-        notes.append(f"Without right answers to compare with (n = 0) no measure is defined ({UNDEFINED}).")
+        notes.append(f"Without graded answers (n = 0), no measure is defined ({UNDEFINED}).")
     if any(row.n and math.isnan(row.auroc) and row.ranks for row in rows):
         notes.append(f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong.")
     return notes

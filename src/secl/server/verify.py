@@ -105,7 +105,7 @@ def examine(state: ServerStore) -> Verification:
         try:
             _replay(state, found)
         except (RunError, ParameterError) as problem:
-            detail = f"it cannot be read or replayed, so the replay ends here: {problem}"
+            detail = f"the record cannot be read or replayed, so the replay ends here: {problem}"
             found.find("integrity", found.first + found.examined, detail)
         except sqlite3.DatabaseError as problem:
             raise state.damaged(problem) from problem

@@ -88,7 +88,7 @@ class GivenUpError(Exception):
 
 
 class NotFiniteError(SeclError):
-    """A number in a lesson is not finite; the weights are unchanged. `tokens` is the cost of the lesson."""
+    """A number in a lesson is not finite; the weights are unchanged. `tokens`: cost of the lesson so far."""
 
     def __init__(self, message: str, tokens: float = 0.0) -> None:
         super().__init__(message)

@@ -186,10 +186,8 @@ def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_no
 def test_what_shows_without_right_answers() -> None:
     silent = [replace(make_record(n, digit=n % 10, digit_mass=0.0002), correct=None) for n in range(30)]
     verdict = assess(silent)
-    assert (verdict.level, verdict.warnings) == (
-        "unproven",
-        ("digit_mass",),
-    )  # only graded answers can prove confidences wrong
+    # Only graded answers can prove confidences wrong.
+    assert (verdict.level, verdict.warnings) == ("unproven", ("digit_mass",))
     assert "0.0002" in trust_line(verdict)
     equal = [make_record(n, digit=2) for n in range(40)]
     assert codes(equal) == {"constant"}

@@ -249,9 +249,8 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
         assert counts[waiting[20]] == 7  # an answer without a label gets the map of all labels
         assert {counts[position] for position in said} == {5, 6}  # the map leaves out its fold of one or two labels
         assert sum(record.confidence for record in now) < sum(record.confidence for record in run.records)
-        rated = store.record(
-            waiting[30]
-        )  # by a volunteer; the review includes such answers, because the others are right more often
+        # A volunteer rates an answer. The review includes such answers, because the others are right more often.
+        rated = store.record(waiting[30])
         store.add_label(label_of(rated, False, number=11, source="feedback", chance=None))
         assert queue(store) == [waiting[1], *waiting[8:]]
         add_label(store, rated, False)

@@ -223,11 +223,8 @@ ENDS = (2.0, -2.0, -2.0, 2.0)
 
 def test_letters_that_follow_places_alone_show_nothing_and_what_cannot_tell_leaves_what_was_known() -> None:
     rng = np.random.default_rng(0)
-    for places in (
-        (3.0, 0.0, -1.0, -2.0),
-        ENDS,
-        (-2.0, 2.0, 2.0, -2.0),
-    ):  # the reversed order swaps the first and the last place
+    # The reversed order swaps the first and the last place.
+    for places in ((3.0, 0.0, -1.0, -2.0), ENDS, (-2.0, 2.0, 2.0, -2.0)):
         questions = [lettered(rng, 4, places=places, noise=0.0, further=2) for _ in range(20)]
         assert sums(questions).agreement == (0.0, 0.0)
     for silent in ([lettered(rng, 4, further=0) for _ in range(9)], [lettered(rng, count) for count in range(2, 11)]):

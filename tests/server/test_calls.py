@@ -122,6 +122,12 @@ def test_a_conversation_goes_on_behind_the_results_of_tools(ask: Any) -> None:
     assert request.since == (called, Turn("tool", "ok", answers="a"))
 
 
+def test_without_confidence_calls_leave_no_record(ask: Any) -> None:
+    answer = ask(reply(CALLED), secl={"confidence": False}).json()
+    assert (answer["choices"][0]["finish_reason"], "calls" in answer["secl"]) == ("tool_calls", False)
+    assert ask.service.position == 0
+
+
 def test_tool_choice_none_asks_for_a_text(ask: Any) -> None:
     answer = ask(tool_choice="none").json()
     assert (answer["choices"][0]["finish_reason"], "calls" in answer["secl"]) == ("stop", False)

@@ -29,7 +29,7 @@ from secl.runs.loading import load_for_asking
 from secl.runs.recipes import score_settings
 from secl.runs.runner import Run, start_run
 from secl.runs.settings import Recipe
-from secl.settings.groups import FLAT, UNFLAGGED, Names, StreamSettings
+from secl.settings.groups import FLAT, Names, StreamSettings
 from secl.settings.names import OF_QUESTIONS, with_set
 
 
@@ -84,12 +84,15 @@ def ask(
         screen.print("evidence: add --full", style="dim")
 
 
-class RatedStream(StreamSettings):
-    """The answers to rate, without the settings that name questions."""
+HIDDEN = Parameter(show=False)
 
-    benchmarks: Annotated[Names, UNFLAGGED] = ()
-    questions: Annotated[str | None, UNFLAGGED] = None
-    data: Annotated[str | None, UNFLAGGED] = None
+
+class RatedStream(StreamSettings):
+    """The answers to rate. The flags that name questions are hidden from the help, and refused."""
+
+    benchmarks: Annotated[Names, HIDDEN] = ()
+    questions: Annotated[str | None, HIDDEN] = None
+    data: Annotated[str | None, HIDDEN] = None
 
 
 class RatedSettings(AskedSettings):

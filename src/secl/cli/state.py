@@ -61,7 +61,7 @@ def verify(
     Another processor may round differently; secl prints the largest difference.
 
     Exit codes: 0 all agree; 1 a mismatch; 2 unusable input;
-    3 some answers cannot be computed again, for example without their texts.
+    3 no mismatch, but some answers cannot be computed again, for example without their texts.
 
     Args:
         last: Number of the latest answers to compute again; 20 by default, 0 for none.

@@ -110,7 +110,9 @@ def rows_of(source: object, name: str) -> list[Row]:
     elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
         items = source
     else:
-        raise ParameterError(f"{str(source)[:40]!r} is not a table; give a DataFrame, a dataset or a list of objects.")
+        raise ParameterError(
+            f"{str(source)[:40]!r} is not a table; give a DataFrame, a dataset or a list of dictionaries."
+        )
     return _items(items, name, "row")
 
 

@@ -154,9 +154,8 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
     mapped, scored, count = confidences.copy(), np.flatnonzero(~unscored), FEWEST_SCORED
     while count <= scored.size:
         following = count + (count // 50 if count >= MOST_REFITTED else 1)
-        end = (
-            scored[following - 1] + 1 if following <= scored.size else None
-        )  # the next map applies after the last signal that it is fitted to
+        # The next map applies after the last signal that it is fitted to.
+        end = scored[following - 1] + 1 if following <= scored.size else None
         earlier, later = scored[:count], slice(scored[count - 1] + 1, end)
         mapped[later] = FITS[kind](confidences[earlier], targets[earlier])(confidences[later])
         count = following

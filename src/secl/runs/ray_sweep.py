@@ -95,9 +95,8 @@ def run_on_ray(
 
 def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_progress: OnProgress) -> list[SeclError]:
     """Do the runs, and return the errors of failed runs. `here`: parallel runs on this machine, None on a cluster."""
-    threads = int(
-        importlib.import_module("torch").get_num_threads()
-    )  # the last digits of records depend on this number
+    # The last digits of records depend on the number of threads.
+    threads = int(importlib.import_module("torch").get_num_threads())
     room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
     gpus = ray.cluster_resources().get("GPU", 0)
     cpus = 1 if here else max(1, min(threads, room))

@@ -119,7 +119,9 @@ class Recipe(RecipeTables):
         if self.paper:
             raise ParameterError("--engine openai cannot prefill a reply, as the paper does; leave paper out.")
         if "dinco" in self.plan().kinds:
-            raise ParameterError(f"--engine openai has no beam search for the method {self.method!r}; take another.")
+            raise ParameterError(
+                "--engine openai has no beam search, which DINCO needs; leave it out of method and evidence."
+            )
         for view in self.posterior.views:
             if view not in ENDPOINT_VIEWS:
                 raise ParameterError(

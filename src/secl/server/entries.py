@@ -183,9 +183,8 @@ def redacted(record: Record, keep: Keep) -> Record:
             (NOT_KEPT,) * len(question.options),
             domain=question.domain,
             form=question.form,
-            id=question.id.partition("/")[2]
-            if record.outcome == "field"
-            else question.id,  # the id of a field begins with a digest of the text
+            # The id of a field begins with a digest of the text.
+            id=question.id.partition("/")[2] if record.outcome == "field" else question.id,
             context=question.context and NOT_KEPT,
             system=question.system and NOT_KEPT,
             history=tuple(replace(turn, text=NOT_KEPT, calls=()) for turn in question.history),

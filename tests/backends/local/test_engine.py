@@ -146,9 +146,8 @@ def rated_by(model: LocalModel, given: Sequence[GivenAnswer]) -> list[Rating]:
 def test_a_models_own_answers_are_rated_as_when_it_answers(
     family: str, prefilled: bool, make_model: MakeModel, questions: list[Question]
 ) -> None:
-    if (
-        family != "llama" and prefilled
-    ):  # these models begin a short answer without a space, but given texts begin with a space
+    # These models begin a short answer without a space, but given texts begin with a space.
+    if family != "llama" and prefilled:
         questions = [question for question in questions if question.form != "short"]
     seed = 1 if family == "llama" else 0  # a random model whose answers are tokenised again into the written tokens
     model = make_model(family, changes={"seed": seed})

@@ -63,7 +63,7 @@ def page_router(service: Service) -> APIRouter:
     """Return the routes of the pages, which ask for a key with the needed role, and of `/static/{name}`."""
     router = APIRouter(include_in_schema=False)
     folder = service.state.folder
-    files = {path.name: path for path in ASSETS.iterdir() if path.suffix != ".html"}
+    files = {path.name: path for path in ASSETS.iterdir() if path.suffix in (".css", ".js", ".svg")}
 
     def answer(request: Request, page: Callable[[], Page], root: str = "", needed: Role = "read") -> HTMLResponse:
         if not permits(request.scope.get("secl_role"), needed):
@@ -272,9 +272,8 @@ def timeline(points: Sequence[Point], before: str) -> Values | None:
     learned = f"; {counted(len(alarms), 'alarm')}, {in_bursts} in bursts" if bursts else ""
     first, last = points[0].position, points[-1].position
     return {
-        "confidences": "".join(
-            f"M{place}h0" for place in places(confidences)
-        ),  # a line of length 0 with round ends is a dot
+        # A line of length 0 with round ends is a dot.
+        "confidences": "".join(f"M{place}h0" for place in places(confidences)),
         "confidence_mean": line(running_mean(confidences, WINDOW).tolist()),
         "frozen_mean": line(running_mean(frozen, WINDOW).tolist()),
         "bursts": bursts,

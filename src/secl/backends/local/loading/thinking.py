@@ -90,9 +90,8 @@ def _thinker(tokenizer: Tokenizer, reply: str, free: str, known: list[Marks]) ->
     for marks in known:
         if marks.opening in free.rpartition(marks.closing)[2]:  # the template opens a thought
             return replace(_marked(tokenizer, marks), opening="")
-        if (
-            marks.closing in reply and marks.closing not in free
-        ):  # the template has a switch; the model opens the thought
+        # The template has a switch, and the model opens the thought.
+        if marks.closing in reply and marks.closing not in free:
             before, opened, rest = reply.partition(marks.opening)
             before, behind = before.rpartition(free)[2], rest.partition(marks.closing)[2] or "\n"
             thinker = _marked(tokenizer, marks)
@@ -144,9 +143,8 @@ def _beginning(template: str, reply: str, known: list[Marks]) -> str:
         if thought.opening in reply.rpartition(thought.closing)[2]:  # the template opens a thought
             line_end = "" if reply.endswith("\n") else "\n"
             return f"{line_end}\n{thought.closing}\n\n"
-        if (
-            thought.empty in template and thought.empty not in reply
-        ):  # the template adds an empty thought to earlier answers only
+        # The template adds an empty thought to earlier answers only.
+        if thought.empty in template and thought.empty not in reply:
             return thought.empty
     return ""
 

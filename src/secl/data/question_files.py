@@ -89,7 +89,7 @@ def read_rows(
     "sentence" if the row lists right and wrong answers, and "short" otherwise.
 
     Args:
-        source: path of a file of a format of `secl.data.tables`; or a DataFrame (pandas or polars), an Arrow table, a
+        source: path of a file in a format of `secl.data.tables`; or a DataFrame (pandas or polars), an Arrow table, a
             `datasets.Dataset`, or a list of texts, dictionaries or questions.
         name: name of a table in memory; the name of a file is its stem.
         skip_bad: skip unusable rows, and record why in `QuestionFile.skipped`.

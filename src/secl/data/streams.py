@@ -31,7 +31,7 @@ def load_stream(
 
     Raises:
         ParameterError: no name, an unknown or repeated name, an unknown order, or per_domain below 1.
-        DataError: a benchmark cannot be read or has fewer questions.
+        DataError: a benchmark cannot be read, or has fewer questions than requested.
 
     >>> [question.domain for question in load_stream(["capitals", "science"], 1, order="reversed")]
     ['quiz/science', 'quiz/capitals']

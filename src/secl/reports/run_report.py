@@ -59,7 +59,10 @@ class RunReport:
 
     @cached_property
     def check(self) -> Check | None:
-        """The comparison of methods, and the verdict on learning; None without a posterior, or if the run learned."""
+        """The comparison of methods, and the verdict on learning.
+
+        None if the run learned, has no posterior, or has another mode than "ask".
+        """
         fits = self.manifest.mode == "ask" and not self.learned and "posterior" in self.summary.series
         return check(self.summary.series) if fits and len(self.summary.series["posterior"]) else None
 

@@ -204,7 +204,7 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
 
 
 def build_calibrator(settings: Recipe, model: Model, calibration: Sequence[Label] = ()) -> Calibrator:
-    """Return the loop of settings around a model, with the labels of an earlier run."""
+    """Return a calibrator with these settings for a model; `calibration` has the labels of an earlier run."""
     plan = settings.plan(model.tau, model.letters)
     return Calibrator(model, plan=plan, gate=settings.build_gate(), calibration=calibration)
 

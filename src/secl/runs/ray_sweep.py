@@ -82,7 +82,7 @@ def run_on_ray(
     waiting = [job for group in groups(jobs) for job in group if not is_finished(job)]
     for job in waiting:
         if progress_of(job) is not None:
-            Store(job.folder, writable=True).close()  # refuses while another process writes the run
+            Store(job.folder, writable=True).close()  # an error if another process writes the run
     if not waiting:
         return
     with _connected(address, workers) as ray:

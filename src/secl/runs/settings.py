@@ -48,7 +48,7 @@ class Recipe(RecipeTables):
         chosen = method(name) if isinstance(name, str) else method("posterior")
         defaults: dict[str, object] = {"paper": chosen.paper}
         if given.get("model.engine") == "openai":
-            defaults |= {"model.name": "", "posterior.views": ENDPOINT_VIEWS}  # an endpoint's only model
+            defaults |= {"model.name": "", "posterior.views": ENDPOINT_VIEWS}  # "": the server's only model
         return defaults
 
     def dotted(self) -> dict[str, Any]:

@@ -218,6 +218,6 @@ def write_files(job: Job, files: Mapping[str, bytes]) -> None:
         if not is_finished(replace(job, folder=staging)):
             raise RunError(f"the run {job.name} has come back unfinished; does its worker run another version of secl?")
         if (job.folder / FILE).exists():
-            with Store(job.folder, writable=True):  # refuses while another process writes the run
+            with Store(job.folder, writable=True):  # an error if another process writes the run
                 shutil.rmtree(job.folder)
         staging.rename(job.folder)

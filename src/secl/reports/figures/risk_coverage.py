@@ -47,7 +47,7 @@ def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Fi
     axes.set_title(f"{curve.answers:,} answers{labelled}")
     wide = curve.coverage >= SHOWN
     shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
-    top = min(1.0, 1.2 * float(shares.max(initial=0.1)))  # the plot reaches at least a tenth
+    top = min(1.0, 1.2 * float(shares.max(initial=0.1)))  # the axis ends at 0.1 or above
     axes.set(xlabel="accepted", ylabel="wrong of these", xlim=(0, 1), ylim=(0, top))
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))

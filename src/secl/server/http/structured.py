@@ -125,7 +125,7 @@ async def structured_reply(
         if reply.full:
             secl["candidates"] = candidates_of(found.candidates)
         plain = json.loads(found.text)
-        # Leave out a null that stands for an absent field, as the client's schema may not allow null.
+        # `found.value` has no null for an absent field, because the client's schema may not allow null.
         text = text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
     elif not found.calls:
         secl = unrated(AFTER_RESULTS)

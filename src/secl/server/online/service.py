@@ -4,7 +4,8 @@
                                                     \\-> backlog -> learner -> next version, between two batches
 
 One thread answers. Another thread trains a twin of the model with an adapter of its own, so no reply sees half of an
-update. After an exception, requests of the same batch fail, or the lesson fails. Both threads continue.
+update. An exception in an answer fails only requests of the same batch; an exception in a lesson fails only this
+lesson. Both threads continue.
 """
 
 from __future__ import annotations

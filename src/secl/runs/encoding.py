@@ -47,7 +47,7 @@ def to_body(record: Record) -> str:
     try:
         return json.dumps(values, allow_nan=False)
     except ValueError:
-        return json.dumps(_named(values))
+        return json.dumps(_json_safe(values))
 
 
 def from_body(body: str) -> Record:
@@ -58,11 +58,11 @@ def from_body(body: str) -> Record:
         return from_plain(json.loads(body))
 
 
-def _named(value: object) -> object:
+def _json_safe(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _named(item) for key, item in value.items()}
+        return {key: _json_safe(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_named(item) for item in value]
+        return [_json_safe(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -61,7 +61,7 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
     The table has no empty columns of results. A column of the questions with the name of a result gets `PREFIX`. For
     questions without a row, the table has columns for id, domain, text, options and reference.
     """
-    return _merged([(dict(each.question.row) or _described(each.question), _results(each, full)) for each in records])
+    return _merge([(dict(each.question.row) or _cells_of(each.question), _results(each, full)) for each in records])
 
 
 def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
@@ -84,10 +84,10 @@ def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str],
     failed = [(each.document, each.row, {**nothing, "failed": each.reason}) for each in failures(store)]
     rows = [*failed, *rows] if review else [*rows, *failed]
     named = [({} if name in dict(row).values() else {"document": name}, dict(row), each) for name, row, each in rows]
-    return _merged([(name | row, results) for name, row, results in named], () if full else columns)
+    return _merge([(name | row, results) for name, row, results in named], () if full else columns)
 
 
-def _merged(
+def _merge(
     pairs: Sequence[tuple[Mapping[str, object], Mapping[str, object]]], kept: Collection[str] = ()
 ) -> tuple[list[str], list[list[object]]]:
     """Merge pairs of cells and results into a table. Empty columns of results are dropped, except for `kept`."""
@@ -104,7 +104,7 @@ def _merged(
     return [*columns.values(), *names], rows
 
 
-def _described(question: Question) -> dict[str, object]:
+def _cells_of(question: Question) -> dict[str, object]:
     several = question.reference if isinstance(question.reference, References) else None
     values: dict[str, object] = {
         "id": question.id,

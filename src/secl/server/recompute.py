@@ -78,12 +78,12 @@ def rederive(
     rounds = served.batch > 1 or not exact or record.question.free
     try:
         state.load_version(model, version)
-        now = computed(state, model, record)
+        now = compute_again(state, model, record)
         # The frozen weights wrote this text, so every version rates the stored text.
         written = record.question.free or model.answer_weights == "frozen"
         rated_as_stored = written and not record.question.options and not record.given
         if rounds and now.reply.text != record.reply.text and rated_as_stored:
-            now = computed(state, model, record, stored=True)
+            now = compute_again(state, model, record, stored=True)
     except (RunError, ModelError) as problem:
         return reply(False, None, str(problem))
     difference = distance(now, record)
@@ -109,7 +109,7 @@ def rounding_reason(now: Record, record: Record, tolerance: float) -> str:
     return ""
 
 
-def computed(state: ServerStore, model: Model, record: Record, *, stored: bool = False) -> Record:
+def compute_again(state: ServerStore, model: Model, record: Record, *, stored: bool = False) -> Record:
     """Compute a record again as a server does. With `stored`, or for a free text, secl rates the stored text."""
     calibrator = build_calibrator(Manifest.of(state).settings, model)
     if record.given:

@@ -130,7 +130,7 @@ def _replay(state: ServerStore, found: Verification) -> None:
         if record.outcome == "field" and posterior is not None and record.posterior is not None:
             posterior = with_unseen(posterior, record.posterior)
         if decision is not None:
-            detail = f"the gate decides {_described(decision)}, the record has {_described(record.decision)}"
+            detail = f"the gate decides {_gate_text(decision)}, the record has {_gate_text(record.decision)}"
             found.compare("gate", position, furthest(decision, record.decision), detail)
         detail = f"the evidence gives {_in_words(posterior)}, the record has {_in_words(record.posterior)}"
         found.compare("posterior", position, furthest(posterior, record.posterior), detail)
@@ -207,7 +207,7 @@ def _in_words(posterior: Posterior | None) -> str:
     return f"{chances} (weights {weights})"
 
 
-def _described(decision: Decision) -> str:
+def _gate_text(decision: Decision) -> str:
     what = "alarm" if decision.alarm else "burst" if decision.in_burst else "quiet"
     return f"{what} ({decision.remaining} to come, statistic {decision.statistic})"
 

@@ -270,17 +270,17 @@ def view(service: Service) -> State:
             graded=verdict.graded,
             reasons=[Why(code=r.code, severity=r.severity, sentence=sentence_of(r)) for r in verdict.reasons],
         ),
-        labels=measured(labelled),
+        labels=label_measures(labelled),
         timeline=timeline,
         events=events,
         learning=learning,
     )
 
 
-def measured(labelled: Sequence[tuple[float, bool, float, float | None]]) -> Labels:
+def label_measures(labelled: Sequence[tuple[float, bool, float, float | None]]) -> Labels:
     """Return measures of labelled answers, as `labelled_answers` returns them.
 
-    >>> measured([(0.75, True, 0.5, None), (0.75, False, 0.5, 1.0)]).ece
+    >>> label_measures([(0.75, True, 0.5, None), (0.75, False, 0.5, 1.0)]).ece
     0.25
     """
     confidence, correct = [label[0] for label in labelled], [label[1] for label in labelled]

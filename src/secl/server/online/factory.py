@@ -136,10 +136,10 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
     """Add an event if the environment differs from that of the last start, because last digits may change."""
     starts = state.events(1, "start")
-    latest = starts[0].detail if starts else _described(state.manifest["environment"])
-    if _described(now) != latest:
-        state.add_event("start", 0, _described(now))
+    latest = starts[0].detail if starts else _in_one_line(state.manifest["environment"])
+    if _in_one_line(now) != latest:
+        state.add_event("start", 0, _in_one_line(now))
 
 
-def _described(values: dict[str, str | int]) -> str:
+def _in_one_line(values: dict[str, str | int]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())

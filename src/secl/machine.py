@@ -41,7 +41,7 @@ DEFAULTS = {
 
 
 def set_defaults() -> None:
-    """Set the variables of `DEFAULTS` and, under a CPU quota, OMP_NUM_THREADS, unless set. Child processes get both."""
+    """Set the unset variables of `DEFAULTS`, and OMP_NUM_THREADS under a CPU quota; child processes inherit them."""
     # A spin count would override the user's wait policy.
     chosen = WAITING if WAIT_POLICY in os.environ else {}
     for name, value in DEFAULTS.items():

@@ -79,7 +79,7 @@ def test_a_model_should_adapt_where_it_is_overconfident_and_its_signal_is_not() 
     found = check(simulated(120, honest, 1))
     assert found.verdict == "do not adapt"
     assert check_sentences(found)[2].endswith(": it is significantly worse.")
-    assert any("may cost ranking" in note for note in check_sentences(found)[3:])
+    assert any("may worsen the ranking" in note for note in check_sentences(found)[3:])
     assert sum(check(simulated(60, even, seed)).verdict == "adapt" for seed in range(8)) <= 1  # both are calibrated
 
 

@@ -92,7 +92,7 @@ class Thinker:
 
 
 def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None, *, thinking: bool = False) -> str:
-    """Return a prompt as text in the model's chat format; with `thinking`, up to the beginning of the thought."""
+    """Return a prompt as text in the model's chat format; with `thinking`, including the mark that opens a thought."""
     turns = messages(prompt.history)
     turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
     tools = [*map(json.loads, prompt.tools)] or None
@@ -175,7 +175,7 @@ def render_turns(
     go_on: bool = True,
     switches: Mapping[str, object] = NO_THOUGHTS,
 ) -> str:
-    """Return a conversation in the model's chat format; with `go_on`, up to the beginning of the model's next turn."""
+    """Return a conversation in the model's chat format; with `go_on`, including what begins the model's next turn."""
     return tokenizer.apply_chat_template(
         turns,
         tools=tools,

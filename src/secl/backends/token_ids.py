@@ -159,7 +159,7 @@ def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[
 
 
 def distinct_tokens(*groups: Sequence[Sequence[int]]) -> list[int]:
-    """Count, for each group of sequences, the tokens outside the prefixes that are shared with earlier sequences.
+    """Count the new tokens of each group of sequences; a prefix that an earlier sequence shares is not new.
 
     >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5]], [[1, 2], [1, 6]])
     [5, 1]

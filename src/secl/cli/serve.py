@@ -71,7 +71,7 @@ def serve(
         raise ParameterError(f"--log-level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
     settings, vllm = read_settings(recipe, with_set(flags, set_)), None
-    if settings.model.answered_by == "vllm":  # vLLM does not change answers, so the state records no engine
+    if settings.model.answered_by == "vllm":  # the same answers as without vLLM, so the state records no engine
         vllm = settings.model.endpoint
         model = settings.model.model_copy(update={"engine": None, "endpoint": None})
         settings = settings.model_copy(update={"model": model})

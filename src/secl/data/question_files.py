@@ -97,7 +97,7 @@ def read_rows(
         grader: grader of open questions for which row, form and references determine no grader.
         options: options of every row, for classification; their order gives the letters.
         template: makes the question of each row from its columns, such as "Which team? {subject}: {body}". A template
-            overrides a column with the question.
+            takes precedence over a question column.
         rate: also read the answers to rate into `QuestionFile.given`; each row needs one.
 
     Raises:

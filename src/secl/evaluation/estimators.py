@@ -1,8 +1,8 @@
 """Every confidence that can be computed from a run's records: the rows of all tables and reports.
 
-An estimator turns records into a series of confidences and grades, with their cost. Without learning all estimators
-rate the frozen model's answers, so one run serves all of them. In a run that learns, evidence describes the adapted
-model's answers, so estimators that need evidence rate these answers. `make_estimators` lists all estimators.
+An estimator turns records into a series of confidences and grades, with their cost. In a run without learning, all
+estimators rate the frozen model's answers, so one run serves all of them. In a run that learns, evidence describes the
+adapted model's answers, so estimators that need evidence rate these answers. `make_estimators` lists all estimators.
 """
 
 from __future__ import annotations

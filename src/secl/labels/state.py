@@ -117,7 +117,7 @@ def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
     covariance = np.linalg.inv(curvature)
     evidence = -loss - float(np.log(deviations).sum()) + float(np.linalg.slogdet(covariance)[1]) / 2.0
     if not math.isfinite(evidence):
-        raise np.linalg.LinAlgError("the evidence of the labels is not finite")
+        raise np.linalg.LinAlgError("the marginal likelihood of the labels is not finite")
     return Scaling(prior, domains, tuple(theta.tolist()), tuple(map(tuple, covariance.tolist())), evidence)
 
 

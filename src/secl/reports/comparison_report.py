@@ -162,7 +162,7 @@ def _notes(result: Check) -> list[str]:
     if auroc.falls:
         lines.append(
             f"Warning: normalised P(True) ranks answers worse than the stated confidence (AUROC {auroc.b:.3f} against "
-            f"{auroc.a:.3f}), so learning may cost ranking."
+            f"{auroc.a:.3f}), so learning may worsen the ranking."
         )
     if result.verdict == "adapt" and auroc.b <= 0.5:
         lines.append(

@@ -36,7 +36,7 @@ def sentence_of(reason: Reason) -> str:
             mass = mass if one else f"median {mass} in {counted(reason.count, 'reply')}"
             text = f"Asked for its confidence, the model rarely says a digit (the ten digits together have a {mass}), "
             text += "so the stated confidence is unreliable"
-            return f"{text}." if one else f"{text}; --method posterior does not need it."
+            return f"{text}." if one else f"{text}; --method posterior does not need the digits."
         case "letter_mass":
             mass = f"the {reason.count} letters together have a probability of {reason.value:.2g}"
             return f"The model rarely says an option letter ({mass}); the most probable letter is its answer."

@@ -172,7 +172,7 @@ def model_cache() -> ModelCache:
 
 
 def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Label, ...]:
-    """Return the labels of the run or server `settings.model.calibration`; none without that setting.
+    """Return the labels of the run or server `settings.model.calibration`; none if the setting is empty.
 
     Raises:
         RunError: the folder is not a run, has no labels, or has confidences of another model or of other settings.

@@ -181,7 +181,7 @@ class ServerStore(Store):
         return stream
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
-        """Write the outcome of a lesson into its record, and the learner's new state, if given."""
+        """Write the outcome of a lesson into its record, and store the learner's new state, if given."""
         body = to_body(redacted(record, self.keep_text))
         with self.writing():
             self.db.execute("UPDATE records SET body = ? WHERE position = ?", (body, record.position))

@@ -140,12 +140,12 @@ def _replay(state: ServerStore, found: Verification) -> None:
             found.find("integrity", position, "its signal does not follow from its evidence")
         numbers = state.rows("SELECT reported, frozen, accepted FROM served WHERE position = ?", position)
         if numbers != [reported_numbers(record)]:
-            found.find("integrity", position, "its row of the table served is missing or has other numbers")
+            found.find("integrity", position, 'its row in the table "served" is missing or has other numbers')
         found.examined += 1
 
 
 CONTRADICTIONS = {
-    "its row of the table served has no record": """
+    'its row in the table "served" has no row in the table "records"': """
         SELECT position FROM served WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
     "its outcome and its stored update contradict each other": """
         SELECT position FROM records WHERE position >= ? AND (outcome = 'trained') != (learned IS NOT NULL)""",
@@ -157,7 +157,7 @@ CONTRADICTIONS = {
     "the version that answered is not kept": """
         SELECT position FROM records
         WHERE position >= ? AND version > 0 AND version NOT IN (SELECT version FROM versions)""",
-    "no earlier question made the version that answered": """
+    "no earlier record has made the version of this answer": """
         SELECT position FROM records r WHERE position >= ?1 AND version > 0
         AND NOT EXISTS (SELECT 1 FROM records u WHERE u.learned = r.version AND u.position < r.position)
         AND (?1 = 0 OR version >= (SELECT min(learned) FROM records))""",

@@ -249,7 +249,7 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
             f"{endpoint.url} answers {alone.text!r} but gives log-probabilities of the tokens of {reported_text!r}, so "
             "secl cannot read a confidence; choose another server, or another version of this server."
         )
-    # A server may report two tokens of the same text as one, so a few missing tokens do not mean a lower limit.
+    # A server may report two tokens of the same text as one, so ten or more entries leave `top` unchanged.
     most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
     mass = bins_of(read_names(alone.tokens, DIGITS))[1]
     return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass))

@@ -52,7 +52,7 @@ class Endpoint:
     Args:
         url: base address, such as "https://api.example.com/v1"; without a path, secl adds "/v1".
         key: bearer token.
-        silence: seconds without a byte after which a request fails.
+        silence: read timeout in seconds; a request fails if the server sends no byte for this long.
     """
 
     def __init__(self, url: str, *, key: str | None = None, silence: float = SILENCE) -> None:

@@ -134,7 +134,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
 
 
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
-    """Add an event if the environment differs from that of the last start, because last digits may change."""
+    """Add an event if the environment differs from that of the last start: last digits of confidences may change."""
     starts = state.events(1, "start")
     latest = starts[0].detail if starts else _in_one_line(state.manifest["environment"])
     if _in_one_line(now) != latest:

@@ -40,7 +40,7 @@ class Case:
         listing: a written list of answers, for distractors; None if no list is needed.
         comparison: bundle with a sequence for each order of the candidates, and with spans of the candidates, first
             after the question, then without a question. None if not requested, or without candidates to compare.
-        sampling: number of tokens of the further answers among the candidates.
+        sampling: number of tokens spent on further answers.
         judged, source: texts to judge by P(True), and the source of these texts.
         finding: number of tokens spent on finding the judged texts.
         version: version of the model that answers; 0 is the frozen model.

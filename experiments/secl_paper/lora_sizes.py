@@ -40,7 +40,7 @@ def lora_sizes(name: str, settings: AdapterSettings) -> dict[str, float]:
 
 @lru_cache(maxsize=8)
 def adapter_of(name: str) -> Preset:
-    """Return the adapted layers and modules of a model: its preset, or a preset by inspection."""
+    """Return the adapted layers and modules of a model: by its preset, or else by inspection of the network."""
     return preset_of(name) or rule_for(_without_weights(name))
 
 

@@ -27,7 +27,7 @@ def differences(table: Table, setup: Setup, compared: Counterpart, runs: Mapping
 
 
 def _column(paper: PaperTable | None, setup: Setup, compared: Counterpart) -> list[str]:
-    """Name the shown column of the paper, and the reason."""
+    """Name the column of the paper that the table shows, and the reason."""
     if paper is None:
         return []
     models = read_paper().models

@@ -1,4 +1,4 @@
-"""`python -m secl`: the command line, also where the folder of its script is not on the PATH."""
+"""`python -m secl` runs the command line, even if the script `secl` is not on the PATH."""
 
 from secl.cli import main
 

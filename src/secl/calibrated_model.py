@@ -56,7 +56,7 @@ class CalibratedModel(Shown):
 
     @property
     def accept(self) -> float | None:
-        """Lowest confidence of an accepted answer, in [0, 1], or None. It may be set between questions."""
+        """Lowest confidence of an accepted answer, in [0, 1], or None. Callers may set `accept` between questions."""
         return self.calibrator.accept
 
     @accept.setter
@@ -77,7 +77,7 @@ class CalibratedModel(Shown):
         """Ask one question and return the answer with its confidence. A learning method learns after the answer.
 
         Args:
-            question: a text; or a `Question`, which holds the other arguments itself.
+            question: a text, or a `Question` with its own options, context, system text and history.
             options: 2 to 26 answers to choose from; none for an open question.
             context: a passage to answer from.
             system: the system text; by default the model's own system text.
@@ -132,7 +132,7 @@ class CalibratedModel(Shown):
             ParameterError: the schema is invalid, is recursive or has no fields; llguidance is not installed; or the
                 model cannot write objects.
             QuestionError: the document is empty or too long, or the pydantic class rejects the object.
-            ModelError: the model did not close the object, or a server returned no object that fits the schema.
+            ModelError: the model did not finish the object, or a server returned no object that fits the schema.
         """
         (found,) = self._extracted([document], schema, context, instruction)
         return found
@@ -207,7 +207,7 @@ class CalibratedModel(Shown):
                 model runs on a server.
             QuestionError: the parts do not form a conversation, the conversation is too long, or a pydantic class
                 rejects the arguments.
-            ModelError: the model did not close a call.
+            ModelError: the model did not finish a call.
         """
         model = self.calibrator.model
         if not isinstance(model, WritesCalls):

@@ -1,4 +1,4 @@
-"""Conversations: the turns before a question, with calls of tools, and prompts."""
+"""Conversations and prompts: turns, and the calls of tools in turns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ToolCall:
     Attributes:
         name: name of the tool, which may no longer exist.
         arguments: a JSON object as text.
-        id: identifies the call in the turn with its result; "" if results come in the order of the calls.
+        id: the turn with the result of the call names this id; "" if results come in the order of the calls.
     """
 
     name: str

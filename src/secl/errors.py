@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class SeclError(Exception):
-    """Base of all errors. The message is one sentence. The command line prints it and ends with exit code 2."""
+    """Base of all errors. The command line prints the message, one sentence, and ends with exit code 2."""
 
 
 class QuestionError(SeclError):

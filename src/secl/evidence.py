@@ -115,11 +115,11 @@ class CandidateEvidence:
     """Evidence about the possible answers to a question.
 
     Attributes:
-        candidates: the options in their order; for an open question the answer, different answers, and `NONE_OF_THESE`
-            for all others.
+        candidates: the options in their order; for an open question the rated answer, other answers, and
+            `NONE_OF_THESE` for all unlisted answers.
         letters: letters in orders that differ from the question's.
         likelihoods: likelihood of each option; None for open questions, and if a server reports none. For a field, the
-            likelihood of the model's own value in the reply to a request for this field alone.
+            model also replies to a request for this field alone; the likelihood is that of its own value in this reply.
         samples: further answers to an open question.
         source: source of the candidates, such as "options" or "given:2+sampled:1". For a field "values:2", or "values
             of a fixed form:2" if the field is a number, a boolean or an enumeration.
@@ -148,7 +148,8 @@ class DincoEvidence:
         candidates: texts of the candidates (for multiple choice, of the options).
         answers: the candidates in the form of `Reply.answer`.
         beams: number of the candidates that are beams.
-        p_yes: P("Yes") relative to P("No"), if the model is asked about each candidate alone whether it is right.
+        p_yes: for each candidate, P("Yes") relative to P("No") as the reply to the question whether this candidate is
+            right. The question shows no other candidate.
         entails, contradicts: probability that candidate i (row) entails or contradicts candidate j (column).
         agreement: agreement of each candidate with each sample: 1 for equal answers, else the mean entailment of both
             directions. Empty for candidates other than the best beam and the greedy answer.
@@ -186,7 +187,8 @@ class Posterior:
 
     Attributes:
         candidates: texts of the candidates, as in `CandidateEvidence`.
-        probabilities: probability of each candidate. Equal candidates share one; different ones sum to 1.
+        probabilities: probability of each candidate. Equal candidates have one common probability. The probabilities of
+            different candidates sum to 1.
         own: number of the model's own answer among the candidates; None if the answer is not a candidate.
         none_last: whether the last candidate is "None of these", which stands for all unlisted answers.
         weights: weight of each view, 0 or more, per nat.

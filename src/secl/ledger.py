@@ -72,7 +72,7 @@ class Meter:
     def take(self) -> Ledger:
         """Return the tokens spent since the last call."""
         tokens, self._tokens = self._tokens, dict.fromkeys(get_args(Purpose), 0.0)
-        # After rounding, the last digit does not depend on the order of adding shares of a pass.
+        # After rounding, the last digit does not depend on the order in which shares of a pass are added.
         parts = {purpose: round(count, 6) for purpose, count in tokens.items()}
         if tokens["answering"]:  # this part takes the rounding error, so that the parts add up to the total
             parts["answering"] = round(sum(tokens.values()) - sum(parts.values()) + parts["answering"], 6)

@@ -23,12 +23,12 @@ WAITING = {
 
 DEFAULTS = {
     **WAITING,
-    # Number of cached kernels: one kernel of a third of a MiB for each length of a question. The default is 1024 for
-    # each thread. A lesson needs 16 to 32 kernels. A cache of 64 has the same hit rate as a cache of 128.
+    # oneDNN caches a kernel of a third of a MiB for each length of a question, by default 1024 kernels for each thread.
+    # A lesson needs 16 to 32 kernels. A cache of 64 has the same hit rate as a cache of 128.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
     "LRU_CACHE_CAPACITY": "64",
-    # secl compiles nothing. An installed bitsandbytes, which PEFT imports, would import PyTorch's compiler: a sixth of
-    # the time of all imports.
+    # secl compiles nothing. Without this variable, PEFT's import of an installed bitsandbytes would import PyTorch's
+    # compiler, which takes a sixth of the time of all imports.
     "TORCHDYNAMO_DISABLE": "1",
     # Reproducible rounding on a GPU, also with several streams.
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",

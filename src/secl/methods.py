@@ -28,7 +28,7 @@ class Method:
     Attributes:
         gate: name of the gate in `secl.gates.GATES`.
         reports: names of the estimators that a report shows, the most important last; empty for all.
-        evidence: kinds of evidence gathered beyond the one that the training signal needs.
+        evidence: kinds of evidence to gather in addition to the kind that the training signal needs.
         paper: default of the setting `paper`.
     """
 
@@ -148,7 +148,7 @@ class Plan:
         learns: bool | None = None,
         paper: bool = False,
     ) -> Self:
-        """Combine the evidence that the method, the signal and the posterior need with further `evidence`.
+        """Return a plan that gathers the evidence of the method, the signal and the posterior, and further `evidence`.
 
         Raises:
             ParameterError: an unknown kind of evidence.

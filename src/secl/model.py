@@ -58,8 +58,8 @@ class Model(Protocol):
 
     Attributes:
         tau: temperature of normalised P(True) that suits this model.
-        letters: correlation, from -1 to 1, of the letters' probabilities between two orders of the options, after
-            removal of the effects of places; None if not measured.
+        letters: correlation, from -1 to 1, between the probabilities of letters in two orders of the options. The
+            effects of places are removed first. None if not measured.
         writes_apart: whether `write` may run in several threads at once and during other calls, as on a server.
     """
 
@@ -80,7 +80,7 @@ class Model(Protocol):
 
     @property
     def adapter_config(self) -> dict[str, object]:
-        """Configuration of the adapter as plain JSON values, in PEFT's words; empty without one."""
+        """Configuration of the adapter as plain JSON values, with PEFT's names; empty without one."""
         return {}
 
     @property
@@ -138,7 +138,7 @@ class Model(Protocol):
         """
 
     def memory_share(self, question: Question, writing: Writing) -> float:
-        """Return the largest fraction, up to 1, of the memory for texts that `write` may need; 0 if a server writes."""
+        """Return the largest share, up to 1, that `write` may need of the memory for texts; 0 if a server writes."""
         return 0.0
 
     def check_given(self, given: GivenAnswer) -> None:

@@ -213,10 +213,10 @@ class GivenAnswer:
         answer: a text. With options, an option's letter, its text, or both, as in "B. Paris", in any case; `answer`
             becomes the letter.
         rivals: other answers to an open question. secl compares the answer with them and with the model's samples.
-        correct: whether the answer is right; None takes the question's reference, if it has one.
+        correct: whether the answer is right; with None, the question's reference decides, if the question has one.
 
     Raises:
-        QuestionError: an empty answer, an answer that is none of the options, or rivals besides options.
+        QuestionError: an empty answer, an answer that is none of the options, or rivals together with options.
 
     >>> GivenAnswer(Question("Capital of France?", options=("Rome", "Paris")), "paris").answer
     'B'

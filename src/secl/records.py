@@ -42,12 +42,12 @@ class Reply:
         answer: the option letter, the number, or the short text read from it; None if nothing could be read.
         bins: ten probabilities of the digits 0 to 9, renormalised to sum to 1; bin k stands for [k/10, (k+1)/10). Empty
             if no confidence was asked for; the stated confidence, entropy and digit_mass are then nan.
-        digit_mass: probability of the ten digits together before renormalisation, in [0, 1]. A low mass means that
-            the model hardly states a digit.
+        digit_mass: probability of the ten digits together before renormalisation, in [0, 1]. If the mass is low, a
+            digit is an improbable continuation.
         entropy: mean full-vocabulary entropy over the known tokens of answer and confidence, in nats (H_t). Of a
             field: the sum over its tokens under the schema, nan if unknown.
-        log_probability: ln probability of all tokens of the answer, 0 or less; nan if unknown, as for a given answer
-            that a model on a server rates.
+        log_probability: ln probability of all tokens of the answer, 0 or less; nan if unknown, for example if a model
+            on a server rates a given answer.
         option_log_p: ln probabilities of all option letters at the place of the answer; empty for an open question.
         version: the adapter version that wrote the answer; 0 is the frozen model.
         prompt_tokens: tokens before the answer; None if not counted.

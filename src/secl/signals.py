@@ -172,7 +172,7 @@ def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, co
 
 
 def consistency(agreement: Sequence[float]) -> float:
-    """Return SC: the share of samples that agree with the answer, if the answer counts as a further sample."""
+    """Return SC: the share of samples that agree with the answer, which itself counts as a further sample."""
     return (1 + sum(same > MATCH for same in agreement)) / (len(agreement) + 1)
 
 

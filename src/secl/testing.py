@@ -150,7 +150,7 @@ class ScriptedModel(Shown, Model):
         )
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
-        """Rate given answers with the stated confidences of own answers; P(True) depends on the given texts."""
+        """Rate given answers. The stated confidence is that of an own answer; P(True) depends on the given text."""
         return [self._rate(answer, evidence) for answer in given]
 
     def _rate(self, given: GivenAnswer, evidence: Collection[EvidenceKind]) -> Rating:

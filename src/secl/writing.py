@@ -22,7 +22,7 @@ class Writing:
 
     Attributes:
         max_tokens: token limit, at least 1. None stands for the limit of the model.
-        or_fewer: whether to lower `max_tokens` to the room that the model has.
+        or_fewer: whether to lower `max_tokens` to the number of tokens that the model has room for.
         temperature: divisor of the logits, from 0 to 2. 0 is greedy decoding.
         top_p: nucleus (top-p) of the next-token distribution, in (0, 1].
         seed: seed of the draws. Text number i has the seed `seed` + i.

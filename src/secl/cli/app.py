@@ -107,4 +107,4 @@ def print_json(values: dict[str, object]) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    return Console(markup=False, stderr=stderr)  # paths and domains may hold brackets
+    return Console(markup=False, stderr=stderr)  # brackets in paths and domains are not markup

@@ -229,7 +229,9 @@ def lines(before: int, noun: str = "question", clock: Callable[[], float] = time
 
 
 def line(done: int, total: int | None, here: int, seconds: float, noun: str = "question") -> str:
-    """Return progress and remaining time in words, if `here` things called `noun` took these seconds.
+    """Return progress and remaining time in words.
+
+    `here`: number of things, each called `noun`, that were done in `seconds`.
 
     >>> line(40, 2100, 30, 90.0)
     '40 of 2,100 questions, 0:01:30, about 1:43:00 to go'

@@ -261,6 +261,6 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
 
 
 def _apart(outcome: Verification, check: str) -> str:
-    """Return the largest tolerated difference between numbers, in words; empty without one."""
+    """Return the largest tolerated difference between numbers, in words; empty without a difference."""
     largest = outcome.largest.get(check)
     return f" (numbers at most {largest:.1g} apart)" if largest else ""

@@ -98,7 +98,7 @@ def read_rows(
         options: options of every row, for classification; their order gives the letters.
         template: makes the question of each row from its columns, such as "Which team? {subject}: {body}". A template
             takes precedence over a question column.
-        rate: also read the answers to rate into `QuestionFile.given`; each row needs one.
+        rate: also read the answers to rate into `QuestionFile.given`; each row needs an answer.
 
     Raises:
         DataError: the file cannot be read, is empty or of another kind, or a row is not usable. The message names the
@@ -142,7 +142,7 @@ def read_rows(
         headed = path is not None and path.suffix.lower() in HEADED
         raise DataError(f"{place} holds no question; add {'a line below its header' if headed else 'one'}.")
     skipped: list[tuple[str, str]] = []
-    unrated: list[Question] = []  # with answers
+    unrated: list[Question] = []  # their rows have answers
     rows = list(usable(table, read, skipped, kind="question", skip_bad=skip_bad))
     if not rows:
         raise DataError(f"{place} holds no question that can be used: {skipped[0][0]} {skipped[0][1]}")

@@ -3,7 +3,7 @@
 .jsonl, .ndjson   one JSON object per line
 .json             a list of objects, or {"questions": [...]} or {"data": [...]}
 .csv, .tsv        a header and rows; the header of a .csv determines the delimiter, "," ";" or tab
-.parquet, .xlsx   need the extra `tables`; of a workbook the first sheet, whose first row is the header
+.parquet, .xlsx   need the extra `tables`; secl reads a workbook's first sheet, whose first row is the header
 
 Every failure is a `DataError`, which names file and row if known.
 """

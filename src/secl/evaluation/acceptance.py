@@ -162,7 +162,9 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
-    """Return the threshold of the largest coverage with at most this risk, or the number of labels that this needs.
+    """Return the threshold of the largest coverage with at most this risk.
+
+    If the labels do not guarantee such a threshold, the advice has the number of labels that a guarantee needs.
 
     Raises:
         ParameterError: no answers, or a risk or certainty out of range.

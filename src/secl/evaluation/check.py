@@ -112,7 +112,7 @@ def decide(signal: Mapping[str, Difference]) -> Verdict:
 
 
 def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]]) -> str:
-    """Return the most expensive method that significantly beats the best cheaper method; `gains` are over "stated"."""
+    """Return the most expensive method that significantly beats the best cheaper one; `gains` compare with "stated"."""
     method = METHODS[0]
     for name in METHODS[1:]:
         over = gains[name] if method == METHODS[0] else _differences(series[method], series[name])
@@ -122,7 +122,7 @@ def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str,
 
 
 def _differences(a: Series, b: Series, *, of_each_kind: int = FEWEST_OF_A_KIND) -> dict[str, Difference]:
-    """Return the differences over the questions graded on both sides; empty with too few, or too few of each grade."""
+    """Return differences over questions graded on both sides; empty with too few questions, or too few of a grade."""
     first, second = (each.where(each.has_grade) for each in (a, b))
     shared, ours, theirs = np.intersect1d(first.positions, second.positions, return_indices=True)
     sides = first.confidence[ours], first.correct[ours], second.confidence[theirs], second.correct[theirs]

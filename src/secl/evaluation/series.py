@@ -78,7 +78,7 @@ class Estimator:
         rate: returns answer and confidence of each record of a run.
         paper_passes: cost of one question in forward passes, as the paper counts.
         tokens: cost of one question in tokens through the network.
-        needs: required evidence; None for the reply alone.
+        needs: required evidence; None if the reply suffices.
         frozen: whether the rated answer is the frozen model's.
         learned: whether the confidence comes from an adapted model; a run without learning has no such confidence.
         needs_labels: whether the confidence is fitted to graded answers.

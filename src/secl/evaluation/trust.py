@@ -1,4 +1,4 @@
-"""A verdict on confidences, with reasons: may one act on `Record.answer` by `Record.confidence`?
+"""A verdict on confidences, with reasons: may users act on `Record.answer` as `Record.confidence` suggests?
 
 Tests on graded answers (`from_grades`) overrule the symptoms that need no grades (`seen`). Symptoms can show that
 confidences are wrong, never that they are right.

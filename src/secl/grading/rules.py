@@ -209,7 +209,7 @@ def group(
 
     Returns:
         the different answers without echoes of the question, beginning with `known`; and for each of `answers` the
-        number of the first equal answer. The number is None for no answer and for an echo.
+        number of the first equal answer. The number is None for a missing answer and for an echo.
     """
     different = list(known)
     numbers: list[int | None] = []

@@ -53,7 +53,7 @@ def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True, slots=True)
 class EceFloor:
-    """Mean and 95% quantile (`upper`) of a calibrated forecaster's ECE; a higher ECE shows a calibration error."""
+    """Mean and 95% quantile (`upper`) of a calibrated forecaster's ECE. An ECE above `upper` shows miscalibration."""
 
     mean: float
     upper: float
@@ -64,7 +64,8 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
 
     The ECE adds up the gaps of bins in absolute value, so chance makes the ECE positive. The floor is simulated with
     grades from Bernoulli(confidence). `FLOOR_DRAWS` simulations give the mean to about .0005 and the quantile to about
-    .001 for 450 answers in all bins. Beyond `MOST_EXACT` answers, the gaps are drawn from normal distributions.
+    .001 for 450 answers spread over all bins. Beyond `MOST_EXACT` answers, the gaps are drawn from normal
+    distributions.
     """
     confidences = np.sort(graded(confidence, np.zeros(np.shape(confidence)))[0])
     index = bin_index(confidences)

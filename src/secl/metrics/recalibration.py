@@ -1,7 +1,8 @@
 """Monotone maps from confidence to confidence (paper, section "Post-Hoc Calibration Baselines").
 
-Temperature scaling and Platt scaling are fitted to grades by cross-validation, or without labels to a signal such as
-normalised P(True), along a stream. Platt scaling and the map of labels (`secl.labels.state`) are logistic regressions.
+Temperature scaling and Platt scaling are fitted to grades by cross-validation. They can also be fitted along a stream,
+without labels, to a signal such as normalised P(True). Platt scaling and the map of labels (`secl.labels.state`) are
+logistic regressions.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Platt:
 def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Temperature:
     """Return the temperature in [T_MIN, T_MAX] with the least cross-entropy to targets (grades or probabilities).
 
-    The optimum is T_MIN if all answers are right and all confidences above 0.5, and T_MAX if all such answers are
+    If all confidences are above 0.5, the optimum is T_MIN when all answers are right, and T_MAX when all answers are
     wrong. If all confidences are 0.5, the temperature is 1.
     """
     confidences, targets = with_targets(confidence, target)

@@ -138,7 +138,7 @@ def _fewest_with_errors(share: float, risk: float, certainty: float) -> int:
 
 
 def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold | None:
-    """Return the threshold of the largest coverage with at most this risk at this certainty; None if none passes.
+    """Return the threshold of the largest coverage with at most this risk at this certainty; None if every test fails.
 
     Tested thresholds and their order depend on the confidences of all answers and on the number of labels, not on which
     answers have labels. The first tested threshold is the strictest at which the expected number of labels suffices.
@@ -171,7 +171,7 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
 
 
 def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> float | None:
-    """Return the lowest risk above `above`, in steps of 0.01, that these labels guarantee; None if none below 1."""
+    """Return the lowest risk above `above`, in steps of 0.01, that these labels guarantee; None from 1 upwards."""
     risks = (round(step * RISK_STEP, 2) for step in range(math.floor(above / RISK_STEP + 1e-9) + 1, 100))
     return next((risk for risk in risks if guaranteed(curve, risk, certainty) is not None), None)
 

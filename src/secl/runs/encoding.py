@@ -54,7 +54,7 @@ def from_body(body: str) -> Record:
     """Return the record of a text from `to_body`; raises the errors of `from_plain`."""
     try:
         return from_plain(from_json(body))  # three times as fast as Python's parser
-    except ValueError:  # only Python's parser reads unpaired surrogates; other errors repeat
+    except ValueError:  # only Python's parser reads unpaired surrogates; any other error occurs again
         return from_plain(json.loads(body))
 
 

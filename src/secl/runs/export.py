@@ -58,8 +58,8 @@ def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
 def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str], list[list[object]]]:
     """Return the columns and rows of a table of records: the cells of each question's row, then the results.
 
-    The table has no empty columns of results. A column of the questions with the name of a result gets `PREFIX`. For
-    questions without a row, the table has columns for id, domain, text, options and reference.
+    The table has no empty columns of results. If a column of the questions has the name of a result, `PREFIX` goes
+    before its name. For questions without a row, the table has columns for id, domain, text, options and reference.
     """
     return _merge([(dict(each.question.row) or _cells_of(each.question), _results(each, full)) for each in records])
 

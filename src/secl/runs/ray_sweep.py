@@ -67,7 +67,7 @@ def run_on_ray(
 
     Args:
         address: "ray://HOST:PORT" of a cluster's client server. None uses the Ray of this process and leaves it
-            running. Without Ray in this process, the call starts a cluster on this machine and ends it. This cluster
+            running. If this process has no Ray, the call starts a cluster on this machine and ends it. This cluster
             listens on the loopback address only, unless Ray was imported before.
         workers: parallel runs on a cluster that starts here; None for 2.
         on_progress: called at the end of every run.

@@ -83,7 +83,7 @@ def used_by_score(name: str) -> bool:
 
 
 def check_scored(settings: RunSettings) -> None:
-    """Raise a ParameterError for a method, setting or kind of evidence without effect on ratings of given answers."""
+    """Raise a ParameterError for a method, setting or kind of evidence that ratings of given answers ignore."""
     if settings.method != "posterior":
         raise ParameterError(f"secl score uses the method posterior; leave the method {settings.method!r} out.")
     for name in settings.changed():

@@ -240,7 +240,7 @@ def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[
 
 
 def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
-    """Return the estimators of a run's method and extra evidence. Estimators of learning need a run that learns."""
+    """Return the estimators of a run's method and extra evidence; those of an adapted model need a run that learns."""
     settings, method = manifest.settings, manifest.settings.named_method
     estimators = make_estimators(manifest.tau, settings.evidence.formula)
     names = {*(method.reports or estimators)}
@@ -250,7 +250,7 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
 
 
 def summary_of(manifest: Manifest, records: Sequence[Record]) -> Summary:
-    """Summarise the records of a run. In domains, only the estimators on the page have intervals."""
+    """Summarise the records of a run. Within domains, only the estimators on the page of the report get intervals."""
     return summarise(
         records, estimators_of(manifest), in_domains=("stated", *manifest.settings.named_method.reports[-2:])
     )

@@ -153,7 +153,7 @@ class Store(Shown):
     def add(
         self, record: Record, seconds: float, *, snapshot: bytes | None = None, kept: Version | None = None
     ) -> None:
-        """Write the record of a question in one transaction. Its position must follow the latest position.
+        """Write the record of a question in one transaction. The record's position must follow the latest position.
 
         Raises:
             StorageError: writing fails; the store is unchanged.

@@ -118,7 +118,7 @@ def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
 
 
 def _digest(settings: RunSettings) -> str:
-    """Return the hash of settings, except for those of the machine."""
+    """Return the hash of all settings except those of the machine."""
     values = {key: value for key, value in settings.dotted().items() if key not in MACHINE_SETTINGS}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
@@ -152,7 +152,7 @@ def is_finished(job: Job) -> bool:
 
 
 def run_job(job: Job, progress: Progress | None = None) -> None:
-    """Start or resume a job's run, and finish it, unless it is finished."""
+    """Start or resume the run of a job, and finish the run. Do nothing if the run is finished."""
     if is_finished(job):
         return
     run = open_job(job)
@@ -176,7 +176,7 @@ def groups(jobs: Iterable[Job]) -> list[list[Job]]:
     of_model: dict[Hashable, dict[Hashable, list[Job]]] = {}
     for job in jobs:
         settings = job.settings
-        # Runs with adapted answers and runs with frozen answers share frozen answers.
+        # Runs share frozen answers, whether frozen or adapted weights write the answers of a run.
         model = settings.model.model_copy(update={"answer_weights": None})
         stream = (settings.stream, settings.seed) if model.answered_by == "local" else job.name
         of_model.setdefault(model, {}).setdefault(stream, []).append(job)
@@ -205,7 +205,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 def write_files(job: Job, files: Mapping[str, bytes]) -> None:
     """Write a finished run from another machine into its folder, completely or not at all.
 
-    The run replaces an unfinished run in the folder, but no finished run.
+    The run may replace an unfinished run in the folder, but never a finished run.
     """
     if is_finished(job):
         return

@@ -32,7 +32,7 @@ Labelled = Literal["right", "wrong", "none"]
 
 
 class Search(BaseModel):
-    """A search for records; an omitted parameter excludes no record.
+    """A search for records; only the given parameters restrict the result.
 
     query: words that must all occur in question or answer. Double quotes enclose adjacent words. label: label of the
     answer; `none` for unlabelled answers. before: the `before` of the previous page.

@@ -164,7 +164,7 @@ class ServerStore(Store):
         self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (stream.position, stream.pack()))
 
     def stream(self, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
-        """Return the stream before record `until`, or at the end, without labels.
+        """Return the state of the stream before record `until`, or at the end. The state does not include labels.
 
         Raises RunError: a checkpoint or a record is damaged.
         """

@@ -1,6 +1,6 @@
 """Every setting, declared once: its name, type, range, default and meaning.
 
-Flags, recipe files, sweep grids and manifests consist of these groups. Components take them as well: the calibrator
+Flags, recipe files, sweep grids and manifests consist of these groups. Components take groups as well: the calibrator
 takes `LoopSettings`, the model `AdapterSettings`. Defaults are the paper's, except for the method, the gate and the
 settings that `paper` switches. A setting marked `UNFLAGGED` has no flag; recipes and `--set group.key=value` set it.
 """

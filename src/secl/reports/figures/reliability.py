@@ -32,9 +32,9 @@ DIAGONAL: dict[str, Any] = {"color": BLACK, "linewidth": 1, "linestyle": "--"}
 def reliability_figure(panels: Sequence[Panel]) -> Figure:
     """Draw reliability diagrams, four to a row: accuracy of each bin against the diagonal.
 
-    A bar is the accuracy of the answers in its bin. Its whisker is the 95% interval, and the dot marks their mean
-    confidence. The strip below counts the answers of each bin. The title has Brier score and ECE, with ten bins
-    [lo, hi).
+    A bar is the accuracy of the answers in its bin. The whisker is the 95% interval of the accuracy, and the dot marks
+    the mean confidence of these answers. The strip below counts the answers of each bin. The title has Brier score and
+    ECE, with ten bins [lo, hi).
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

@@ -1,7 +1,7 @@
 """ASGI middleware: errors and metrics of every request, authentication, Host and Origin checks, limits of bodies.
 
-Without a file of API keys, only programs on this machine may send requests, with the role admin. A foreign site's page
-in a browser on this machine could also send requests, so the server then checks Host and Origin.
+Without a file of API keys, only programs on this machine may send requests, and they have the role admin. A foreign
+site's page in a browser on this machine could also send requests, so the server then checks Host and Origin.
 `check_host` replaces Starlette's TrustedHostMiddleware, which knows neither all of 127.0.0.0/8 nor IPv6 addresses.
 """
 

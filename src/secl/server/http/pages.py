@@ -171,7 +171,7 @@ def record_page(folder: Path, name: str) -> Page:
 
 
 def review_page(folder: Path, after: int | None, name: str) -> Page:
-    """Return the page for rating the record `name` (id or number); without `name`, the review's next after `after`."""
+    """Return the page for rating record `name` (id or number), by default the next one in the review after `after`."""
     with at_one_moment(folder) as reader:
         queue = review_queue(reader, after)
         name = name or str(next(iter(queue.positions), ""))

@@ -158,8 +158,8 @@ def answer_until_stopped(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer the pending requests, and end.
 
-    `early` has the signals received so far, and collects further signals. If it has one before the start, the server
-    does not start.
+    `early` has the signals received so far, and collects further signals. If `early` has a signal before the start, the
+    server does not start.
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}

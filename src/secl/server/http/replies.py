@@ -77,7 +77,7 @@ class AnswerReply(Named, Secl):
 
 
 class Usage(TypedDict):
-    """Numbers of tokens: of the prompt, counted once, and of all texts. `Record.ledger` has those for confidences."""
+    """Numbers of tokens: of the prompt, counted once, and of all texts. Tokens for confidences: see `Record.ledger`."""
 
     prompt_tokens: int
     completion_tokens: int

@@ -59,7 +59,7 @@ def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | C
         return None
     field = "tools" if calls else "response_format"
     able = isinstance(service.model, WritesCalls if calls else WritesObjects)
-    if not able or (upstream is not None and not upstream.takes_all):  # in front of vLLM, no model writes them
+    if not able or (upstream is not None and not upstream.takes_all):  # secl asks vLLM only for texts
         raise unsupported(field, f"this model supports no {field}; for a fixed set of answers ask /v1/ask.")
     beyond = [name for name in body.extra if name not in WITHOUT_EFFECT]
     if beyond:  # fields that only the other server knows

@@ -45,7 +45,7 @@ def open_service(
     retention: Retention | None = None,
     load: Load = load_model,
 ) -> Service:
-    """Load the model twice over the same weights, to answer and to learn, and open the state folder.
+    """Load two models over the same weights, one to answer and one to learn, and open the state folder.
 
     Args:
         folder: new, or the state of a stopped server.

@@ -90,13 +90,13 @@ class Learner:
         return len(self._waiting)
 
     def admit(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records to store, of which those whose lessons exceed the backlog are marked as dropped."""
+        """Return the records to store. A record whose lesson exceeds the backlog has the outcome "dropped"."""
         room = BACKLOG - len(self._waiting)
         beyond = [number for number, record in enumerate(records) if record.outcome == "waiting"][room:]
         return [replace(each, outcome="dropped") if i in beyond else each for i, each in enumerate(records)]
 
     def enqueue(self, records: Sequence[Record]) -> None:
-        """Queue the lessons of stored records, or drop these lessons if learning is paused by now."""
+        """Queue the lessons of stored records, or drop these lessons if learning has been paused meanwhile."""
         with self._changed:
             if self.paused is None:
                 self._waiting.extend(records)

@@ -37,7 +37,7 @@ class WritingJob:
 
     Attributes:
         record_ids: ids of the texts' future records; empty if no text is rated.
-        cancelled: event that is set once the client needs no texts, for example after it has disconnected.
+        cancelled: event that is set once the client no longer needs the texts, for example after a disconnect.
     """
 
     def __init__(self, question: Question, writing: Writing, send: Callable[[Event], None], *, rate: bool) -> None:
@@ -49,8 +49,8 @@ class WritingJob:
 class TextWriters:
     """Writes texts, and queues each text for its confidence.
 
-    If the memory suffices, secl writes the texts of `most` requests at the same time. As many further requests as the
-    queue has places may wait. A model in this process writes the texts in turns of a few tokens, all in one thread,
+    If the memory suffices, secl writes the texts of `most` requests at the same time. Further requests wait, at most as
+    many as the queue has places. A model in this process writes the texts in turns of a few tokens, all in one thread,
     because PyTorch keeps compiled kernels for each thread.
 
     Attributes:
@@ -83,7 +83,7 @@ class TextWriters:
         future.add_done_callback(lambda _: self._jobs.pop(job))
 
     def cancel(self, job: WritingJob) -> None:
-        """Stop writing a job's texts. If all of them are written already, they still become records."""
+        """Stop writing a job's texts. If all texts are already written, secl still rates and records the texts."""
         with self._changed:
             job.cancelled.set()
             self._changed.notify_all()

@@ -127,7 +127,8 @@ class Reading(Protocol):
     ) -> Statistics:
         """Return the statistics of a text.
 
-        `positions` holds the position before each of the text's `tokens`, and a last one, at which `next_ids` are read.
+        `positions` holds the position before each of the text's `tokens`, and finally the position at which `next_ids`
+        are read.
         """
 
 

@@ -109,7 +109,7 @@ def _rendered(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
         thought = next((each for each in THOUGHTS if begun.endswith(each.empty)), None)
         if thought is None or not one.startswith(before := begun.removesuffix(thought.empty)):
             return None
-        text = thought.empty if thought.empty == thought.closing else ""  # gpt-oss's calls have a channel of their own
+        text = thought.empty if thought.empty == thought.closing else ""  # gpt-oss writes calls in a separate channel
         begun = before
     found = re.fullmatch(f"(.*?){_NAMES[0]}(.*?){_ARGUMENTS}(.*)", one[len(begun) :], re.DOTALL)
     if _NAMES[0] not in prompt or found is None or not found[1].strip():

@@ -137,7 +137,7 @@ def messages(history: Sequence[Turn]) -> list[Message]:
 
 
 def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None) -> str:
-    """Return the conversation `text` with its answer after exactly the prompt that the model answered.
+    """Return the conversation `text`, changed so that the answer follows exactly the prompt that the model answered.
 
     A template that switches thinking off begins a reply with an empty thought, but drops this thought from earlier
     turns. If secl does not find the place of the answer, `text` stays as it is.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 NOTHING = 1e-6
-"""Minimum total probability of the other tokens; smaller ones are rounding errors of float32 log-probabilities."""
+"""Minimum total probability of the other tokens; smaller totals are rounding errors of float32 log-probabilities."""
 
 
 def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:

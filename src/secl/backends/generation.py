@@ -177,8 +177,8 @@ class TextRules:
     def push(self, draft: Draft, token: int, reported: tuple[Token, ...] = ()) -> Piece:
         """Add a token with its log-probabilities to a free text, and return the new part of the text.
 
-        A later token never changes an earlier piece. Text that may become a stop text waits for the next token. Part of
-        a character also waits.
+        A later token never changes an earlier piece. Text that may be the beginning of a stop text waits for the next
+        token. Part of a character also waits.
         """
         draft.written.append(token)
         if self._closed(draft):

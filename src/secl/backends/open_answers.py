@@ -21,7 +21,8 @@ FIRST = 3
 """Number of further answers in the first round."""
 
 FURTHER = 2
-"""Number of further answers in the second round, which follows if one of the first differs from the answer."""
+"""Number of further answers in the second round, which follows if an answer of the first round differs from the
+model's."""
 
 LISTED = 3
 """Maximum number of other answers among the options; the most frequent ones come first."""

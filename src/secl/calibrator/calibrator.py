@@ -40,7 +40,7 @@ class Calibrator(Shown):
         gate: decides when to learn, or its name ("always"); by default the method's gate.
         signal: the training signal, or its name ("self_consistency"); by default normalised P(True) at the model's tau.
         posterior: combines evidence about all candidates; by default `PosteriorRule`.
-        evidence: kinds of evidence to gather beyond those that the method, the signal and the posterior need.
+        evidence: further kinds of evidence, in addition to those that the method, the signal and the posterior need.
         learns: whether lessons may change the weights; by default the method decides.
         loop: settings of the learning rule, of the returned answer and of the threshold.
         plan: replaces all arguments from `method` to `loop` except the gate.
@@ -126,8 +126,8 @@ class Calibrator(Shown):
     def _prefetch(self, begun: StreamState, answered: Sequence[Record], upcoming: Sequence[Question]) -> None:
         """Compute the evidence that the rest of a window will probably need; a wrong guess costs only tokens.
 
-        After a resume, the pass includes the questions of the window that are `answered` already, so that it has the
-        shape of the pass before the interruption.
+        After a resume, the pass includes the questions of the window that are `answered` already, so that the pass has
+        the same shape as before the interruption.
         """
         bursts = predict_bursts(self.gate, begun.gate, begun.entropy, WINDOW)
         fixed = not (self.learns and any(bursts)) and all(record.update is None for record in answered)
@@ -234,8 +234,9 @@ class Calibrator(Shown):
     def learn(self, record: Record) -> Record:
         """Gather evidence about an answer and, inside a burst, learn from it.
 
-        An update moves the stated confidence of the present weights. Unless the record is the latest of this
-        calibrator, the model first reads the answer again with these weights: a server learns later than it answers.
+        An update moves the confidence that the present weights state. If this calibrator has returned a later record,
+        the model first reads the answer again with the present weights. This happens on servers, which learn later than
+        they answer.
 
         Returns:
             the record with its evidence, signal, outcome, update and cost; its reply and decision stay.
@@ -262,8 +263,9 @@ class Calibrator(Shown):
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
 
-    # A rated answer takes a position in the stream and updates the state of the posterior, because the views describe
-    # candidates, whoever answered. The frozen model rates answers, even if an adapted version answers questions.
+    # The views describe candidates, whoever wrote the answer. So a rated answer also takes a position in the stream,
+    # and updates the state of the posterior. The frozen model rates answers, even if an adapted version answers
+    # questions.
 
     def rate_stream(self, given: Sequence[GivenAnswer], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Rate answers in windows; `done` are records of the first answers, from a run that is resumed."""

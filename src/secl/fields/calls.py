@@ -212,7 +212,7 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
         values = (*offered, NO_TOOL) if request.choice == "auto" or number else offered
         leaf = Leaf(("tool",), "tool", "tool", "", values)
         question = _asked(request, f"{number}/tool", "Which tool is to be called next, if any?", "tool")
-        # Most entropy of the first token comes from other beginnings of a reply, so the confidence uses P alone.
+        # Most of the first token's entropy comes from other ways to begin a reply, so the confidence uses P alone.
         reading = reading._replace(entropy=math.nan)
         return weigh_value(leaf, question, reading, [chosen[number] for chosen, _ in pairs], cost, weigh)
 

@@ -41,7 +41,7 @@ class ObjectRequest:
         question: any question of the form "text", possibly with system text and history. The question's id should be
             unique.
         max_tokens: maximum number of tokens of the object; None for as many as the fields may need.
-        one: beginning of the request for a single field; the line of the field follows.
+        one: text before the field's line in a request for a single field.
     """
 
     question: Question

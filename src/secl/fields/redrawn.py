@@ -49,10 +49,10 @@ class UncertainValue:
 
 
 def uncertain_places(schema: Schema, greedy: WrittenObject) -> list[Span]:
-    """Return the spans of the values of an object that have a token below the probability `CERTAIN`.
+    """Return the spans of an object's uncertain values: values with a token of a probability below `CERTAIN`.
 
     A field with two values, such as a boolean, is left out if its probability is known, because the other value is
-    known without samples. An unknown probability (nan) is not certain.
+    known without samples. A token of unknown probability (nan) makes its value uncertain.
     """
     known = not any(map(math.isnan, greedy.log_p))
     leaves = [leaf for leaf in schema.leaves_in(greedy.value) if not (known and len(leaf.values) == 2)]
@@ -60,7 +60,7 @@ def uncertain_places(schema: Schema, greedy: WrittenObject) -> list[Span]:
 
 
 def uncertain_values(greedy: WrittenObject, places: Sequence[Span]) -> list[UncertainValue]:
-    """Return the values at these spans of an object; empty if one value has no key, like the whole object."""
+    """Return the values at these spans of an object; empty if a value has no key, as for the whole object."""
     found = []
     for span in dict.fromkeys(places):
         first = greedy.tokens(span)[0]
@@ -75,7 +75,7 @@ def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject
     """Return the greedy object with the values of `drawn` in place of its own; None if a drawn value is unfinished."""
     tokens = _tokens(greedy)
     own = [(end - start, log_p, entropy) for start, end, log_p, entropy in tokens]
-    text, parts, at, token = "", list[tuple[int, float, float]](), 0, 0  # of each token: characters, ln P, entropy
+    text, parts, at, token = "", list[tuple[int, float, float]](), 0, 0  # parts: each token's characters, ln P, entropy
     for value, other in sorted(drawn.items(), key=lambda item: item[0].span):
         span = value.value_in(other.text)
         if span is None:

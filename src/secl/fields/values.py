@@ -73,11 +73,11 @@ class WrittenObject:
         return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens), self.thought)
 
     def place_of(self, leaf: Leaf) -> Span:
-        """Return the span of a field's value, or else of the object above it that is null or lacks the field."""
+        """Return the span of a field's value; if missing, of the parent that is null or lacks the field."""
         return self.places[self._path(leaf)]
 
     def _path(self, leaf: Leaf) -> Path:
-        """Return the path of a field, or else of the object above it that is null or lacks the field."""
+        """Return the path of a field; if missing, of the parent that is null or lacks the field."""
         depths = range(len(leaf.path), -1, -1)
         return next(leaf.path[:depth] for depth in depths if leaf.path[:depth] in self.places)
 

@@ -4,10 +4,11 @@ The map is Bayesian Platt scaling in logits, with partial pooling of domains:
 
     c' = sigmoid(a logit(c) + b + d_k),    a ~ N(1, slope^2), b ~ N(0, shift^2), d_k ~ N(0, domains^2) for each domain k
 
-Volunteers may prefer wrong or right answers. Their labels have a further shift, N(0, choice^2), which does not apply to
-confidences. So these labels inform the slope and the differences between domains, but hardly the level. The posterior
-of (a, b, d) is approximated by a Gaussian at its maximum (Laplace). A narrow and a wide prior are weighed by their
-marginal likelihoods: few labels hardly change a good confidence, but quickly repair a bad one.
+Volunteers may label wrong answers more often than right ones, or the reverse. Their labels have a further shift, N(0,
+choice^2), which does not apply to confidences. So these labels inform the slope and the differences between domains,
+but hardly the level. The posterior of (a, b, d) is approximated by a Gaussian at its maximum (Laplace). A narrow and a
+wide prior are weighed by their marginal likelihoods: few labels hardly change a good confidence, but quickly repair a
+bad one.
 
 A map changes the level of confidences. Thresholds (`secl.evaluation.acceptance`) and rankings use the order of the
 label-free confidences.
@@ -132,7 +133,7 @@ def label_weights(labels: Sequence[Label], decay: float) -> Vector:
         drawn = np.array([label.source == source and label.chance is not None for label in labels], dtype=np.bool_)
         if drawn.any():
             chances = np.array([label.chance or 1.0 for label in labels])[drawn]
-            inverse = chances.min() / chances  # relative to the largest, so that no square overflows
+            inverse = chances.min() / chances  # scaled to at most 1, so that no square overflows
             worth[drawn] = inverse * inverse.sum() / (inverse**2).sum()
     return np.asarray(worth * decay ** np.arange(len(labels) - 1, -1, -1))
 
@@ -156,7 +157,7 @@ class LabelState:
         of_domain: number of labels of each domain.
         until: number of the latest entry of the log; 0 before the first.
         scalings: the fits under the narrow and the wide prior.
-        sound: probability of the narrow prior, that is, of calibrated label-free confidences.
+        sound: probability of the narrow prior, under which label-free confidences are nearly calibrated.
     """
 
     carried: tuple[Label, ...]

@@ -34,7 +34,7 @@ TOOLS = f"{VALUES} of a choice of tools"
 """Beginning of `CandidateEvidence.source` for the choice of a tool, or of no tool."""
 
 VALUE_COEFFICIENTS = (0.6, -1.4, 0.02, -0.7)
-"""a, b, c, d: log-odds of a field's value = a + b ln(H + c) + d [fixed form], H the entropy of its tokens in nats."""
+"""a, b, c, d in a field's log-odds: a + b ln(H + c), plus d for a fixed form. H (nats) is as in `value`."""
 
 VALUE_SLOPE = 0.6
 """Ratio of a value's log-odds to the log-odds of its text, if the entropy is unknown."""
@@ -54,7 +54,7 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
     """Return ln of the number of samples for each candidate of an open question, with a pseudo-count.
 
     The model's own answer counts as one sample, and every candidate gets a pseudo-count (`SMOOTHING`). Samples that
-    equal no candidate count for the last candidate. Different solutions hardly agree on a number by chance, so each
+    equal no candidate count for the last candidate. Different solutions rarely agree on a number by chance, so each
     solution adds the same amount (`VOTE`). Fields with the view `value` do not have the view `samples`. The samples of
     a field share a beginning, so both views would estimate the same probability.
     """

@@ -33,7 +33,8 @@ PRIOR_PLACES = 5.0
 """Weight, in questions, of the prior that place effects are 0."""
 
 ROUNDING = 1e-12
-"""If less than this share of the letters' squares remains without place effects, the rest is a rounding error."""
+"""If less than this share of the letters' squares remains after removal of place effects, the rest is a rounding
+error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,9 @@ class LetterSums:
     def agreement(self) -> tuple[float, float]:
         """Sum of the products of letters in two orders, and sum of their squares, without place effects.
 
-        Place effects are not shrunk here. Shrunk effects would leave a remainder. A remainder that two orders share, as
-        with a preference for the first and last letter, would look like agreement. Both sums are 0 with one order, and
-        if place effects explain all letters.
+        Place effects are not shrunk here. Shrunk effects would leave a remainder. If two orders share the remainder,
+        for example after a preference for the first and last letter, the remainder would look like agreement. Both sums
+        are 0 with one order, and if place effects explain all letters.
         """
         orders = len(self.places)
         if orders < 2 or self.questions < 2:
@@ -193,7 +194,7 @@ class PosteriorRule:
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
         before = RELIABILITY if self.letters is None else self.letters
-        # The sums over open questions, or over questions with options, in a fixed order.
+        # Sums over the questions of the same kind (open, or with options), in a fixed order.
         alike = [state[group] for group in sorted(state) if group[2] is views.none_last]
         between_orders = correlation(alike, before)
         reliability = of_mean(between_orders, len(views.orders))

@@ -36,7 +36,7 @@ def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) 
 
     The value is per token, because the noise of a sum grows with its length. Half is subtracted, because on every
     measured stream the log-likelihoods with the question have a regression slope of 0.4 to 0.8 on the log-likelihoods
-    without it (`python -m benchmarks.posterior`).
+    without the question (`python -m benchmarks.posterior`).
     """
     return tuple(
         None if option is None else (option.given - option.alone / 2) / option.tokens
@@ -99,8 +99,8 @@ LETTERS: ViewName = "letters"
 """The view of the option letters, read in several orders of the options (`Views.orders`)."""
 
 VIEWS: dict[str, View] = {
-    # Letters have weight as far as they follow the options, and less weight among the model's own answers. Likelihoods
-    # share evidence with reliable letters.
+    # The weight of the letters grows with their reliability, and is lower for open questions. Likelihoods share
+    # evidence with reliable letters, so the weight of likelihoods falls.
     LETTERS: View(
         "option letters, mean over orders", lambda *_: None, lambda s, is_open: (0.3 if is_open else 0.8) * s
     ),

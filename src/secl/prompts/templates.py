@@ -223,7 +223,7 @@ def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
 
 
 def candidate_prompt(question: Question, form: Form, *, alone: bool = False) -> Prompt:
-    """Ask for an answer of this form without options, for the likelihood of a candidate.
+    """Ask for an answer of this form without showing options. secl reads a candidate's likelihood after this prompt.
 
     `alone` omits the question, its passage and the history, which are all evidence for an answer (the domain premise of
     PMI, Holtzman et al. 2021); the system text stays.

@@ -142,7 +142,7 @@ class Requests:
             if not said.finish:
                 raise self.endpoint.broke_off()
         except UnavailableError:
-            if not parts:  # llama.cpp closes the stream of a refused prompt; without a stream it gives a reason
+            if not parts:  # llama.cpp closes the stream if it refuses a prompt; an unstreamed request gets the reason
                 with suppress(UnavailableError):
                     self._prompt_tokens(body)
             raise

@@ -26,7 +26,7 @@ RETRIES = 3
 CONNECT_SECONDS = 5.0
 
 SILENCE = 600.0
-"""Seconds without a byte after which a request fails; a server may have a long queue."""
+"""Read timeout of a request in seconds; a server may have a long queue."""
 
 REFUSED = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 LOCKED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
@@ -187,7 +187,7 @@ def _base(url: str) -> str:
     try:
         parts = urlsplit(url)
         whole = bool(parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
-    except ValueError:  # the port is not a number, or the brackets have no address
+    except ValueError:  # the port is not a number, or brackets contain no IPv6 address
         whole = False
     if not whole or parts.query or parts.fragment:
         raise ParameterError(f"the endpoint {url!r} is not a URL; write http://HOST:PORT/v1.")

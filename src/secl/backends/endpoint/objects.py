@@ -64,7 +64,7 @@ class ObjectAsker:
         drawn: list[WrittenObject | None] = []
         sampling = 0
         thinks_first = self.abilities.thinks_first
-        # A model that thinks draws a second thought, and a third one if the second led to other values.
+        # A model that thinks draws a second thought, and a third thought if the first two led to different values.
         wanted = 1 if thinks_first else samples(request, greedy)
         while len(drawn) < wanted:
             seed = question_seed(self.seed, request.question, f"object {len(drawn)}") % 2**31
@@ -129,7 +129,7 @@ class ObjectAsker:
         return problem, spent
 
     def _post(self, body: Body, grammar: Node) -> Any:
-        """Send a request with the schema as constraint; if the server refuses the schema, send it without."""
+        """Send a request with the schema as constraint; if the server refuses the schema, send no schema."""
         key = json.dumps(grammar)
         if key not in self._unconstrained:
             constraint = {"type": "json_schema", "json_schema": {"name": "object", "strict": True, "schema": grammar}}
@@ -167,5 +167,5 @@ def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None,
     if place < 0:  # no log-probabilities: one token of an unknown probability
         return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""
     log_p = tuple(token.log_p for token in tokens)
-    # Entropies of a server ignore the schema, and rank values worse than the probabilities do.
+    # A server's entropies ignore the schema, and they rank values worse than the probabilities do.
     return WrittenObject(text, tuple(end - place for end in token_ends(parts)), log_p, (math.nan,) * len(log_p)), ""

@@ -144,7 +144,7 @@ class EndpointAsker:
         return compare(question, answer, drawn, rivals=rivals)
 
     def _choose(self, findings: Findings, named: str | None, evidence: EvidenceKinds) -> None:
-        """Choose the most probable letter, or a given one, and state its confidence; request evidence in parallel."""
+        """Choose the most probable letter, or the letter `named`, with its confidence; request evidence in parallel."""
         question = findings.question
         findings.requested |= evidence & COMPARING
         prompt = order_prompt(question, range(len(question.options)))

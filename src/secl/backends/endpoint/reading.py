@@ -81,7 +81,7 @@ class Said:
         )
 
     def alone(self, *, thinking: bool = False, stop: Sequence[str] = ()) -> Said:
-        """Return the answer without its thought, with its own tokens; no tokens if they do not spell the answer.
+        """Return the answer and its tokens without the thought. If the tokens do not spell the answer, leave them out.
 
         Args:
             thinking: whether a thought may begin without a mark. If not, a text in the field for thoughts is the

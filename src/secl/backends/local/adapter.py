@@ -70,7 +70,8 @@ class Adapter:
         self.settings, self.seed = settings or AdapterSettings(), seed
         self.version = self.updates = 0
 
-    # PEFT takes a second to import, and a model that never learns needs no matrices, so both wait for the first use.
+    # The import of PEFT takes a second, and a model that never learns needs no matrices. So the first use imports PEFT
+    # and makes the matrices.
 
     @cached_property
     def config(self) -> LoraConfig:
@@ -102,7 +103,7 @@ class Adapter:
             try:
                 # The matrices go to the devices of the adapted modules.
                 with warnings.catch_warnings(), weights_at_hand(modules_of(self.model, self.layers, self.modules)):
-                    # PEFT uses a deprecated name of transformers, and reports its choice for Conv1D modules.
+                    # PEFT warns about a deprecated name in transformers, and about its own choice for Conv1D modules.
                     warnings.filterwarnings("ignore", message=".*(is_gradient_checkpointing|fan_in_fan_out).*")
                     peft = get_peft_model(self.model, self.config)
             except ValueError as problem:
@@ -121,7 +122,7 @@ class Adapter:
 
     @cached_property
     def _modules(self) -> list[LoraLayer]:
-        # The list is kept, because PEFT's own switch would visit all modules of the network at every pass.
+        # PEFT's own switch would visit all modules of the network at every pass, so the LoRA layers are listed once.
         from peft.tuners.lora import LoraLayer
 
         return [module for module in self.model.modules() if isinstance(module, LoraLayer)]

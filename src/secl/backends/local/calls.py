@@ -30,7 +30,7 @@ CLOSING = 32
 """Maximum number of tokens that end a thought and open a reply."""
 
 UNDECIDED = 16
-"""Tokens after which a sampled reply without a call ends, and counts as no call."""
+"""A sampled reply without a call ends after this number of tokens, and counts as no call."""
 
 _ANY = r"/(?s:.*)/"
 
@@ -47,7 +47,7 @@ CallTask = Task[CallRequest, WrittenReply]
 
 
 def definition_of(function: Callable[..., object]) -> Node:
-    """Return the definition of a tool in OpenAI's form: of a function with type hints and a Google docstring.
+    """Return a function as a tool in OpenAI's form. The function needs type hints and a Google docstring.
 
     Raises:
         ParameterError: type hints or descriptions of arguments are missing.
@@ -120,7 +120,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     def _before(self) -> str:
         """Pattern of the text before a tool's name in a JSON object.
 
-        If calls of the template are such objects themselves, the pattern is for fenced objects only.
+        If the chat template writes calls as such objects, the pattern matches only objects in a fenced code block.
         """
         return _FENCE + _OBJECT if re.match(_OBJECT, self.form.opening) else f"({_FENCE})?{_OBJECT}"
 
@@ -269,7 +269,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return WrittenReply(text[:start].strip(), tuple(calls), further if more else None, row.thought)
 
     def _without_call(self, row: Row) -> Reading:
-        """Return the choice of no tool: a call begins at none of the tokens at which a call may begin."""
+        """Return the choice of no tool. Its probability: no call begins at any token at which a call could begin."""
         first = row.notes
         p = [min(each, 1 - 1e-9) for each in (first if self._marker is not None and not self.form.text else first[:1])]
         return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan, row.thought)

@@ -39,7 +39,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 @dataclass
 class Row:
-    """The text of a grammar, written up to some token.
+    """A text of a grammar, possibly unfinished.
 
     Attributes:
         matcher: llguidance's state of the grammar.
@@ -72,7 +72,7 @@ class Task(Generic[R, W]):
     """A request with its prompt and grammar, and with the texts written so far.
 
     Attributes:
-        prompt: token ids that the text follows.
+        prompt: token ids before the text.
         begun: the matcher of the text before its first token.
         limit: maximum number of tokens of the text.
         thought: the written thought at the end of the prompt; None if the model answers without a thought.
@@ -184,7 +184,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     @torch.no_grad()
     def _together(self, tasks: Sequence[Task[R, W]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
-        tasks = [replace(task) for task in tasks]  # copies, whose gigabytes of keys and values end with this call
+        tasks = [replace(task) for task in tasks]  # copies, so that gigabytes of keys and values are freed at the end
         after = self._after(tasks)
         for task in tasks:
             task.best = Row(task.begun.deep_copy(), task.limit)

@@ -76,6 +76,6 @@ class Grammars:
 
 
 def allowed_tokens(matcher: Any, width: int | None = None) -> NDArray[np.bool_]:
-    """Return whether a grammar allows each token next; `width`: number of tokens, if not that of the tokenizer."""
+    """Return whether a grammar allows each token next; `width`: length of the result, by default the tokenizer's."""
     bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8), bitorder="little").astype(bool)
     return bits if width is None else np.pad(bits[:width], (0, max(0, width - len(bits))))

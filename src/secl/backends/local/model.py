@@ -62,7 +62,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
         described: source of the settings, and path of the passes, such as "preset smollm2; fast path".
 
     Raises:
-        ModelError: the model or the NLI model cannot be used, or the adapter does not fit it.
+        ModelError: the model or the NLI model cannot be used, or the adapter does not fit the model.
         ParameterError: unknown layers, an invalid `thinking`, or a seed outside 0 to 2^63 - 1.
     """
 
@@ -195,7 +195,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
     ) -> list[Rating | QuestionError]:
         """Rate answers from elsewhere; see `secl.model.Model.rate_given`.
 
-        Prompts are those of the model's own answers, so the rating of an own answer equals the model's confidence.
+        The prompts are the same as for the model's own answers, so rating an own answer gives the same confidence.
         """
         asker, outcomes = self.asker, list[Case | QuestionError]()
         for each in given:

@@ -25,7 +25,7 @@ from secl.fields.values import WrittenObject
 from secl.fields.weighing import FIXED_KINDS, is_certain
 
 SHORTEST = 8
-"""Tokens of the shortest field with its name; secl refuses a document that leaves less room for each field."""
+"""Minimum number of tokens of a field with its name; secl refuses a document that leaves less room for each field."""
 
 FURTHER = 2
 """Maximum number of further thoughts about a request."""
@@ -105,8 +105,8 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
     def read_again(self, tasks: Sequence[ObjectTask]) -> None:
         """Read each value as the reply to a request for its field alone.
 
-        These requests reuse the keys and values of the document's tokens. secl does not read a text again if each of
-        its tokens is certain, nor values after a thought, because the thought decides them.
+        These requests reuse the keys and values of the document's tokens. secl skips texts whose tokens are all
+        certain. secl also skips values after a thought, because the thought decides the values.
         """
         wanted = [
             (task, name, span)

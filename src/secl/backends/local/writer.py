@@ -28,7 +28,7 @@ be infinite."""
 
 
 class Writer:
-    """Writes with a model; `alone` is whether no other thread computes at the same time."""
+    """Writes with a model; `alone`: whether this thread is the only one that computes."""
 
     def __init__(self, model: PreTrainedModel, rules: TextRules) -> None:
         self.model = model

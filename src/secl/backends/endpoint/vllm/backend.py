@@ -31,7 +31,8 @@ SEPARATE_POSITIONS = 8
 """Maximum number of positions to request as separate prompts; else the server reads the whole text once."""
 
 NEGLIGIBLE = math.log(1e-7)
-"""If the last of the most probable tokens has at most this log-probability, less probable tokens get the same."""
+"""If the last of the most probable tokens has at most this log-probability, less probable tokens get the same
+log-probability."""
 
 
 class VllmReading:
@@ -43,7 +44,8 @@ class VllmReading:
         self._best: dict[Position, list[float]] = {}  # ln probabilities of the most probable tokens, in order
         draft = bundle.draft
         if draft is not None and draft.version == version:
-            # The server has reported a distribution before each written token. A trimmed answer may end differently.
+            # The server has reported a distribution before each written token. Trimming may change the answer's last
+            # tokens.
             written, first = (*draft.prompt, *draft.written), len(draft.prompt)
             alike = common_length(written, bundle.answers[0])
             for length, step in zip(range(first, alike + 1), draft.steps, strict=False):
@@ -108,7 +110,8 @@ class VllmReading:
 
     def _note(self, position: Position, step: Step) -> None:
         """Keep the log-probabilities of a position."""
-        # The server also reports the drawn token, or the token of the prompt, so a step may have a token too many.
+        # The server also reports the drawn token, or the token of the prompt, so a step may have more tokens than
+        # requested.
         self._best[position] = heapq.nlargest(self.backend.top, step.log_p.values())
         self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}
 
@@ -136,8 +139,8 @@ class VllmBackend:
     def adapt(self, readings: Sequence[VllmReading], version: int) -> Sequence[VllmReading | LocalReading]:
         """Read with an adapted version; the learner itself reads single questions of a burst.
 
-        A burst has a new version for each question. A version that only the learner reads needs no folder, no loading
-        by servers, and no cached prompts.
+        A burst has a new version for each question. If only the learner uses a version, secl writes no folder, and
+        servers neither load the version nor cache prompts.
         """
         if self.learns and not self._name and len(readings) == 1:
             bundle = readings[0].bundle

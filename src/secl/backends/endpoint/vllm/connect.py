@@ -52,7 +52,7 @@ def answer_by_vllm(
     endpoint = Endpoint(url, key=key, silence=SILENCE)
     try:
         server = TokenServer(endpoint)
-        # A server loads no adapter that was made for a model of another name.
+        # A server loads an adapter only if the adapter's configuration has the server's model name.
         config = {**learner.adapter_config, "base_model_name_or_path": server.root}
         versions = Versions(folder, config, name)
         backend = VllmBackend(learner.backend, server, versions, learns=learns)
@@ -84,7 +84,7 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
     snapshot = learner.snapshot()
     try:
         adapted = _on_trial(learner, frozen)
-        # Random weights enlarge differences of precision, but a server that ignores these weights differs even more.
+        # Random weights amplify rounding differences, but a server that ignores the weights differs even more.
         unlike = _differs(learner, backend, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
     except (NotLoadedError, QuestionError) as problem:
         unlike = str(problem)

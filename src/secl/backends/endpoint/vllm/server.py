@@ -26,7 +26,7 @@ TOKEN = "token_id:"
 ROUTE = "/completions"
 
 SILENCE = 120.0
-"""Seconds without a byte after which a request fails."""
+"""Read timeout of a request in seconds."""
 
 LATE, WAIT = 2, 0.5
 """Number of repeated requests for a missing adapter, and seconds before each: a shared file system may be slow."""
@@ -249,7 +249,7 @@ class Versions:
 
     def _remove_old(self) -> None:
         ours = re.compile(re.escape(self.prefix) + r"-\d+-[0-9a-f]{12}")
-        with suppress(FileNotFoundError):  # another learner removes them, too
+        with suppress(FileNotFoundError):  # another learner may have removed a folder already
             folders = [path for path in self.folder.iterdir() if ours.fullmatch(path.name)]
             for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[:-KEPT]:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -123,7 +123,7 @@ class Answering:
             self.check(question, case.given)
         case = self._window.get(turn) or self._answered([case], version)[turn]
         if version and (case.adapted is None or case.adapted.version != version):
-            # No record's cost includes a replaced reading, because a resumed run does not repeat this reading.
+            # No record includes the cost of the replaced reading, because a resumed run does not repeat that reading.
             self.asker.backend.together(self._adapt([case], version))
         self._latest, adapted = case, case.by(version)
         for purpose, tokens in case.spent.items():
@@ -304,7 +304,7 @@ class Answering:
         return tuple(question.letters[number] for number in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Return DINCO's evidence, None without a readable beam. For options, beams are the most probable ones."""
+        """Return DINCO's evidence; None without a readable beam. With options, beams are the most probable options."""
         if question.options:
             p = self._option_shares(question, "comparing")
             answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[: dinco.BEAMS]]

@@ -120,13 +120,13 @@ class Trie:
         return during.nonzero()[:, 0]
 
     def pairs(self, queries: Tensor | slice, keys: Tensor | slice = slice(None), window: int | None = None) -> Tensor:
-        """Return whether each of N tokens sees each of K others (N, K), within a window if the layer has one."""
+        """Return whether each of N tokens sees each of K others: (N, K). A `window` hides ancestors farther away."""
         entered, depth = self.enters[queries][:, None], self.depths[queries][:, None]
         pairs = (self.enters[keys] <= entered) & (entered < self.leaves[keys])
         return pairs if window is None else pairs & (depth - self.depths[keys] < window)
 
     def blocks(self, window: int | None = None, queries: Tensor | None = None, *, known: int = 0) -> list[Block]:
-        """Return the pairs of tokens that are visible in a layer, in blocks.
+        """Return, in blocks, which tokens each token sees in a layer.
 
         Args:
             queries: tokens whose attention output is needed, ascending; None for all. The output of all others is zero.

@@ -28,7 +28,7 @@ Arguments = dict[str, object]
 """A layer's arguments besides the hidden states, by name."""
 
 MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
-"""Names of the layer arguments that hold masks: transformers' own, and the one of
+"""Names of the layer arguments that hold masks: transformers' mask, and the blocks of
 `secl.backends.local.fast.prefix_tree`."""
 
 PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
@@ -146,7 +146,7 @@ def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
 
 
 def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list[Arguments]:
-    """Return the arguments of all layers with every `PER_TOKEN` tensor changed; others come from the last pass.
+    """Return the arguments of all layers: changed `PER_TOKEN` tensors, and the last pass's other arguments.
 
     Tensors that layers share, such as rotary embeddings, are changed once.
     """

@@ -61,7 +61,8 @@ class PlainNetwork:
 
     def adapted(self, forward: Pass, nodes: Nodes) -> Replay:
         """See `SharedNetwork.adapted`."""
-        # Only whole sequences can run again: those with a requested node. Unshared nodes belong to one sequence each.
+        # Only whole sequences can run again, so each sequence with a requested node runs again. Unshared nodes belong
+        # to one sequence each.
         paths = [path for path in forward.trie.paths if np.isin(path, nodes).any()]
         order = np.concatenate(paths)
         rows = torch.tensor([int(np.flatnonzero(order == node)[0]) for node in nodes])

@@ -32,7 +32,7 @@ CHUNK = 2048
 """Tokens of a prompt that are read at a time; a server may do other work between two chunks."""
 
 EXACT_TOKENS = 1024
-"""Longest replay whose gradients are the same to the last bit each time on a GPU."""
+"""Maximum number of tokens of a replay whose gradients are reproducible to the last bit on a GPU."""
 
 
 class SharedNetwork:
@@ -115,7 +115,7 @@ class SharedNetwork:
                 )
             forward.states, before = out.last_hidden_state.to(self.device), ends
             chunks.append(forward)
-        # The text's tokens put new tensors into this cache, so the cache of the pass stays as it is.
+        # Adding the text's tokens creates new tensors in this cache, so the cache of the pass does not change.
         cache = DynamicCache([(layer.keys, layer.values) for layer in cached.layers], config=self.config)
         return replace(chunks[0].joined(*chunks[1:]), trie=Trie.of([tokens]), cache=cached), cache
 

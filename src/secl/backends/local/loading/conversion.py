@@ -196,8 +196,8 @@ def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> d
 def _in_order(name: str, rows: NDArray[np.generic], config: PreTrainedConfig) -> NDArray[np.generic]:
     """Return the rows of a weight in transformers' order.
 
-    In Llama's query and key weights, GGUF stores the two rows that the rotary embedding rotates together as neighbours.
-    transformers stores the first rows of all pairs of a head, then the second rows.
+    The rotary embedding rotates pairs of rows. In Llama's query and key weights, GGUF stores the two rows of a pair
+    next to each other. transformers stores the first rows of all pairs of a head, then the second rows.
     """
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(name.split(".")[-2])
     if config.model_type != "llama" or heads is None:

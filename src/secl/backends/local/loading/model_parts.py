@@ -165,7 +165,7 @@ def outside_text_model(model: PreTrainedModel, names: Sequence[str]) -> str | No
 
 
 def modules_of(model: PreTrainedModel, layers: Sequence[int], names: Sequence[str]) -> list[nn.Module]:
-    """Return the modules with some names in some layers."""
+    """Return the modules with these names in these layers."""
     chosen = [layer for number, layer in enumerate(layers_of(model)) if number in layers]
     return [module for layer in chosen for name, module in layer.named_modules() if name.endswith(tuple(names))]
 

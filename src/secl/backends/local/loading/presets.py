@@ -89,7 +89,7 @@ def parse_layers(text: str, count: int) -> tuple[int, ...]:
 
 
 def preset_of(name: str) -> Preset | None:
-    """Return the preset for its own name, or for the hub id, folder or GGUF file of any publisher; else None.
+    """Return the preset for the preset's name, or for a hub id, folder or GGUF file by any publisher; else None.
 
     >>> preset_of("unsloth/Llama-3.2-3B-Instruct-Q4_K_M.gguf") is preset_of("llama-3.2-3b")
     True

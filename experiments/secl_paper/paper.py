@@ -145,8 +145,8 @@ def _missing(stored: Sequence[tuple[Place, float]], printed: Sequence[float]) ->
 
 
 def _as_in_dinco(place: Place, value: float) -> bool:
-    """Return whether a cost in `main` is the model's cost in `dinco`. In the paper, `main` has one cost for all models,
-    and a range for SECL. `dinco` lacks P(True) Norm, whose cost is the first model's."""
+    """Return whether a stored cost in `main` is the model's cost in `dinco`. The paper's `main` has one cost for all
+    models, and a range for SECL. For P(True) Norm, which `dinco` lacks, the first model's cost counts."""
     model, row, column = place
     tables = read_paper().tables
     first = next(iter(tables["main"].numbers.values()))

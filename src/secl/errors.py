@@ -115,7 +115,7 @@ def needs(what: str, package: str, extra: str) -> str:
 def public_reason(problem: Exception, what: str) -> str:
     """Return a sentence that quotes no question: the message of a SeclError, or the class of any other error.
 
-    A `QuestionError` may quote a question, so only its class is named.
+    A `QuestionError` may quote a question, so the sentence names only the class of this error.
 
     >>> public_reason(StorageError("the disk is full."), "pruning"), public_reason(KeyError("secret"), "pruning")
     ('the disk is full.', 'pruning ended with KeyError')

@@ -96,7 +96,7 @@ class ScriptedModel(Shown, Model):
         return {"device": "none"}
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        """Yield some words, each a token, that depend on the question and, above temperature 0, on the seed."""
+        """Yield some words, each a token. They depend on the question and, above temperature 0, on the seed."""
         for choice in range(writing.n):
             self._pause()
             drawn = f"/{writing.seed + choice}" if writing.temperature else ""

@@ -120,7 +120,7 @@ def print_whole(table: RichTable, screen: Console) -> None:
 
 def perform(jobs: Sequence[Job], on: str, workers: int | None) -> None:
     """Do the jobs with a progress bar over all their questions."""
-    # A file of questions may exist only on a cluster, where each run reports their number when it begins.
+    # A file of questions may exist only on a cluster. Each run then reports its number of questions at its start.
     totals = question_counts(jobs) if on in (HERE, RAY) else {}
     done = {job.name: (progress_of(job) or (0, 0))[0] for job in jobs} if on == HERE else {}
     with follow("loading", sum(totals.values()) or None, sum(done.values())) as shown:

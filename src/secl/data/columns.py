@@ -126,7 +126,7 @@ _CLASSES = ("label", "class", "category")
 
 
 def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False) -> list[str]:
-    """Return a sentence for each column without a meaning whose name resembles one.
+    """Return a sentence for each column that secl does not read, although its name resembles a meaning.
 
     `classes`: whether all rows have the same options; `asked`: whether a template makes the questions.
 
@@ -184,7 +184,7 @@ class Template:
         return [part[1:-1] for part in self._parts if part[:1] == "{" and part[-1:] == "}"]
 
     def columns(self, columns: Sequence[str]) -> dict[str, str]:
-        """Return the column of each name; case does not count."""
+        """Return the column of each name in the template; case does not count."""
         by_plain = {plain(column): column for column in reversed(columns)}
         for name in self.names:
             if name not in columns and plain(name) not in by_plain:

@@ -171,7 +171,7 @@ def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Seq
         if 0 < right < len(places):
             areas.append(auroc(confidences[places], grades[places]))
             pairs.append(right * (len(places) - right))
-    # Multiplication by shares keeps the AUROC of a single domain to the last digit; numpy.average does not.
+    # For a single domain, multiplication by shares returns its AUROC to the last digit; numpy.average does not.
     return float(np.dot(areas, np.array(pairs) / sum(pairs))) if areas else math.nan
 
 

@@ -171,7 +171,7 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
 
 
 def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> float | None:
-    """Return the lowest risk above `above`, in steps of 0.01, that these labels guarantee; None from 1 upwards."""
+    """Return the lowest risk between `above` and 1, in steps of 0.01, that these labels guarantee, or None."""
     risks = (round(step * RISK_STEP, 2) for step in range(math.floor(above / RISK_STEP + 1e-9) + 1, 100))
     return next((risk for risk in risks if guaranteed(curve, risk, certainty) is not None), None)
 

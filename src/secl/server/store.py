@@ -205,8 +205,8 @@ class ServerStore(Store):
         """Write the label of an answer; `correct=None` withdraws an earlier label.
 
         The latest label counts. The store keeps all labels. `chance`: probability with which the answer was chosen for
-        rating, in [1e-4, 1]; None from volunteers. `drawn`: a review drew the answer at random, so its chance is 1.
-        Raises ParameterError: the record does not exist, or the chance is out of range.
+        rating, in [1e-4, 1]; None for labels from volunteers. `drawn`: a review drew the answer at random, so its
+        chance is 1. Raises ParameterError: the record does not exist, or the chance is out of range.
         """
         with self.writing():
             record = self.served(position).record

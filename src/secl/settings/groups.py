@@ -2,7 +2,8 @@
 
 Flags, recipe files, sweep grids and manifests consist of these groups. Components take groups as well: the calibrator
 takes `LoopSettings`, the model `AdapterSettings`. Defaults are the paper's, except for the method, the gate and the
-settings that `paper` switches. A setting marked `UNFLAGGED` has no flag; recipes and `--set group.key=value` set it.
+settings that the setting `paper` changes. A setting marked `UNFLAGGED` has no flag; recipes and `--set group.key=value`
+set it.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class ObjectRequest:
 
 
 def token_limit(fields: int, wanted: int | None) -> int:
-    """Return the maximum number of tokens of an object with this number of fields, at most `wanted`."""
+    """Return the token limit of an object with this number of fields; `wanted` may lower the limit."""
     most = max(LEAST_TOKENS, FIELD_TOKENS * fields)
     return most if wanted is None else min(most, wanted)
 

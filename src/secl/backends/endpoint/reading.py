@@ -126,7 +126,7 @@ def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str
 
 
 def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> int | None:
-    """Return the index of a text's first token if the last tokens spell the text; else None.
+    """Return the index of a text's first token in `parts` if the last tokens spell the text; else None.
 
     >>> first_token("B", [b"<think>", b"A or B?", b"</think>", b"\\n\\n", b"B", b"<|im_end|>"])
     4

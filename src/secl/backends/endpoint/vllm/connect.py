@@ -66,7 +66,7 @@ def answer_by_vllm(
 
 
 def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
-    """Raise a `ModelError` unless a server has the learner's model, computes the same, and uses the adapter."""
+    """Raise a `ModelError` unless a server has the learner's model, agrees with its numbers, and uses the adapter."""
     server = backend.server
     load_ours = f"Start the server with the learner's model in the same precision, not with {server.root}."
     frozen = learner.answer(SAMPLE).frozen

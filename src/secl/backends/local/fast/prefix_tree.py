@@ -1,4 +1,4 @@
-"""Token sequences that share beginnings as one tree: every shared token goes through the network once.
+"""A tree of token sequences with common beginnings: every shared token goes through the network once.
 
 The prompts of one question (answer, one branch per option letter, one P(True) branch per candidate) have the same
 beginning. As a tree in a single row, they cost one forward pass over the distinct tokens. A mask lets each token see

@@ -280,7 +280,7 @@ class CalibratedModel(Shown):
         Args:
             answer: a record that this object returned.
             correct: whether `answer.text` is correct; None takes back earlier labels of this answer.
-            chance: probability, in [1e-4, 1], that this answer was chosen for a label; 1 for answers drawn at random.
+            chance: probability, in [1e-4, 1], that this answer was chosen for a label; 1 if all chances are equal.
                 None if unknown: volunteers label wrong answers more often.
 
         Raises:

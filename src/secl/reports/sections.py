@@ -206,7 +206,7 @@ def _changed_by_best(records: Sequence[Record]) -> str:
 
 
 COMPARED = ("exact", "contains", "auto")
-"""Graders to compare on the answers that one of these graders graded."""
+"""Graders that the report compares with each other, on answers that one of the three has graded."""
 
 FEW = 0.03
 """Share of disputed answers below which the report has no note."""

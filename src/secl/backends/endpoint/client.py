@@ -173,7 +173,9 @@ class Upstream:
         if not body.get("stream"):
             answer = self.endpoint.post("/chat/completions", request)
             if not answer.get("choices"):
-                raise ModelError(f"{self.endpoint.url} sent a reply to a chat without any choice.")
+                raise ModelError(
+                    f'{self.endpoint.url} sent a reply without "choices"; check that it has OpenAI\'s chat API.'
+                )
             yield answer
             return
         for chunk in self.endpoint.stream("/chat/completions", request):

@@ -146,7 +146,7 @@ def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> 
             return 0
         ends = token_ends(parts)
         first = next(number for number, end in enumerate(ends) if end > begin)
-        # A token that spans the end of the thought and the start of the answer has no probability of the answer alone.
+        # A token may span the end of the thought and the start of the answer. Its probability is not the answer's.
         return first if first and not whole[ends[first - 1] : begin].strip() else None
     pattern = ".{1,4}".join(map(re.escape, re.split(f"{HALF}+", whole.strip())))
     return 0 if HALF in whole and re.fullmatch(pattern, wanted, re.DOTALL) else None

@@ -1,4 +1,4 @@
-"""A model from outside the library: a class that implements `secl.Model` can run, serve and resume.
+"""Your own model: write a class that implements `secl.Model`. Then `secl` can run and serve the model.
 
     python examples/third_party_model.py run FOLDER      # 60 questions; after a kill, the same command continues
     python examples/third_party_model.py serve FOLDER    # 20 questions through the server's service, with lessons

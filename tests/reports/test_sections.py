@@ -227,11 +227,16 @@ def shown(run: RunReport) -> list[str]:
         (HIGH, LOW, "mean confidence 60%: no calibration error found.", "better than chance; "),
         ([0.9] * 60, [True, False] * 30, "overconfident by 40 points.", "not shown; "),
         ([0.3] * 60, [True] * 50 + [False] * 10, "underconfident by 53 points.", "not shown; "),
-        ([0.5] * 4, [True, False] * 2, "no calibration error that 4 answers could show.", "unknown below 20 graded"),
+        (
+            [0.5] * 4,
+            [True, False] * 2,
+            "no calibration error found, but 4 answers show only large errors.",
+            "unknown below 20 graded",
+        ),
         (
             [0.5] * 4,
             [True] * 4,
-            "no calibration error that 4 answers could show.",
+            "no calibration error found, but 4 answers show only large errors.",
             "unknown; all graded answers are right.",
         ),
     ],

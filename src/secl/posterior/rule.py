@@ -33,8 +33,7 @@ PRIOR_PLACES = 5.0
 """Weight, in questions, of the prior that place effects are 0."""
 
 ROUNDING = 1e-12
-"""If less than this share of the letters' squares remains after removal of place effects, the rest is a rounding
-error."""
+"""Relative rounding error of a sum of squares. A smaller sum without place effects counts as 0."""
 
 
 @dataclass(frozen=True, slots=True)

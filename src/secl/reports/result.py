@@ -76,7 +76,7 @@ def _level(run: RunReport, gap: float) -> str:
     return (
         "no calibration error found"
         if run.trust.graded >= ENOUGH
-        else f"no calibration error that {run.trust.graded} answers could show"
+        else f"no calibration error found, but {run.trust.graded} answers show only large errors"
     )
 
 
@@ -190,7 +190,7 @@ def _basis(run: RunReport, records: Sequence[Record]) -> str:
 
 
 def share_notes(records: Sequence[Record]) -> list[str]:
-    """Return a sentence for each sign with its number of answers."""
+    """Return a sentence for each kind of doubt in `SIGNS`, with the number of doubtful answers."""
     counts, total = Counter(sign for record in records for sign in signs_of(record)), amount(len(records))
     return [f"{counted(counts[sign], 'answer')} of {total}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]]
 

@@ -267,7 +267,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         Args:
             wanted: tuples that begin with a task.
             row_of: makes the row of a tuple.
-            begin: makes the batch from which the rows go on.
+            begin: makes the batch in which the model continues these rows.
         """
 
         def finished(some: Sequence[T]) -> list[Row]:

@@ -62,7 +62,7 @@ def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_fold
     sections = list(sections_of(learned))
     assert [section.title for section in sections if not section.folded] == [
         "Result",
-        "May these confidences be acted on?",
+        "Can you act on these confidences?",
         "Summary",
         "Reliability: does 70% mean 70%?",
         "Which answers may be accepted?",
@@ -140,7 +140,7 @@ def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Re
     page = written(tmp_path, run)
     assert headings(page) == [
         "Result",
-        "May these confidences be acted on?",
+        "Can you act on these confidences?",
         "Ungraded answers: what the confidences say",
         "Answers that most need a person",
         "Which answers may be accepted?",

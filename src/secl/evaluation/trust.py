@@ -35,7 +35,7 @@ verdict. Of runs whose confidences are 0.2 too high, 5% get it; with 20 answers 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether reported confidences may be acted on.
+    """Whether a user can act on reported confidences.
 
     Attributes:
         reasons: the most severe first.

@@ -96,7 +96,7 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     verdict = run.trust
     reasons = [sentence_of(reason) for reason in verdict.reasons]
     answer = ANSWERS[verdict.level].format(source=verdict.source)
-    yield Section("May these confidences be acted on?", [answer, *reasons], warning=verdict.level != "fine")
+    yield Section("Can you act on these confidences?", [answer, *reasons], warning=verdict.level != "fine")
     if run.graded:
         disputed = graders_line(run.records)
         notes = [COST_NOTE, disputed] if disputed else [COST_NOTE]

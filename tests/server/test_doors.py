@@ -196,7 +196,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(address: str) -> None:
 
 
 def test_the_log_has_no_text_and_key(address: str, keys: Keys, caplog: Log, capfd: Any) -> None:
-    caplog.set_level("DEBUG")
+    caplog.set_level("DEBUG", logger="secl")
     token = keys.add("a", "admin")
     for headers in (bearing(token), bearing(token + "x"), {}):
         httpx.post(f"{address}/v1/ask?hint=secret", json={"question": "a private matter"}, headers=headers)

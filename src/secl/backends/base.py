@@ -31,17 +31,17 @@ class Span:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Token sequences that share a pass, usually about one question and with a common beginning.
+    """Token sequences that share a pass. They usually belong to one question and have a common beginning.
 
-    The adapted model reads only `answers`; the frozen model reads everything.
+    The frozen model reads all sequences, an adapted version only `answers`.
 
     Attributes:
         answers: sequences with answers.
-        positions: positions in the answers at which the adapted model is read.
+        positions: positions in the answers at which an adapted version gives its probabilities.
         verdicts: sequences that end before a word whose probability is read, such as True or Yes.
-        orders: sequences that end before an option letter, with the options in another order.
+        orders: sequences with reordered options that end before an option letter.
         spans: texts whose likelihoods are read.
-        draft: a written text with which the first sequence begins. The backend goes on from `Draft.begun`.
+        draft: draft with which the first sequence begins; the backend reuses its `begun` or its `steps`.
     """
 
     answers: Sequence[TokenSequence] = ()
@@ -63,7 +63,7 @@ class Bundle:
 
     @cached_property
     def tokens(self) -> dict[Purpose, int]:
-        """Number of distinct tokens by purpose; a shared beginning counts once, for the first purpose."""
+        """Number of distinct tokens for each `Purpose`. A shared beginning counts only for the first purpose."""
         return dict(zip(self._parts, distinct_tokens(*self._parts.values()), strict=True))
 
     @property
@@ -72,7 +72,7 @@ class Bundle:
         return sum(self.tokens.values())
 
     def ends(self, purpose: Purpose) -> list[Position]:
-        """Return the position at the end of each sequence of a purpose."""
+        """Return the position at the end of each sequence that has this purpose."""
         before = 0
         for each, part in self._parts.items():
             if each == purpose:
@@ -96,21 +96,21 @@ class Bundle:
 
 
 Statistics = tuple[float, float, tuple[float, ...]]
-"""Result of `Reading.text_statistics` in nats: log-probability of the text, mean entropy of the next-token distribution
-at all positions, and full-vocabulary log-probabilities of `next_ids` at the last position."""
+"""Result of `Reading.text_statistics` in nats: the log-probability of the text, the mean entropy over all positions,
+and the full-vocabulary log-probabilities of `next_ids` at the last position."""
 
 
 class Reading(Protocol):
-    """A bundle as read by one version of the model."""
+    """Probabilities that one version of the model gives to tokens of a bundle."""
 
     @property
     def bundle(self) -> Bundle: ...
 
     @property
     def tokens(self) -> float:
-        """Number of tokens through the network, counted as in `secl.ledger.Ledger`.
+        """Number of tokens through the network. A token that goes through n of L layers counts n/L.
 
-        The frozen model reads the tokens of the bundle, an adapted version those of the bundle's answers.
+        The frozen model reads the whole bundle, an adapted version only the bundle's `answers`.
         """
 
     def logits(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
@@ -127,8 +127,7 @@ class Reading(Protocol):
     ) -> Statistics:
         """Return the statistics of a text.
 
-        `positions` holds the position before each of the text's `tokens`, and finally the position at which `next_ids`
-        are read.
+        `positions` holds the position before each of `tokens`, and then the position of `next_ids`.
         """
 
 
@@ -161,18 +160,22 @@ class TokenBackend(Protocol[R]):
         """Read bundles with the frozen model."""
 
     def adapt(self, readings: Sequence[R], version: int) -> Sequence[R]:
-        """Read the bundles of `readings` with an adapted version, at the bundles' `positions`."""
+        """Read the bundles of `readings` again, with an adapted version and only at their `positions`."""
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish drafts with the frozen model. Drafts of one batch go through the network together.
 
-        The backend may set `Draft.begun` to a state from which `read` and later drafts after the same prompt can go on.
+        The backend may keep its state in `Draft.begun`. Then `read` and later drafts do not recompute the same prompt.
         """
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
-        """Write texts after a prompt with the frozen model; `max_tokens` is set, and fits into the model's window.
+        """Write texts after a prompt with the frozen model.
 
-        The last piece of each text holds its draft. `ends` are further ids of tokens that end a text.
+        The last piece of each text holds its draft.
+
+        Args:
+            writing: parameters with a `max_tokens` that fits into the model's window.
+            ends: ids of tokens that end a text, besides the model's own end tokens.
         """
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
@@ -182,13 +185,13 @@ class TokenBackend(Protocol[R]):
         """
 
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run jobs that read results, in parallel if parallel jobs are faster."""
+        """Run jobs that compute replies and evidence from readings, in parallel if this is faster."""
 
     def train(self, reading: R, position: Position, target: float) -> Training:
         """Move the confidence stated at a position towards `target`; the new weights become the present version."""
 
     def publish(self) -> None:
-        """Make servers use the adapter's present weights; an engine in this process uses them without this call."""
+        """Make servers use the adapter's present weights. An engine in this process always uses the present weights."""
         return
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from secl.prompts.parsing import THOUGHTS
 _NAMES, _KEY, _VALUE, _ASKED = ("secl_first", "secl_second"), "secl_key", "secl value", "What is the weather?"
 _ARGUMENTS = rf'\{{\s*"{_KEY}"\s*:\s*"{_VALUE}"\s*\}}'
 _ID = re.compile(r',\s*"(?:id|call_id)"\s*:\s*"call\d{5}"')
-"""The id of a call as templates render the ids of `messages`. secl removes it, because models need not write ids."""
+"""Id of a call in a rendered conversation (`messages` makes the ids). A model need not write an id."""
 
 _DESCRIBED = (
     "You may call tools. The tools, each as JSON:\n{tools}\n\nTo call a tool, reply with nothing but a JSON object of "
@@ -36,7 +36,8 @@ class CallForm:
         middle: text between a name and its arguments (a JSON object).
         closing: text after the last arguments.
         between: text between arguments and the next tool's name; None if a turn can have only one call.
-        text: beginning of a reply without a call, such as an empty thought. The prompt ends before this text.
+        text: opening of a reply without a call, if calls open differently (as in gpt-oss); else "". The prompt ends
+            before this text.
         native: whether the chat template writes the tools into the prompt; if not, the system text describes them.
     """
 
@@ -49,7 +50,7 @@ class CallForm:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ends: Collection[str]) -> CallForm:
-        """Return the form of a chat template, or `DESCRIBED` if the template does not write arguments as JSON.
+        """Return the form of a chat template's calls, or `DESCRIBED` if the template does not write arguments as JSON.
 
         `ends` are the texts of the tokens that end a reply.
         """
@@ -109,7 +110,8 @@ def _rendered(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
         thought = next((each for each in THOUGHTS if begun.endswith(each.empty)), None)
         if thought is None or not one.startswith(before := begun.removesuffix(thought.empty)):
             return None
-        text = thought.empty if thought.empty == thought.closing else ""  # gpt-oss writes calls in a separate channel
+        # Only gpt-oss opens calls and answers differently. Other models call after the empty thought.
+        text = thought.empty if thought.empty == thought.closing else ""
         begun = before
     found = re.fullmatch(f"(.*?){_NAMES[0]}(.*?){_ARGUMENTS}(.*)", one[len(begun) :], re.DOTALL)
     if _NAMES[0] not in prompt or found is None or not found[1].strip():

@@ -22,7 +22,7 @@ NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "
 _DAY = date(2024, 7, 26)
 _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _ANY_TEXT = "\ud800"
-"""Half of a surrogate pair. No user's text contains it, so its place in a rendered conversation is unambiguous."""
+"""Half of a surrogate pair, which no user's text contains. secl renders this text and looks for its place."""
 
 Message = dict[str, Any]
 """A turn in the form of chat templates."""
@@ -71,12 +71,12 @@ class Thinker:
     Attributes:
         tokenizer: tokenizer whose chat template allows thoughts.
         opening: beginning of a reply before the thought; "" if the template or the request opens the thought.
-        closing: text of a prompt between the thought and the answer.
+        closing: text that secl writes between the thought and the answer.
         mark: text with which the model ends a thought.
         request: sentence that asks for a thought; "" for a model that was trained to think.
         budget: maximum number of tokens of a thought.
         least: minimum number of tokens to leave for a thought.
-        always: whether the model thinks under every template.
+        always: whether the model thinks even if the prompt switches thoughts off.
         switches: arguments of the template that control thoughts.
     """
 
@@ -92,7 +92,7 @@ class Thinker:
 
 
 def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None, *, thinking: bool = False) -> str:
-    """Return a prompt as text in the model's chat format; with `thinking`, including the mark that opens a thought."""
+    """Return a prompt as text in the model's chat format; with `thinking`, the text ends where a thought begins."""
     turns = messages(prompt.history)
     turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
     tools = [*map(json.loads, prompt.tools)] or None
@@ -137,10 +137,10 @@ def messages(history: Sequence[Turn]) -> list[Message]:
 
 
 def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None) -> str:
-    """Return the conversation `text`, changed so that the answer follows exactly the prompt that the model answered.
+    """Return the conversation `text`, in which the answer follows the same text as when the model wrote the answer.
 
-    A template that switches thinking off begins a reply with an empty thought, but drops this thought from earlier
-    turns. If secl does not find the place of the answer, `text` stays as it is.
+    A template that switches thoughts off begins a reply with an empty thought, but drops this thought from earlier
+    turns; secl puts the thought back. If secl does not find the start of the answer, `text` stays unchanged.
 
     Args:
         earlier: the turns before the answer.
@@ -175,7 +175,7 @@ def render_turns(
     go_on: bool = True,
     switches: Mapping[str, object] = NO_THOUGHTS,
 ) -> str:
-    """Return a conversation in the model's chat format; with `go_on`, including what begins the model's next turn."""
+    """Return a conversation in the model's chat format; with `go_on`, the text also opens the model's next turn."""
     return tokenizer.apply_chat_template(
         turns,
         tools=tools,

@@ -14,7 +14,8 @@ def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
 
     These tokens are the head of the distribution, and the other tokens are its tail. The estimate assumes that the
     tail's probabilities fall as a power of the rank (Zipf), starting from the smallest probability of the head. The
-    most concentrated tail below this probability gives a lower bound of the entropy, and a uniform tail an upper bound.
+    estimate is at least the entropy with a tail of tokens that all have this smallest probability, and at most the
+    entropy with a uniform tail.
 
     >>> round(entropy_of([math.log(0.5), math.log(0.25)], 1000), 3), round(entropy_of([math.log(0.5)] * 2, 1000), 3)
     (1.415, 0.693)
@@ -38,7 +39,7 @@ def _tail(rest: float, smallest: float, count: int, others: int) -> float:
     ratio = rest / (math.exp(smallest) * count)
     span = math.log1p(others / count)
     high = min(1.0, 600.0 / span)
-    low = -1.0 - 1.0 / ratio  # for a < 0 even an endless tail has at most the ratio 1 / -a
+    low = -1.0 - 1.0 / ratio  # too small: for a < 0, (R^a - 1) / a is less than 1 / -a
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if _mass(middle, span) < ratio else (low, middle)

@@ -71,7 +71,7 @@ class Step:
 
 @dataclass
 class Draft:
-    """An unfinished text.
+    """A text in progress: its prompt, its parameters, and the tokens written so far.
 
     Attributes:
         prompt: token ids before the text.
@@ -79,7 +79,7 @@ class Draft:
         limit: maximum number of tokens.
         lines: number of lines after which a list is finished; None if the text is not a list.
         stop: texts that finish the draft.
-        ends: further ids of tokens that finish the draft.
+        ends: ids of tokens that finish the draft, besides `TextRules.end_ids`.
         written: token ids of the text so far.
         seed: seed of a sampled text; None for greedy decoding.
         top_p: nucleus (top-p) of sampled texts, equal for all drafts of a batch.
@@ -88,11 +88,11 @@ class Draft:
         steps: next-token distributions, if the backend reports them.
         free: whether the prompt goes through the network alone, so that its probabilities do not depend on other texts.
         thought: the thought in the prompt; for a draft of a thought, the finished thought. None without a thought.
-        kept: whether `begun` includes the written text, as it does for a thought.
-        begun: state of the backend from which later passes go on; None if the backend keeps none.
+        kept: whether `begun` has the state after the written text (for thoughts), not only after the prompt.
+        begun: state of the backend (keys and values) that later passes reuse; None if the backend keeps no state.
         number: number of a free text among the texts after the same prompt.
-        shown: number of tokens that the pieces of a free text contain so far.
-        held: text of a free text that waits for more tokens.
+        shown: number of tokens of a free text whose text is in a piece or in `held`.
+        held: end of a free text that is in no piece yet, because it may begin a stop text.
         finish: why a free text ended; None before its end.
     """
 
@@ -216,7 +216,7 @@ class TextRules:
         return decode_behind(self.tokenizer, context, new) if new else ""
 
     def token(self, token: int, log_p: float, top: Iterable[tuple[int, float]]) -> Token:
-        """Return a token with the most probable tokens in its place, as `secl.writing.Token`."""
+        """Return a token and the most probable tokens at its position, as `secl.writing.Token`."""
         alternatives = tuple((self.tokenizer.decode([each]), min(0.0, value)) for each, value in top)
         return Token(self.tokenizer.decode([token]), min(0.0, log_p), alternatives)
 
@@ -272,7 +272,7 @@ def _thought_apart(unopened: bool) -> Generator[Piece, Piece, None]:
         held, tokens = held + piece.text, tokens + piece.tokens
     thought = piece.thought
     if marks is not None:
-        # A token may span the end of the thought and the start of the answer. Such a log-probability is dropped.
+        # A token may span the end of the thought and the start of the answer, so its log-probability is dropped.
         held, tokens = held.lstrip().removeprefix(marks.opening), ()
         while True:
             text, closing, rest = held.partition(marks.closing)

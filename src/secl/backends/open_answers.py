@@ -21,8 +21,8 @@ FIRST = 3
 """Number of further answers in the first round."""
 
 FURTHER = 2
-"""Number of further answers in the second round, which follows if an answer of the first round differs from the
-model's."""
+"""Number of further answers in the second round. secl needs it if an answer of the first round differs from the
+model's answer."""
 
 LISTED = 3
 """Maximum number of other answers among the options; the most frequent ones come first."""
@@ -44,8 +44,8 @@ Way = int | None
 def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], Sequence[Way]]:
     """Return the sources of the further answers in the first and in the second round.
 
-    A program checks a number, at less cost than a second line of reasoning. If the model `thinks` and
-    the question does not ask for a number, each sample needs its own thought, so each round draws one sample.
+    For a number, the first round is a program, because a program costs less than a second line of reasoning. For
+    other answers, a model that `thinks` needs a thought for each sample, so each round draws one sample.
     """
     if thinks and question.form != "number":
         return (0,), (1,)
@@ -63,15 +63,15 @@ def computed(program: str) -> Sample:
 
 
 def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> bool:
-    """Return whether all drawn answers agree with the answer. The second round is then not needed."""
+    """Return whether all drawn answers agree with the model's answer; if so, secl skips the second round."""
     _, numbers = group(question, [each.text for each in drawn], (answer, *rivals))
     return all(number == 0 for number in numbers)
 
 
 def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> CandidateEvidence:
-    """Group further answers by meaning; `rivals` are given answers that differ from the answer.
+    """Group further answers by meaning, and return evidence without letters.
 
-    The returned evidence has the distinct answers as candidates, the answer first. It has no letters yet.
+    Its candidates are the answer, its `rivals` (other given answers), and the most frequent other answers.
 
     >>> drawn = [Sample(text=text, candidate=None, log_p=None) for text in ("It is Lima.", "Cusco")]
     >>> compare(Question("Capital of Peru?"), "Lima", drawn).candidates
@@ -101,7 +101,7 @@ SAMPLED_LISTS = 2
 
 @dataclass(frozen=True)
 class Distractors:
-    """Answers that differ from the judged answer and from each other.
+    """Answers that differ from a question's answer and from each other.
 
     The source counts distractors by kind, as in "listed:2+sampled:1+numeric:1"; "none" without distractors.
     """
@@ -151,7 +151,9 @@ def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> 
 
 
 def near_numbers(answer: str) -> list[str]:
-    """Return numbers that result from common slips: off by one or two, doubled, halved, off by ten, off by a tenth.
+    """Return results of common slips: 1 more or less, the double, the half, 10 more or less, 10 % more, 2 more.
+
+    Return [] if the answer is not a number.
 
     >>> near_numbers("12")[:4]
     ['13', '11', '24', '6']

@@ -45,8 +45,8 @@ class Prompting:
 
     Args:
         prefers_prefill: returns whether short replies begin with "Answer:". secl calls this function at most once.
-        paper: whether all prompts are exactly the paper's. One reply then has an open answer and its confidence. With
-            secl's own prompts, a later turn asks for the confidence.
+        paper: whether all prompts are exactly the paper's, which ask for an open answer and its confidence in one
+            reply. secl's own prompts ask for the confidence in a later turn.
         distractors: number of distractors of an open answer.
         thinker: how the model thinks before it answers; None if it answers at once.
         show_thought: whether the prompt for P(True) contains the thought before the answer.
@@ -108,16 +108,16 @@ class Prompting:
         return Draft(begun, "text", most, kept=True, ends=(ends,))
 
     def answer(self, question: Question, thought: str | None = None) -> list[int]:
-        """Return ids after which an answer begins."""
+        """Return the token ids of the prompt for an answer."""
         return self._encode(self._answer(question, thought))
 
     def confidence(self, question: Question, text: str, thought: str | None = None) -> list[int]:
-        """Return ids after which the confidence digit comes; `text` is an option letter or an open answer."""
+        """Return the token ids up to the confidence digit; `text` is an option letter or an open answer."""
         before = self._answer(question, thought)
         return self._before(confidence_prompt(question, text, alongside=self.paper, before=before), "0")
 
     def given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
-        """Return a given open answer as the model would write it: after a thought, or at once."""
+        """Return a given open answer in the form in which the model writes answers, after a thought or at once."""
         if behind_thought:
             return f" {answer.strip()}" if self._answer(question, "").prefill else answer
         text = as_written(answer, question.form)
@@ -134,7 +134,7 @@ class Prompting:
         return Bundle(branches, [(0, letter), *digits])
 
     def orders(self, question: Question, orders: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Return, for each order of the options, the ids after which a letter comes."""
+        """Return, for each order of the options, the token ids up to the letter."""
         return [self._before(order_prompt(question, order), " A") for order in orders]
 
     def spans(self, question: Question, candidates: Sequence[str]) -> list[Span]:
@@ -174,25 +174,25 @@ class Prompting:
     def verdicts(
         self, question: Question, candidates: Sequence[str], thought: Thought | None = None
     ) -> list[list[int]]:
-        """Return, for each candidate, the ids after which True or False comes; `thought` led to the answer."""
+        """Return, for each candidate, the token ids up to True or False; `thought` led to the answer."""
         shown = (thought.text or "") if thought is not None and self.show_thought else ""
         asked = (p_true_prompt(question, candidate, paper=self.paper, thought=shown) for candidate in candidates)
         return [self._before(prompt, "True") for prompt in asked]
 
     def program(self, question: Question) -> list[int]:
-        """Return ids after which a program begins."""
+        """Return the token ids of the prompt for a program."""
         return self._encode(program_prompt(question))
 
     def answer_list(self, question: Question) -> list[int]:
-        """Return ids after which a list of answers begins."""
+        """Return the token ids of the prompt for a list of answers."""
         return self._encode(distractor_prompt(question, self.listed))
 
     def verification(self, question: Question, candidate: str) -> list[int]:
-        """Return ids after which Yes or No comes."""
+        """Return the token ids up to Yes or No."""
         return self._before(verification_prompt(question, candidate), "Yes")
 
     def entailment(self, question: Question, premise: str, hypothesis: str) -> list[int]:
-        """Return ids before the letter that states how two answers relate."""
+        """Return the token ids up to the letter that states how two answers relate."""
         return self._before(entailment_prompt(question, premise, hypothesis), " A")
 
     def check_length(self, question: Question, limit: int, answer: str | None = None) -> None:
@@ -239,7 +239,7 @@ class Prompting:
         room = self.with_room(question, replace(writing, max_tokens=None), limit, any_thought).max_tokens or 0
         wanted = writing.max_tokens or room
         if writing.or_fewer or writing.max_tokens is None:
-            # Leave room for the thought: its budget, but at most half of the room (or `thinker.least` tokens).
+            # Leave the thought its budget, but at most half of the room, and at least `thinker.least` tokens.
             wanted = max(1, min(wanted, max(room - thinker.budget, min(room // 2, room - thinker.least))))
         if room - wanted < thinker.least:
             raise TooLongError(
@@ -251,7 +251,7 @@ class Prompting:
         return draft, replace(writing, max_tokens=wanted, or_fewer=True)
 
     def with_room(self, question: Question, writing: Writing, limit: int, thought: str | None = None) -> Writing:
-        """Return the parameters of a free answer with a token limit that leaves room for the prompts about the answer.
+        """Return a free answer's parameters with a token limit that leaves room for later prompts about the answer.
 
         Raises:
             TooLongError: too little room for the requested tokens.

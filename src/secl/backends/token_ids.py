@@ -88,7 +88,7 @@ class TokenIds:
 
     @property
     def special(self) -> tuple[int, ...]:
-        """All ids whose logits the head computes in float32."""
+        """Ids of digits, letters, True, False, Yes and No. A local model computes their logits in float32."""
         return tuple(dict.fromkeys((*self.digits, *self.letters, *self.true, *self.false, *self.yes_no)))
 
     @cached_property
@@ -129,12 +129,12 @@ class TokenIds:
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a rendered text, which contains all special tokens already."""
-        # The tokenizer would turn a text that looks like a special token into this token, so the text is cut after its
-        # first character.
+        # The tokenizer would encode a user's "<|im_end|>" as a special token. So secl splits this text after its first
+        # character, and encodes both parts separately.
         first, *others = re.sub(f"{_PLAIN}(.)", rf"\1{_PLAIN}", text).split(_PLAIN)
         ids = self._ids(first)
         for other in others:
-            # Some tokenizers add a space before a text, but not after a line break.
+            # Some tokenizers add a space at the start of a text. After a line break, they add none.
             before, whole = self._ids("\n"), self._ids(f"\n{other}")
             ids += whole[len(before) :] if whole[: len(before)] == before else self._ids(other)
         return ids

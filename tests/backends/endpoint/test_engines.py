@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"form": Form(hides=True, mixes="only"), "thought": ("A", " B")},
         r"answers '.*' but gives log-probabilities of the tokens of '<think>A B</think>",
     ),
-    "thoughts without any": (ENGINES["OpenAI"][0], "no log-probabilities after a thought, .*: .* leave thinking out"),
+    "thoughts without any": (ENGINES["OpenAI"][0], "no log-probabilities after a thought, .*: .* set thinking to off"),
 }
 
 

@@ -98,7 +98,7 @@ def test_a_number_is_checked_by_a_program(model: Any, server: FakeServer, comput
 def test_only_digits_among_the_most_probable_tokens_count_and_their_mass_says_so(server: FakeServer) -> None:
     server.most = 5
     server.rule = lambda body: [{"no": 0.4, "8": 0.1, "6": 0.1, "x": 0.09, "y": 0.08, "9": 0.07}]
-    sentence = r"5 log-probabilities for a token, .* in a sample: 0\.20.*|rarely replies with a digit"
+    sentence = r"5 log-probabilities for a token, .* in a trial reply: 0\.20.*|rarely replied with a digit"
     with pytest.warns(UserWarning, match=sentence):
         model = EndpointModel(server.url)
     reply = model.answer(OPEN).reply

@@ -1,1 +1,1 @@
-"""Models behind servers with OpenAI's API and log-probabilities, and the further abilities of vLLM servers."""
+"""Models on servers with OpenAI's API and log-probabilities. `vllm` uses vLLM's additions to this API."""

@@ -1,4 +1,4 @@
-"""Abilities of a server, which secl finds out at the start by one small question."""
+"""Abilities of a server. secl finds them out by a small trial question before the first real question."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ OFF: Sequence[Switch] = (
     {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
     {"reasoning_effort": "none"},
 )
-"""Fields that switch thoughts off, tried in order. vLLM, SGLang and llama.cpp pass the second row to the chat template:
-Qwen and most others know the first name, DeepSeek and Granite the second. Ollama and OpenAI take the third row."""
+"""Fields that switch thoughts off; secl tries the rows in order. vLLM, SGLang and llama.cpp pass chat_template_kwargs
+to the chat template. Qwen and most other models know enable_thinking, DeepSeek and Granite know thinking. Ollama and
+OpenAI accept reasoning_effort."""
 
 ON: Sequence[Switch] = (
     {},
     {"chat_template_kwargs": {"enable_thinking": True, "thinking": True}},
     {"reasoning_effort": "medium"},
 )
-"""Fields that switch thoughts on, tried in order."""
+"""Fields that switch thoughts on; secl tries the rows in order."""
 
 BUDGETS = ("thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens")
 """Names of the limit on a thought's tokens, in vLLM and llama.cpp; other servers ignore or refuse these names."""
@@ -47,8 +48,7 @@ WORD_TOKENS = 12
 """Token limit of a reply with a letter, a digit or a verdict, with room for words before it."""
 
 MUSING_TOKENS = 400
-"""Token limit of a second trial reply. secl requests a second reply if the first one did not end and begins without a
-digit, because a model may begin its thought without a mark."""
+"""Token limit of a trial reply that may contain a thought."""
 
 TRIAL = digit_prompt(Prompt(("Question: What is 2 + 2?",)), "4")
 
@@ -65,11 +65,11 @@ class Abilities:
         top: number of most probable tokens that the server reports.
         limit: name of the request field that limits tokens, one of `LIMITS`.
         off: fields that switch thoughts off; None if the model always thinks.
-        on: fields that switch thoughts on; None if thoughts are off, or need a `request`.
-        request: sentence that asks a model without a switch for a thought; "" for other models.
+        on: fields that switch thoughts on; None if thoughts are off, or if secl asks for them by `request`.
+        request: sentence that asks for a thought, if the model has no switch; else "".
         budget: maximum number of tokens of a thought; None for the server's own limit.
         unopened: whether the content begins with a thought that has an end mark but no opening mark.
-        digit_mass: probability of all digits together in the trial reply, which should be a digit.
+        digit_mass: total probability of the ten digits in the reply to the trial question, which asks for a digit.
     """
 
     model: str
@@ -83,12 +83,12 @@ class Abilities:
     digit_mass: float = 0.0
 
     def thinks(self, think: bool) -> bool:
-        """Return whether a reply begins with a thought; `think` allows a thought."""
+        """Return whether a reply begins with a thought; without `think`, only if the model always thinks."""
         return self.on is not None and (think or self.off is None)
 
     @property
     def thinks_first(self) -> bool:
-        """Whether the model thinks before its answers, in the same reply or on request."""
+        """Whether a thought precedes each answer, in the same reply or in a reply to a separate request."""
         return self.thinks(True) or bool(self.request)
 
     def chat(self, prompt: Prompt, tokens: int | None = WORD_TOKENS, *, think: bool = False) -> dict[str, object]:
@@ -114,11 +114,11 @@ class Abilities:
         if self.top < ALL_DIGITS:
             notes.append(
                 f"this endpoint lists only {self.top} log-probabilities for a token, so secl reads the stated "
-                f"confidence from the digits among them (their total probability in a sample: {self.digit_mass:.2f})"
+                f"confidence from the listed digits (their total probability in a trial reply: {self.digit_mass:.2f})"
             )
         if self.digit_mass < 0.5:
             notes.append(
-                "asked for its confidence in a sample, the model rarely replies with a digit (probability "
+                "in a trial, the model rarely replied with a digit when asked for its confidence (probability "
                 f"{self.digit_mass:.2f}), so its stated confidence is unreliable; the posterior does not use it"
             )
         return notes
@@ -193,7 +193,11 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
 
 
 def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
-    """Return the reply to the trial question. secl recognises a thought without an opening mark by its end mark."""
+    """Return the reply to the trial question.
+
+    If the reply is cut and begins without a digit, secl requests a longer reply: the model may have begun a thought
+    without an opening mark, and then the longer reply contains the end mark.
+    """
     said, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL)))
     if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
         longer, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL, MUSING_TOKENS)))
@@ -224,8 +228,8 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
     if abilities.off == {}:
         return replace(abilities, request=request_for(thinking), budget=budget or REQUESTED_TOKENS)
     raise ModelError(
-        f"{abilities.model} gives no log-probabilities after a thought, and confidences need them{refusal}; leave "
-        "thinking out."
+        f"{abilities.model} gives no log-probabilities after a thought, and confidences need them{refusal}; set "
+        "thinking to off."
     )
 
 
@@ -249,7 +253,7 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
             f"{endpoint.url} answers {alone.text!r} but gives log-probabilities of the tokens of {reported_text!r}, so "
             "secl cannot read a confidence; choose another server, or another version of this server."
         )
-    # A server may report two tokens of the same text as one, so ten or more entries leave `top` unchanged.
+    # A server may merge tokens of equal text, and then list fewer tokens than requested. Ten are enough.
     most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
     mass = bins_of(read_names(alone.tokens, DIGITS))[1]
     return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass))

@@ -1,4 +1,4 @@
-"""Findings about one question: its answer, and letters and verdicts about candidates."""
+"""Answer to one question, with letters and verdicts about the candidates."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ EvidenceKinds = AbstractSet[EvidenceKind]
 
 @dataclass
 class Findings:
-    """Findings about one question.
+    """Answer to one question, and evidence about its candidates.
 
     Attributes:
         spent: number of tokens by purpose.
         plain_tokens: number of tokens of answer and confidence.
-        requested: kinds of requested evidence, with or without a result.
+        requested: kinds of evidence that secl has requested, even if the result is missing.
         reply: the model's answer, or the given answer.
         rivals: other answers to compare a given answer with.
-        drawn: further answers to compare an open answer with; their letters are not read yet.
+        drawn: further answers of the model to an open question, without letters.
         p_true: P(True) of the candidates; None if not requested or not readable.
         candidates: letters of the candidates; None if not requested, or if the question has no candidates.
     """

@@ -21,7 +21,7 @@ from secl.question import Question
 from secl.writing import Finish, Piece, Token, Writing
 
 CONCURRENT_CHATS = 16
-"""Maximum number of requests, and of questions, at the same time."""
+"""Maximum number of parallel requests, and of questions in progress."""
 
 FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
@@ -31,7 +31,7 @@ P = TypeVar("P", bound=Piece)
 
 
 class Requests:
-    """Sends chat requests. Instances are thread-safe. Raises the errors of `Endpoint.post`."""
+    """Sends chat requests. Instances are thread-safe. The requests raise the errors of `Endpoint.post`."""
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
         self.endpoint, self.abilities = endpoint, abilities
@@ -49,9 +49,9 @@ class Requests:
     ) -> Pending:
         """Request the greedy answer; with a seed, request a draw at temperature 1 with `top_p`.
 
-        `think`: the question about which the model may think before the answer; None for no thought. If the answer
-        after a thought is empty, for example because the thought has no end, the model answers again without a thought,
-        unless it always thinks.
+        `think`: the question about which the model may think before the answer; None for no thought. If no answer
+        follows the thought, for example because of the token limit, secl requests an answer without a thought, unless
+        the model always thinks.
         """
         drawn = {} if seed is None else {"temperature": 1, "top_p": top_p, "seed": seed % 2**31}
 
@@ -133,7 +133,7 @@ class Requests:
                         parts.append(piece)
                         held += piece.thought or ""
                         tokens = () if piece.thought else _shown(piece.tokens, writing.top_logprobs)
-                        # If no thought is expected, a text in the field for thoughts may be the answer (`Said.alone`).
+                        # If secl expects no thought, a text in the field for thoughts may be the answer (`Said.alone`).
                         shown = held if piece.text.strip() or thinks else ""
                         if piece.text or tokens or shown:
                             held = held.removeprefix(shown)
@@ -164,7 +164,7 @@ class Requests:
         yield last if thought is None else replace(_after(thought, last), thought=None)
 
     def _body(self, question: Question, writing: Writing, number: int, *, think: bool) -> dict[str, object]:
-        """Return the body of a request, without a token limit if the limit is optional (`Writing.or_fewer`)."""
+        """Return the body of a request. With `Writing.or_fewer`, the body has no token limit."""
         most = None if writing.or_fewer else writing.max_tokens
         body = self.abilities.chat(answer_prompt(question), most, think=think)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed + number}

@@ -1,4 +1,4 @@
-"""A client for servers with OpenAI's API, which turns the openai SDK's errors into sentences."""
+"""A client for servers with OpenAI's API. It turns the openai SDK's errors into secl's errors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Endpoint:
         self._client.close()
 
     def models(self) -> list[dict[str, Any]]:
-        """Return the server's facts about each model, with "id" as its name. Raises ModelError: no list of models."""
+        """Return the server's entry for each model; "id" is the model's name. Raises ModelError: no list of models."""
         with self._sentences("/models"):
             listed: Any = self._client.get("/models", cast_to=object, options=self._options)
         try:
@@ -157,7 +157,8 @@ class Upstream:
 
     Attributes:
         model: name of the model on the server.
-        takes_all: whether the server also writes rated texts, so that every parameter of a chat has an effect.
+        takes_all: whether secl sends rated chats, too, to this server with all their parameters. If not, parameters
+            that secl does not know have no effect on rated chats.
     """
 
     endpoint: Endpoint

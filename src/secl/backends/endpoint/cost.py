@@ -22,13 +22,13 @@ MESSAGE_TOKENS = 5
 """Tokens that a chat template adds to a message."""
 
 WORD_LENGTH = 3
-"""Tokens of a reply with one letter, digit or verdict, with its end."""
+"""Assumed tokens of a reply with one letter, digit or verdict, including the end token."""
 
 FULL = 0.4
-"""Assumed length of other replies, as a share of their token limit."""
+"""Assumed length of longer replies, as a share of their token limit."""
 
 COUNTED = 300
-"""Maximum number of questions to count; the others are assumed to cost as much on average."""
+"""Maximum number of questions whose requests are counted. Further questions are assumed to cost the average."""
 
 _TOP = tuple((word, -1.0) for word in ("A", "5", "True"))
 
@@ -60,7 +60,7 @@ class Cost:
 
 
 class _CountedRequests(Requests):
-    """Counts requests instead of sending them; every reply has a letter, a digit and a verdict."""
+    """Counts requests instead of sending them. Its replies contain a letter, a digit and a verdict."""
 
     def __init__(self, abilities: Abilities) -> None:
         self.abilities = abilities
@@ -84,7 +84,7 @@ class _CountedRequests(Requests):
             self.count, self.prompt_tokens = self.count + 1, 2 * self.prompt_tokens - before
         if self.abilities.thinks_first if think is not None else self.abilities.thinks(False):
             self.written_tokens += self.abilities.budget or MUSING_TOKENS
-        # Every kind of reply gets the same text: a number, a few words, or a list. One of four draws differs.
+        # This text is a readable reply to every prompt. A quarter of the samples differ from the answer.
         text = "\n".join([f"Answer: {8 if seed is not None and seed % 4 == 0 else 7}", "9", "10", "11", "12"])
         written = Piece(
             text=text, finish="stop", prompt_tokens=0, completion_tokens=0, tokens=(Token("A", -1.0, _TOP),)
@@ -108,7 +108,7 @@ def cost_of(
 ) -> Cost:
     """Estimate the cost of questions or of ratings of given answers.
 
-    `samples` is the number of samples, if the evidence has any.
+    `samples`: number of samples for an open question, if `evidence` contains "samples".
     """
     requests = _CountedRequests(abilities)
     asker, kinds, counted = EndpointAsker(requests, distractors, seed=0), {*evidence}, asked[:COUNTED]

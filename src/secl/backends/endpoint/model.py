@@ -1,4 +1,4 @@
-"""A chat model behind a server with OpenAI's API: its own answers, each with a confidence."""
+"""A chat model on a server with OpenAI's API, which gives each of its answers a confidence."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from secl.settings.groups import NUCLEUS, AnswerWeights, Thinking, check_thinkin
 from secl.writing import Piece, Writing
 
 Asked = tuple[Question, str | None, Thought | None]
-"""A question, with an answer that was written before and the answer's thought; None if missing."""
+"""A question, an existing answer to it, and the thought before this answer; None if missing."""
 
 
 class EndpointModel(Shown):
     """A `secl.model.Model` on any server that has OpenAI's API and gives log-probabilities.
 
-    The model does not learn: only the posterior and labels change confidences. One small question at the start finds
-    out the server's abilities. A missing ability becomes a warning.
+    The model does not learn: only the posterior and labels change confidences. Before the first question, a
+    trial question finds out the server's abilities. secl warns of missing abilities.
 
     Args:
         url: base address of the server, such as "https://api.example.com/v1".
@@ -97,7 +97,7 @@ class EndpointModel(Shown):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Engine, number of log-probabilities, and names of the fields that switch thoughts, or "requested"."""
+        """Engine, number of log-probabilities, and the control of thoughts: names of request fields, or "requested"."""
         switches = {*(self.abilities.off or ()), *(self.abilities.on or ())}
         thoughts = "requested" if self.abilities.request else ", ".join(sorted(switches))
         named = {"thoughts": thoughts} if thoughts else {}
@@ -131,7 +131,7 @@ class EndpointModel(Shown):
         weights_fixed: bool,  # noqa: ARG002  (they always are)
         written: Sequence[str | Piece | None] = (),
     ) -> None:
-        """Ask about a window of questions at the same time; see `secl.model.Model.prefetch`."""
+        """Ask about a window of questions in parallel; see `secl.model.Model.prefetch`."""
         wanted: dict[Asked, tuple[str | Piece | None, set[EvidenceKind]]] = {}
         for question, kinds, text in zip(questions, evidence, written or [None] * len(questions), strict=True):
             wanted.setdefault(_asked(question, text), (text, set()))[1].update(kinds)
@@ -157,7 +157,7 @@ class EndpointModel(Shown):
     def write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
     ) -> list[Objects[WrittenObject] | SeclError]:
-        """Write JSON objects at the same time; see `secl.fields.extraction.WritesObjects`."""
+        """Write JSON objects in parallel; see `secl.fields.extraction.WritesObjects`."""
 
         def outcome(request: ObjectRequest) -> Objects[WrittenObject] | SeclError:
             try:
@@ -196,7 +196,7 @@ class EndpointModel(Shown):
     def rate_given(
         self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
     ) -> list[Rating | QuestionError]:
-        """Rate answers from elsewhere at the same time; see `secl.model.Model.rate_given`."""
+        """Rate answers from elsewhere in parallel; see `secl.model.Model.rate_given`."""
         pending = [self._questions.submit(self.asker.rate, each, {*evidence}) for each in given]
         self._wait(pending)
         return [_rating(future) for future in pending]
@@ -206,7 +206,7 @@ class EndpointModel(Shown):
         return self._gathered(question, reply, "p_true").p_true
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return the letters' probabilities under further orders; None if there are no candidates to compare."""
+        """Return the letter probabilities of the candidates; None if there are no candidates to compare."""
         return self._gathered(question, reply, "candidates").candidates
 
     def _gathered(self, question: Question, reply: Reply, kind: EvidenceKind) -> Findings:
@@ -224,7 +224,7 @@ class EndpointModel(Shown):
         findings.spent.clear()
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Return further answers at temperature 1. Option letters are drawn from the answer's letter probabilities."""
+        """Return further answers at temperature 1. secl draws option letters from the answer's probabilities."""
         if not question.options:
             drawn = self.asker.sample(question, range(count))
             self.meter.spend("sampling", sum(each.length for each in drawn))
@@ -267,7 +267,7 @@ class EndpointModel(Shown):
         )
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Do nothing, because the server computes."""
+        """Do nothing, because no long computation runs in this process."""
 
     def close(self) -> None:
         """Wait for the running requests, then close the connections."""

@@ -1,6 +1,6 @@
-"""JSON objects that a server writes under the constraint of a schema, if the server supports schemas.
+"""JSON objects that a server writes. If the server supports schemas, a schema constrains its model.
 
-secl checks every object.
+secl checks every object against the schema.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ObjectAsker:
         drawn: list[WrittenObject | None] = []
         sampling = 0
         thinks_first = self.abilities.thinks_first
-        # A model that thinks draws a second thought, and a third thought if the first two led to different values.
+        # A thinking model draws a second thought, and a third thought if the second one leads to other values.
         wanted = 1 if thinks_first else samples(request, greedy)
         while len(drawn) < wanted:
             seed = question_seed(self.seed, request.question, f"object {len(drawn)}") % 2**31
@@ -102,7 +102,7 @@ class ObjectAsker:
         return {**self.abilities.chat(asked, request.most_tokens, think=True), **drawn}, thought
 
     def _greedy(self, request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:
-        """Return the most probable object, or an error after two failed tries, and the number of tokens."""
+        """Return the most probable object, or an error after two failed tries, with the number of tokens."""
         grammar, thinks = request.schema.grammar, self.abilities.thinks(True)
         body, requested = self._body(request, {})
         spent, thought = (0, None) if requested is None else (requested.length, requested.whole_thought)
@@ -167,5 +167,5 @@ def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None,
     if place < 0:  # no log-probabilities: one token of an unknown probability
         return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""
     log_p = tuple(token.log_p for token in tokens)
-    # A server's entropies ignore the schema, and they rank values worse than the probabilities do.
+    # Entropies from a server ignore the schema and rank values worse than probabilities, so secl leaves them out.
     return WrittenObject(text, tuple(end - place for end in token_ends(parts)), log_p, (math.nan,) * len(log_p)), ""

@@ -85,7 +85,7 @@ class EndpointAsker:
     def rate(self, rated: GivenAnswer, evidence: EvidenceKinds) -> Findings:
         """Rate an answer from elsewhere.
 
-        secl always requests P(True) of the answer, but P(True) of its rivals only as part of `evidence`.
+        secl always requests P(True) of the answer. It requests P(True) of the rivals only if `evidence` has "p_true".
         """
         question, findings = rated.question, Findings(rated.question)
         if question.options:
@@ -101,7 +101,7 @@ class EndpointAsker:
         return findings
 
     def gather(self, findings: Findings, evidence: EvidenceKinds) -> None:
-        """Add missing evidence, unless the reply has no readable answer."""
+        """Request the evidence that `findings` lacks, if the reply has a readable answer."""
         missing = (evidence & COMPARING) - findings.requested
         if findings.reply.answer is None or not missing:
             return
@@ -119,7 +119,7 @@ class EndpointAsker:
         self._probe(findings, texts, missing, source)()
 
     def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Piece]:
-        """Draw further answers to an open question at temperature 1, one for each number."""
+        """Draw further answers to an open question at temperature 1; each of `numbers` gives one answer a seed."""
         seeds = [question_seed(self.seed, question, f"sample {number}") for number in numbers]
         limit = limit or MAX_ANSWER_TOKENS[question.form]
         drawn = [self._ask(answer_prompt(question), limit, seed=seed, think=question) for seed in seeds]
@@ -144,7 +144,7 @@ class EndpointAsker:
         return compare(question, answer, drawn, rivals=rivals)
 
     def _choose(self, findings: Findings, named: str | None, evidence: EvidenceKinds) -> None:
-        """Choose the most probable letter, or the letter `named`, with its confidence; request evidence in parallel."""
+        """Choose the letter `named`, or else the most probable letter, and request its confidence and the evidence."""
         question = findings.question
         findings.requested |= evidence & COMPARING
         prompt = order_prompt(question, range(len(question.options)))
@@ -169,7 +169,7 @@ class EndpointAsker:
             read_probe()
 
     def _state(self, findings: Findings, text: str, tokens: Sequence[Token], thought: Thought | None) -> None:
-        """Request the confidence in an open answer, and set the reply; its probability is nan without `tokens`."""
+        """Request the confidence in an open answer, and set the reply. Without `tokens`, the answer's ln P is nan."""
         question = findings.question
         asked = digit_prompt(answer_prompt(question), _with_thought(thought, text if question.free else text.strip()))
         stated = findings.take("answering", self._ask(asked)).tokens
@@ -202,12 +202,13 @@ class EndpointAsker:
     def _probe(
         self, findings: Findings, texts: Sequence[str], evidence: EvidenceKinds, source: str, *, thought: bool = False
     ) -> Callable[[], None]:
-        """Request evidence about candidates. An open question becomes a multiple-choice question with "None of these".
+        """Request evidence, and return a function that waits for the results and adds the results to `findings`.
 
-        `thought`: whether the answer follows a thought. If so, the model chooses a letter after a second thought, with
-        the options in the other order, and also without a thought in both orders. If the second thought led to another
-        option, the model chooses a letter after a third thought. Return a function that waits for the results and adds
-        the results to the findings.
+        An open question becomes a multiple-choice question with the candidates and "None of these" as options.
+
+        `thought`: whether the answer follows a thought. If so, the model thinks a second time, and chooses a letter
+        with the options in reversed order. It also chooses without a thought in both orders, unless it always thinks.
+        If the second thought leads to another option, the model thinks a third time and chooses again.
         """
         question = choice = findings.question
         orders: Iterable[tuple[int, ...]] = ()
@@ -263,10 +264,10 @@ def _with_thought(thought: Thought | None, answer: str) -> str:
 
 
 def _stated(tokens: Sequence[Token], entropies: Sequence[float]) -> dict[str, Any]:
-    """Return the fields of a reply that state a confidence, from its digit in `tokens`; `bins` is () without tokens.
+    """Return the `bins`, `digit_mass` and `entropy` of a reply. The model stated the confidence in `tokens`.
 
-    `entropy` is the mean of the answer's `entropies` and the digit's entropy. If all are unknown, `entropy` is 0,
-    because gates do not accept nan.
+    Without tokens, `bins` is (). `entropy` is the mean of the answer's `entropies` and the digit's entropy. If all are
+    unknown, `entropy` is 0, because gates do not accept nan.
     """
     if not tokens:
         return {"bins": (), "digit_mass": math.nan, "entropy": fmean(entropies or [0.0])}

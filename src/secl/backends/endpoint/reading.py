@@ -33,7 +33,7 @@ END = re.compile(r"<[^<>\s]*>$")
 OTHERWISE = "the endpoint's reply does not have the form of OpenAI's API."
 
 HALF = "\ufffd"
-"""Servers report this character for a token that has only some bytes of a character."""
+"""Replacement character, which servers report for a token with an incomplete character."""
 
 DECORATION = "*_`\"'()[]<>.:,;! "
 """Characters that may surround a name."""
@@ -53,7 +53,7 @@ VERDICTS = ("true", "false")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One text in an answer, or its part in a chunk of a stream.
+    """One text in an answer, or the part of a text in one chunk of a stream.
 
     Attributes:
         text: the content.
@@ -100,7 +100,7 @@ class Said:
         return replace(self, text=text, thought=thought, tokens=self.tokens[first:], parts=self.parts[first:])
 
     def whole_thought(self, length: int) -> Thought | None:
-        """Return the thought; `length` counts the tokens of thought and reply."""
+        """Return the thought; `length` is the number of tokens of thought and reply together."""
         if self.thought is None:
             return None
         cut = self.finish == "length" and not self.text.strip()
@@ -146,7 +146,7 @@ def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> 
             return 0
         ends = token_ends(parts)
         first = next(number for number, end in enumerate(ends) if end > begin)
-        # A token may span the end of the thought and the start of the answer. Its probability is not the answer's.
+        # If a token spans the end of the thought and the start of the answer, the answer has no probability of its own.
         return first if first and not whole[ends[first - 1] : begin].strip() else None
     pattern = ".{1,4}".join(map(re.escape, re.split(f"{HALF}+", whole.strip())))
     return 0 if HALF in whole and re.fullmatch(pattern, wanted, re.DOTALL) else None
@@ -176,7 +176,7 @@ def read_chat(answer: Any, *, thinking: bool = False) -> Piece:
 
 
 def first_said(answer: Any) -> tuple[Said, Usage]:
-    """Return the first text and the usage in an answer. Raises ModelError: no text, or not OpenAI's API."""
+    """Return the first text and the usage in an answer. Raises ModelError: no text, or an unknown form."""
     texts, usage = said_in(answer)
     if not texts:
         raise ModelError(OTHERWISE)
@@ -184,7 +184,7 @@ def first_said(answer: Any) -> tuple[Said, Usage]:
 
 
 def said_in(answer: Any) -> tuple[list[Said], Usage]:
-    """Return the texts and the usage in an answer, or in a chunk of a stream. Raises ModelError: not OpenAI's API."""
+    """Return the texts and the usage in an answer, or in a chunk of a stream. Raises ModelError: an unknown form."""
     try:
         numbers = answer.get("usage") or {}
         usage = {name: int(numbers[name]) for name in ("prompt_tokens", "completion_tokens") if numbers.get(name)}
@@ -214,7 +214,7 @@ def _pair(token: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def entropy(token: Token) -> float:
-    """Return the entropy (nats) at a token; `secl.backends.entropy` estimates the share of unlisted tokens."""
+    """Return the entropy (nats) of the distribution at a token; `entropy_of` estimates the part of unlisted tokens."""
     return entropy_of((log_p for _, log_p in _reported(token)), VOCABULARY)
 
 

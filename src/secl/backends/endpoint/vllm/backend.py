@@ -19,7 +19,7 @@ from secl.errors import NotFiniteError
 from secl.writing import Piece, Token, Writing
 
 STOPS = ("\n", "Confidence:")
-"""Texts that may end an answer (`secl.prompts.parsing.is_complete`); each request writes up to the next such text."""
+"""Texts at which a request ends. `TextRules.ended` then decides whether the answer is complete."""
 
 TOP = 20
 """Number of most probable tokens for the estimate of an entropy: vLLM's default of --max-logprobs."""
@@ -28,15 +28,16 @@ CONCURRENT_REQUESTS = 128
 """Maximum number of requests at the same time."""
 
 SEPARATE_POSITIONS = 8
-"""Maximum number of positions to request as separate prompts; else the server reads the whole text once."""
+"""Maximum number of positions to request as separate prompts. For more positions of one sequence, a single request
+returns the probabilities at every position of the sequence, without the server's cache."""
 
 NEGLIGIBLE = math.log(1e-7)
-"""If the last of the most probable tokens has at most this log-probability, less probable tokens get the same
-log-probability."""
+"""Log-probability that is as good as any lower one. If the least probable listed token has at most this value,
+unlisted tokens get the value of the listed token, without a request of their own."""
 
 
 class VllmReading:
-    """A bundle as one version reads it. secl requests each probability on first use."""
+    """Probabilities that one version gives to tokens of a bundle. secl requests each probability on first use."""
 
     def __init__(self, backend: VllmBackend, bundle: Bundle, version: int) -> None:
         self.backend, self.bundle, self.version = backend, bundle, version
@@ -44,8 +45,7 @@ class VllmReading:
         self._best: dict[Position, list[float]] = {}  # ln probabilities of the most probable tokens, in order
         draft = bundle.draft
         if draft is not None and draft.version == version:
-            # The server has reported a distribution before each written token. Trimming may change the answer's last
-            # tokens.
+            # The draft has a distribution before each of its tokens. The answer may be shorter, because it is trimmed.
             written, first = (*draft.prompt, *draft.written), len(draft.prompt)
             alike = common_length(written, bundle.answers[0])
             for length, step in zip(range(first, alike + 1), draft.steps, strict=False):
@@ -110,8 +110,7 @@ class VllmReading:
 
     def _note(self, position: Position, step: Step) -> None:
         """Keep the log-probabilities of a position."""
-        # The server also reports the drawn token, or the token of the prompt, so a step may have more tokens than
-        # requested.
+        # The server also lists the written token, so a step may have one token more than requested.
         self._best[position] = heapq.nlargest(self.backend.top, step.log_p.values())
         self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}
 
@@ -119,7 +118,7 @@ class VllmReading:
 class VllmBackend:
     """A `secl.backends.base.TokenBackend` on a vLLM server, or on several servers behind a load balancer.
 
-    `learner` trains on its own device. `learns`: whether updates run; the learner then reads single questions itself.
+    `learner` trains on its own device. `learns`: whether updates run (`adapt` depends on this).
     """
 
     def __init__(self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool) -> None:
@@ -137,10 +136,10 @@ class VllmBackend:
         return [VllmReading(self, bundle, 0) for bundle in bundles]
 
     def adapt(self, readings: Sequence[VllmReading], version: int) -> Sequence[VllmReading | LocalReading]:
-        """Read with an adapted version; the learner itself reads single questions of a burst.
+        """Read with an adapted version.
 
-        A burst has a new version for each question. If only the learner uses a version, secl writes no folder, and
-        servers neither load the version nor cache prompts.
+        In a burst, most questions have their own version. The learner itself reads a single question with such a
+        version, so that secl need not write a folder for it, and servers need not load the folder.
         """
         if self.learns and not self._name and len(readings) == 1:
             bundle = readings[0].bundle
@@ -153,7 +152,7 @@ class VllmBackend:
         list(self._pool.map(lambda job: job(), jobs))
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
-        """Finish all drafts at the same time."""
+        """Finish all drafts by parallel requests."""
         list(self._pool.map(self._finish, [draft for batch in batches for draft in batch]))
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
@@ -184,9 +183,9 @@ class VllmBackend:
     def rewrite(
         self, drafts: Sequence[Draft], readings: Sequence[VllmReading | LocalReading], version: int
     ) -> list[Draft | None]:
-        """Rewrite drafts under a version.
+        """Write the drafts' answers again, with an adapted version.
 
-        Servers rewrite from the start. The learner rewrites from the first token that differs.
+        Servers write from the start. The learner writes from the first token that differs.
         """
         local = [reading for reading in readings if isinstance(reading, LocalReading)]
         if local:
@@ -195,7 +194,7 @@ class VllmBackend:
         return list(self._pool.map(self._finish, begun))
 
     def _finish(self, draft: Draft) -> Draft:
-        """Finish a draft exactly where the learner would end it."""
+        """Write a draft until `TextRules.ended`, as the learner does; one draft may need several requests."""
         sampled = draft.seed is not None
         pieces = 0
         rules = self.learner.rules
@@ -208,7 +207,7 @@ class VllmBackend:
                 ends=tuple(sorted({*rules.end_ids, *draft.ends})),
                 temperature=1.0 if sampled else 0.0,
                 top_p=draft.top_p if sampled else 1.0,
-                # Each request starts the server's random numbers anew.
+                # Each request seeds the server's random number generator, so further requests need other seeds.
                 seed=None if draft.seed is None else draft.seed + pieces,
             )
             (steps,) = self.server.complete(
@@ -241,7 +240,7 @@ class VllmBackend:
             return self._name
 
     def train(self, reading: VllmReading | LocalReading, position: Position, target: float) -> Training:
-        """Train at a position; servers load the new version on the first request for this version."""
+        """Train at a position. Servers load the new version when a request first names it."""
         if isinstance(reading, LocalReading):
             training = self.learner.train(reading, position, target)
         else:
@@ -257,7 +256,7 @@ class VllmBackend:
         return training
 
     def publish(self) -> None:
-        """Make the adapter's present weights a new version, which the next request writes to the servers' folder."""
+        """Forget the published name, so that the next request with an adapted version publishes the present weights."""
         self._name = ""
 
     def close(self) -> None:

@@ -19,14 +19,14 @@ from secl.errors import ModelError, NotLoadedError, QuestionError
 from secl.records import Reply
 
 TOLERANCE = 0.1
-"""Largest accepted distance between server and learner with the same model and precision: of the stated confidence for
-a sample question (total variation of the ten bins), and of the log-probabilities of a text (nats per token)."""
+"""Maximum difference between a server and a learner that have the same model and precision. It applies to the stated
+confidence for a sample question (total variation of the ten bins), and to ln P of a text (nats per token)."""
 
 LORA_B = "lora_B"
 """Part of the names of matrices that are zero before the first update."""
 
 TRIAL_SCALES = (0.02, 0.1, 0.5)
-"""Standard deviations of random weights for a trial of the adapter, tried until the answer changes."""
+"""Standard deviations of random adapter weights, tried in order until the stated confidence changes."""
 
 
 def answer_by_vllm(
@@ -35,13 +35,13 @@ def answer_by_vllm(
     """Let a vLLM server answer for a model, which then only learns and computes the beams of DINCO.
 
     The server must have the learner's model with float32 logits (`--hf-overrides '{"head_dtype": "float32"}'`), because
-    an update changes logits by less than the steps of bfloat16.
+    an update changes logits by less than bfloat16 resolves.
 
     Args:
         url: address of the server, or of a load balancer in front of several.
         folder: the servers' VLLM_LORA_RESOLVER_CACHE_DIR, in which secl writes the versions.
         name: beginning of the versions' names. Learners that share servers need different names.
-        learns: whether updates run. The learner then reads single questions of a burst under their new versions.
+        learns: whether updates run; see `VllmBackend.adapt`.
         key: the servers' API key.
 
     Raises:
@@ -66,7 +66,7 @@ def answer_by_vllm(
 
 
 def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
-    """Raise a `ModelError` unless a server has the learner's model, agrees with its numbers, and uses the adapter."""
+    """Raise a `ModelError` unless the server has the learner's model and precision, and uses the adapter."""
     server = backend.server
     load_ours = f"Start the server with the learner's model in the same precision, not with {server.root}."
     frozen = learner.answer(SAMPLE).frozen
@@ -94,14 +94,14 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
     if unlike is not None:
         raise ModelError(
             f"{server.url} does not use the learned weights: {unlike} Start all servers with the same model name "
-            f"({server.root}), --enable-lora, a --max-lora-rank that is large enough, --lora-target-modules that has "
-            "all modules, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
+            f"({server.root}), --enable-lora, a large enough --max-lora-rank, --lora-target-modules with all trained "
+            "modules, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
             f"VLLM_LORA_RESOLVER_CACHE_DIR={backend.versions.folder}."
         )
 
 
 def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
-    """Return the learner's answer with random adapter weights that are large enough to change the answer."""
+    """Return the learner's answer with random adapter weights that change the stated confidence, if possible."""
     tensors, draw = load(learner.weights()), np.random.default_rng(0)
     noise = {
         name: draw.standard_normal(tensor.shape, np.float32)

@@ -35,8 +35,8 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 
 KEPT = 100
-"""Number of most recently used versions to keep, more than any reply needs. vLLM 0.32 exits if a request names a loaded
-adapter whose folder is missing."""
+"""Maximum number of version folders; secl removes the least recently used ones. The number is larger than any reply
+needs, because vLLM 0.32 exits if a request names a loaded adapter whose folder is missing."""
 
 # A server takes missing fields from its model's generation_config.json, so secl sends these fields.
 _PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0}
@@ -51,8 +51,8 @@ class CompletionRequest:
         top: number of the most probable tokens to report at each step, at most the server's --max-logprobs.
         ids: tokens to report at each step instead of the most probable tokens.
         stop, ends: texts and token ids that end the text. The token that completes a stop text is the last token.
-        inside: whether to return a step for each prompt token from the second on, too, before the steps of the text.
-            The server then reads the whole prompt, without its cache.
+        inside: whether to return the prompt's tokens, from the second on, as steps before the steps of the text. The
+            server then reads the whole prompt, without its cache.
     """
 
     tokens: int = 1

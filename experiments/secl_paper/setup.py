@@ -44,14 +44,14 @@ class Setup(Settings):
     benchmarks: Annotated[Names, OF_QUESTIONS] = Field(STREAM, description="Benchmarks, for example arc,capitals:50.")
     per_domain: Annotated[int, OF_QUESTIONS] = Field(500, ge=1, description="Questions per benchmark; 500 by default.")
     data: Annotated[str | None, OF_QUESTIONS] = Field(
-        None, description="Folder of benchmarks; by default SECL_DATA, else the hub."
+        None, description="Folder of benchmarks; by default SECL_DATA, or else the hub."
     )
     gate: Annotated[str, OF_METHOD] = Field(PAPER_GATE, description="Gate of runs that learn; by default page-hinkley.")
     tau: Annotated[float | None, OF_METHOD] = Field(
         None, gt=0, description="Temperature of P(True) Norm; the model's own by default."
     )
     nli: Annotated[str | None, OF_METHOD] = Field(None, description="NLI model of DINCO; the model itself by default.")
-    against: PaperModel | None = Field(None, description="Model of the paper to compare with; by default the same.")
+    against: PaperModel | None = Field(None, description="Model of the paper to compare with; by default --model.")
 
     @property
     def model_name(self) -> str:

@@ -1,4 +1,4 @@
-"""The command line: every command is a few lines around the library."""
+"""The command line. Each command calls the library and prints the result."""
 
 # isort: skip_file
 from secl.cli.app import ASK, BACK, LISTS, SERVE, STUDY, app, main

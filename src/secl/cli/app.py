@@ -1,4 +1,4 @@
-"""The application of the command line, parts that commands share, and the handling of errors."""
+"""The cyclopts application, parameters that commands share, and error messages."""
 
 from __future__ import annotations
 
@@ -39,25 +39,27 @@ ASK, STUDY, SERVE, BACK, LISTS = (
 
 RunFolder = Annotated[Path, Parameter(help="A run folder, or the state folder of a server.")]
 Flag = Parameter(negative=(), show_default=False)
-"""A switch without a negative flag."""
+"""A boolean flag without a `--no-` variant."""
 
 AsJson = Annotated[bool, Flag, Parameter(name="--json", help="Print one JSON object only.")]
 Full = Annotated[bool, Flag, Parameter(help="Print all tables, not only the result.")]
 Set = Annotated[
     list[str] | None,
-    Parameter(name="--set", group=METHOD, help="Another setting, as in evidence.tau=0.7 (docs/reference/settings.md)."),
+    Parameter(
+        name="--set", group=METHOD, help="Any other setting, for example evidence.tau=0.7 (docs/reference/settings.md)."
+    ),
 ]
 
 
 class AskedSettings(Settings):
-    """The settings of commands that determine the method."""
+    """Settings that `secl check`, `score` and `extract` share; these commands have no flag for the method."""
 
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
     seed: Seed = Field(42, description="Seed of all random choices.")
 
 
 def main() -> None:
-    """Run the command line. After a mistake of the user, print one sentence and end with exit code 2."""
+    """Run the command line. If the user made a mistake, print one sentence and exit with code 2."""
     set_defaults()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -73,10 +75,10 @@ def main() -> None:
         fail(" ".join(str(problem).split()))
     except KeyboardInterrupt:
         fail("stopped.")
-    except BrokenPipeError:  # the reader, such as head or a pager, has closed the pipe
+    except BrokenPipeError:  # head or a pager has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 128 + signal.SIGPIPE
-    except OSError as problem:  # the system rejects a path: its name is too long, or permissions are missing
+    except OSError as problem:  # a path has a too long name, or permissions are missing
         if problem.filename is None:
             raise
         name = str(problem.filename)
@@ -85,12 +87,12 @@ def main() -> None:
 
 
 def _hint(complaint: str) -> str:
-    """Return a hint at --set if an unknown flag has the name of a setting; otherwise an empty text."""
+    """Return a sentence about --set if an unknown flag is a setting without a flag; otherwise an empty text."""
     option = re.search(r"--(?:no-)?([a-z-]+)", complaint)
     key = option[1].replace("-", "_") if option else ""
     name = nearest(key)
     unflagged = name is not None and name.endswith(f".{key}") and flag_of(name) is None
-    return f" It is a setting: --set {name}=VALUE." if unflagged else ""
+    return f" This setting has no flag; use --set {name}=VALUE." if unflagged else ""
 
 
 def fail(sentence: str) -> NoReturn:

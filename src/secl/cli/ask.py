@@ -51,21 +51,21 @@ def ask(
 
     Args:
         question: The question, or - for standard input.
-        option: Answer to choose from; repeat the flag for each answer, at least two.
+        option: One of the answers to choose from; repeat the flag for each answer.
         context: Passage to answer from.
         system: System text; by default the model's own.
-        version: Run whose learned weights answer.
+        version: Folder of a run; the model answers with the weights that this run learned.
     """
     if question.startswith("--") and len(question.split()) == 1:
         raise ParameterError(f"ask has no option {question}; secl ask --help lists its options.")
     text = sys.stdin.read() if question == "-" else question
     to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
     values = with_set(flags, set_)
-    if full or as_json:  # P(True) of an open answer takes longer than the rest
+    if full or as_json:  # not by default: for an open question, P(True) takes longer than all other evidence
         kinds = values.get("evidence.extra_evidence", ())
         values["evidence.extra_evidence"] = tuple(dict.fromkeys((*kinds, "p_true")))  # type: ignore[misc]
     calibrator, recipe = load_for_asking(values, version)
-    gc.freeze()  # collecting garbage among the loaded objects would take as long as ten tokens
+    gc.freeze()  # garbage collection would scan all loaded objects, which takes as long as ten tokens
     record = calibrator.ask(to_ask)
     if as_json:
         reasons = [sentence_of(reason) for reason in seen_in_one(record)]
@@ -88,7 +88,7 @@ HIDDEN = Parameter(show=False)
 
 
 class RatedStream(StreamSettings):
-    """The answers to rate. The flags that name questions are hidden from the help, and refused."""
+    """Settings of the file to rate. The help hides the flags for other questions, which `secl score` refuses."""
 
     benchmarks: Annotated[Names, HIDDEN] = ()
     questions: Annotated[str | None, HIDDEN] = None
@@ -96,7 +96,7 @@ class RatedStream(StreamSettings):
 
 
 class RatedSettings(AskedSettings):
-    """The settings of a rating that have flags."""
+    """Settings of `secl score` that have flags."""
 
     stream: Annotated[RatedStream, FLAT, OF_QUESTIONS] = RatedStream()
 
@@ -116,7 +116,7 @@ def score(
 
     Args:
         file: Questions with a column "answer"; "rivals" and "correct" are optional.
-        out: Keep a run in this folder, to report, label and export; by default secl only prints the answers.
+        out: Store the ratings as a run in this folder, for secl report, label and export.
         accept: Lowest confidence of an accepted answer.
     """
     if out is not None and as_json:
@@ -137,7 +137,7 @@ def _print(run: Run) -> None:
     screen.print(to_rich(questions_table(records, *columns)))
     posteriors = [record.posterior for record in records if record.posterior is not None]
     weighed, unlisted = len(posteriors), sum(each.unlisted for each in posteriors)
-    others = "" if weighed == len(records) else "; the others keep the stated confidence"
+    others = "" if weighed == len(records) else "; the stated confidence for all others"
     screen.print(
         f"Confidence: the posterior of the answer among its rivals, for {weighed} of {counted(len(records), 'answer')}"
         f"{others}. PMI: nats by which the question makes the answer more probable.",
@@ -146,7 +146,7 @@ def _print(run: Run) -> None:
     if unlisted:
         echo(
             f"For {counted(unlisted, 'answer')} an unlisted answer is the most probable: the model would write "
-            "something else. Without labels, use such a confidence to compare answers, not as a share of right ones."
+            "something else. Until you add labels, use these confidences to rank answers, not as probabilities."
         )
     if (accepted := accepted_sentence(records)) is not None:
         echo(accepted)
@@ -155,7 +155,7 @@ def _print(run: Run) -> None:
 
 @app.command
 def models() -> None:
-    """List the models with measured settings."""
+    """List the presets: models for which secl has measured settings."""
     from secl.backends.local.loading.presets import PRESETS
 
     rows = [

@@ -1,4 +1,4 @@
-"""Commands that compare confidences: check (of methods, on one model and its questions) and compare (of runs)."""
+"""Commands that compare confidences: check compares the methods on one model, and compare compares two runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from secl.settings.names import OF_MODEL, OF_QUESTIONS, with_set
 
 
 class CheckedSettings(AskedSettings):
-    """The settings of a check."""
+    """Settings of `secl check` that have flags."""
 
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
     stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
@@ -48,15 +48,15 @@ def check_command(
 ) -> None:
     """Recommend a method for a model and questions, and say whether learning would help.
 
-    With right answers or labels secl compares the methods; without them it recommends the posterior.
+    With references or labels, secl compares the methods; otherwise it recommends the posterior.
 
     Args:
-        run: Check this run, finished or not, of the method posterior or baselines, and ask no questions.
-        out: Keep the answers as a run in this folder; by default they are not kept.
+        run: Run of the method posterior or baselines; secl checks its records and asks no questions.
+        out: Store the answers as a run in this folder.
     """
     settings = with_set(flags, set_)
     if run is None:
-        # Evidence for all methods that can be recommended, and for learning.
+        # P(True) serves to compare the method norm_p_true, and to judge whether learning would help.
         new = RunSettings.of({**settings, "method": "posterior", "evidence.extra_evidence": ("p_true",)})
 
         def finish(made: Run) -> None:
@@ -75,7 +75,7 @@ def check_command(
 
 
 def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
-    """Print the check of an open run, and return its skipped questions."""
+    """Print the check of a run, and return the questions that the run skipped."""
     report = RunReport.of(store, list(current_records(store)))
     if report.check is None or store.is_server:
         raise RunError(
@@ -99,7 +99,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     Args:
         run_a: A run folder.
         run_b: Another run folder, or the same one.
-        estimator: Confidence to compare, or one for each run, as in stated:secl; by default each run's main one.
+        estimator: Confidence to compare; stated:secl compares two. By default, the main confidence of each run.
     """
     names = (estimator or "").split(":") if estimator is not None else [None]
     if len(names) > 2:
@@ -135,7 +135,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
 
 
 def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | None) -> Side:
-    """Return one side of a comparison: the records of a run with an estimator, by default the method's."""
+    """Return one side of a comparison; without a name, it has the main estimator of the run's method."""
     if not records:
         raise RunError(f"{run} has no questions answered yet; continue it with secl run --resume.")
     own, estimators = estimators_of(manifest), make_estimators(manifest.tau, manifest.settings.evidence.formula)

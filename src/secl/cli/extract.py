@@ -23,7 +23,7 @@ from secl.settings.names import OF_MODEL, OF_QUESTIONS, with_set
 
 
 class ExtractedSettings(AskedSettings):
-    """The settings of an extraction that have flags."""
+    """Settings of `secl extract` that have flags."""
 
     extract: Annotated[ExtractSettings, FLAT, OF_QUESTIONS] = ExtractSettings()
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
@@ -43,11 +43,11 @@ def extract(
 ) -> None:
     """Extract fields from documents, each value with the probability that it is correct.
 
-    Values are graded if the table has a column with the name of their field.
+    If the table has a column with the name of a field, secl grades the values of this field.
 
     Args:
         documents: A table with a column of texts, a text file, or a folder of text files.
-        out: Keep a run in this folder, to report, label and export; the same command continues a stopped run.
+        out: Store the values as a run in this folder; the same command continues a stopped run.
         accept: Lowest confidence of an accepted value, and of an accepted object.
         skip_bad: Skip documents that cannot be used, and list them.
     """
@@ -68,7 +68,7 @@ def extract(
         known = len(run.manifest.skipped)
         name_skipped(Manifest.of(run.store).skipped[known:])
         if not run.records:
-            raise RunError("the model wrote no object for any document; see above.")
+            raise RunError("the model wrote no object for any document; see the reasons above.")
         report(run)
 
     report = print_result() if out else _print_json if as_json else _print

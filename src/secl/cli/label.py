@@ -1,4 +1,4 @@
-"""Commands for labels, and for thresholds that labels guarantee: label and threshold."""
+"""The commands label, which asks for labels, and threshold, which turns labels into a guarantee."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from secl.runs.store import Store
 
 KEYS = "y right, n wrong, s skip, u undo the last one, q quit"
 WORDS = ("yes", "no", "skip", "undo", "quit")
-"""Words for the keys. After any other text, such as "unsure" or "no idea", secl asks again."""
+"""Accepted replies; the first letter alone is the key. After any other text, such as "unsure", secl asks again."""
 
 
 @app.command
@@ -30,13 +30,11 @@ def label(
     run: Annotated[Path, Parameter(help="A run, or the state folder of a server that is not running.")],
     /,
     *,
-    undo: Annotated[
-        int | None, Parameter(help="Take back the label of the answer at this position, without a review.")
-    ] = None,
+    undo: Annotated[int | None, Parameter(help="Only take back the label of the answer at this position.")] = None,
 ) -> None:
-    """Label answers, drawn at random, as right or wrong; secl then updates the confidences of all answers.
+    """Show answers in random order and ask whether each is right; then update the confidences of all answers.
 
-    Each label is stored at once. Ctrl-C loses nothing; the next review continues.
+    secl stores each label at once. After Ctrl-C, the same command continues.
     """
     with Store(run, writable=True) as store:
         if undo is not None:
@@ -83,7 +81,7 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
 
 
 def _asked() -> str:
-    """Return a key, and ask until the key is valid; the end of the input means "q"."""
+    """Ask until the reply is valid, and return its key; the end of the input means "q"."""
     while True:
         echo(f"Is it right? ({KEYS}) ", end="")
         reply = (sys.stdin.readline() or "q").strip().lower()
@@ -96,7 +94,7 @@ def _shown(record: Record) -> list[str]:
     question, answer = record.question, record.answer
     earlier = [f"{turn.role}: {turn.text}" for turn in question.history]
     before = [f"system: {question.system}"] if question.system else []
-    # After other turns, the speaker of the question is also shown.
+    # After other turns, the question also begins with its speaker.
     last = f"user: {question.text}" if before or earlier else question.text
     lines = [*before, *earlier, *([question.context] if question.context else []), last]
     lines += [f"  {question.named(letter)}" for letter in question.letters]
@@ -112,10 +110,12 @@ def threshold(
     certainty: float = 0.9,
     as_json: AsJson = False,
 ) -> None:
-    """Find the lowest confidence at which answers can be accepted. Labels turn the estimate into a guarantee.
+    """Find the lowest confidence to accept for a risk (share of wrong answers among the accepted ones).
+
+    With enough labels, secl guarantees the risk; without labels, secl estimates it.
 
     Args:
-        risk: Largest share of wrong answers among accepted answers, for example 0.05.
+        risk: Largest permitted risk, for example 0.05.
         certainty: Probability that the guarantee holds.
     """
     with Store(run) as store:

@@ -32,7 +32,7 @@ from secl.runs.store import Store
 def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None = None, full: Full = False) -> None:
     """Write a page about a run, finished or not, and print the result.
 
-    All numbers are in summary.json beside the page. With --out, the pictures are files, too.
+    All numbers are in summary.json beside the page. With --out, secl also writes the pictures as files.
 
     Args:
         grader: Grade open answers again by this rule, for this report only.
@@ -41,7 +41,7 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
     if out is not None and out.resolve() == run.resolve():
         out = None
     if grader is not None and out is None:
-        out = run / f"graded-{grader}"  # the run's own report and summary stay as they are
+        out = run / f"graded-{grader}"  # keeps the run's own report and summary
     if out is not None:
         check_folder(out)
     with Store(run) as store:
@@ -49,7 +49,7 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
         if grader is not None and records:
             kept = (r.question.options or r.question.reference is None or r.outcome == "field" for r in records)
             if all(kept):
-                raise ParameterError(f"{run} has no open question with a reference besides fields; leave --grader out.")
+                raise ParameterError(f"{run} has no open answer to grade by a reference; leave --grader out.")
             records = regrade(records, grader)
         write_and_print(store, records, out, full=full)
 
@@ -65,12 +65,12 @@ def export(
     version: int | None = None,
     out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> None:
-    """Write your table with answers and confidences, the complete records of a run, or a version of its weights.
+    """Write the table of a run (your columns, answers, confidences), its complete records, or its learned weights.
 
     Args:
         format: csv, xlsx or parquet for the table; jsonl for complete records; by default the suffix of --out.
         full: Add every field of a record to the table, for example reply.entropy.
-        review: Begin with the rows that have the most expected errors.
+        review: Sort the rows by their expected errors, most errors first.
         version: Write this version of the learned weights instead of the table, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
@@ -92,7 +92,7 @@ def export(
 
 
 def write_and_print(store: Store, records: Sequence[Record], out: Path | None = None, *, full: bool = False) -> None:
-    """Write the report of an open run with its summary, and print all tables (`full`) or a short result."""
+    """Write the report and the summary of a run; print all tables (`full`) or a short result."""
     run = RunReport.of(store, records)
     page = write_report(out or store.folder, run, of_run=out is None)
     write_summary(store, run.summary, run.trust, page.parent)
@@ -105,6 +105,6 @@ def write_and_print(store: Store, records: Sequence[Record], out: Path | None = 
         screen.print(store.pruned, soft_wrap=True)
     screen.print(f"page: {page}", soft_wrap=True)
     if not full:
-        again = "the same with --full" if out else f"secl report {shlex.quote(str(store.folder))} --full"
+        again = "the same command with --full" if out else f"secl report {shlex.quote(str(store.folder))} --full"
         screen.print(f"all tables: {again}", soft_wrap=True)
         screen.print(f"next: {next_step(run, store.folder)}", soft_wrap=True)

@@ -41,7 +41,7 @@ DEMO: dict[str, object] = {
 """Settings of `secl demo`: the built-in quiz, with evidence for SECL and for the posterior."""
 
 TASKS = {"ask": ("asking", "question"), "score": ("rating", "answer"), "extract": ("extracting", "field")}
-"""Activity of a run by its mode, and the singular of the counted things."""
+"""For each mode of a run: its verb for the progress bar, and the noun for what the bar counts."""
 
 DEMO_NEXT = (
     'next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi\n'
@@ -65,7 +65,7 @@ def run(
     Args:
         recipe: A TOML recipe; flags override its settings.
         out: Folder of the new run.
-        resume: Continue this unfinished run; other flags are not needed.
+        resume: Continue this unfinished run, with its own settings.
     """
     settings = {**dotted(read_toml(recipe) if recipe else {}), **with_set(flags, set_)}
     if resume is not None:
@@ -84,7 +84,7 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
     """Show the posterior and SECL on the embedded model and the built-in quiz, in a few minutes.
 
     Args:
-        out: Folder of the run; an unfinished run is continued.
+        out: Folder of the run; if it has an unfinished run, secl continues this run.
     """
     settings = RunSettings.of(DEMO)
 
@@ -96,7 +96,7 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
 
 
 def print_result(*, full: bool = False) -> Finish:
-    """Return a function that prints the result of a run and writes its report."""
+    """Return a function that writes the report of a run and prints the result."""
     return lambda run: write_and_print(run.store, list(current_records(run.store)), full=full)
 
 
@@ -143,11 +143,11 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
             except StorageError:
                 if folder is not None:
                     raise
-                fail("the folder of temporary files cannot be written; give --out a folder on a disk with space.")
+                fail("secl cannot write temporary files; give --out a folder on a disk with space.")
 
 
 def model_line(calibrator: Calibrator) -> str:
-    """Return the settings of a local model, and its adapter if it learns; an empty text for other models."""
+    """Describe a local model, and its adapter if it learns, in one line; return "" for a model on a server."""
     model: Any = calibrator.model
     if not hasattr(model, "described"):
         return ""
@@ -155,7 +155,7 @@ def model_line(calibrator: Calibrator) -> str:
 
 
 def cost_line(run: Run) -> str:
-    """Return the estimated requests and tokens of the rest of a run on a server; an empty text for a local model."""
+    """Estimate the requests and tokens of a run's remaining questions on a server; return "" for a local model."""
     model: Any = run.calibrator.model
     asked = (run.asked.given or run.asked.questions)[len(run.records) :]
     if not hasattr(model, "cost") or isinstance(run.asked, DocumentFile) or not asked:
@@ -194,7 +194,7 @@ def follow(
 ) -> Iterator[Show]:
     """Show progress on standard error while the block runs: a bar in a terminal, otherwise a line every half minute.
 
-    `noun` is the singular of the counted things.
+    `noun` names what the progress counts, in the singular.
     """
     screen = console(stderr=True)
     if not screen.is_terminal:
@@ -231,7 +231,7 @@ def lines(before: int, noun: str = "question", clock: Callable[[], float] = time
 def line(done: int, total: int | None, here: int, seconds: float, noun: str = "question") -> str:
     """Return progress and remaining time in words.
 
-    `here`: number of things, each called `noun`, that were done in `seconds`.
+    `here` is the part of `done` that this process did, in `seconds`.
 
     >>> line(40, 2100, 30, 90.0)
     '40 of 2,100 questions, 0:01:30, about 1:43:00 to go'

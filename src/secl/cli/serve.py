@@ -27,7 +27,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
-SHOWN = Parameter(name="*")  # their defaults are shown
+SHOWN = Parameter(name="*")  # unlike FLAT, shows the defaults of these settings in the help
 
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, new or from an earlier start.")]
 
@@ -53,7 +53,7 @@ def serve(
     Args:
         recipe: A TOML recipe; flags override its settings.
         host: Address; 127.0.0.1 by default. Other addresses need API keys.
-        port: Port; 8080 by default, 0 takes a free one.
+        port: Port; 8080 by default, 0 for any free port.
         versions: Folder in which vLLM servers look for adapters.
         keep_text: Store the texts of questions and answers: full or none.
         keep_records: Keep the latest records, by number (100000) or by age (30d); all by default.
@@ -71,7 +71,7 @@ def serve(
         raise ParameterError(f"--log-level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
     settings, vllm = read_settings(recipe, with_set(flags, set_)), None
-    if settings.model.answered_by == "vllm":  # the same answers as without vLLM, so the state records no engine
+    if settings.model.answered_by == "vllm":  # a state may change from vLLM to a local model, so it records no engine
         vllm = settings.model.endpoint
         model = settings.model.model_copy(update={"engine": None, "endpoint": None})
         settings = settings.model_copy(update={"model": model})
@@ -108,10 +108,10 @@ def serve(
 def ending_in_order() -> Iterator[list[int]]:
     """Turn SIGTERM into an exception; yield a list of the signals received so far.
 
-    The exception lets an interrupted conversion of a model file remove its temporary files. By default, the first
-    process of a container ignores SIGTERM. Python drops exceptions inside a `__del__`, so the caller reads the list
-    after loading. An exception during the import of PyTorch would abort the process with pages of C++ messages, so the
-    process then exits directly.
+    Without a handler, the first process of a container ignores SIGTERM. The exception also lets the conversion of a
+    model file remove its temporary files. Python drops an exception that is raised inside a `__del__`, so the caller
+    must read the list after it has loaded the model. During the import of PyTorch, an exception would abort the process
+    with pages of C++ messages, so the handler then exits directly.
     """
     noted: list[int] = []
 

@@ -28,7 +28,7 @@ from secl.server.verify import Verification
 
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, which may be running.")]
 CONTRADICTS, UNKNOWN = 1, 3
-"""Exit codes of `secl verify`: a mismatch; or no mismatch, but answers that cannot be computed again."""
+"""Exit codes of `secl verify`: 1 after a mismatch; 3 without a mismatch, if it cannot verify some answers."""
 
 
 @app.command
@@ -58,10 +58,10 @@ def verify(
 ) -> int:
     """Compute the decisions, posteriors and answers of a server again, and compare them with its records.
 
-    Another processor may round differently; secl prints the largest difference.
+    Another processor may round differently. secl tolerates small differences and prints the largest.
 
     Exit codes: 0 all agree; 1 a mismatch; 2 unusable input;
-    3 no mismatch, but some answers cannot be computed again, for example without their texts.
+    3 no mismatch, but secl cannot verify some answers, for example because the server stored no texts.
 
     Args:
         last: Number of the latest answers to compute again; 20 by default, 0 for none.
@@ -96,7 +96,7 @@ def add_key(state: StateFolder, name: str, /, *, role: str = "ask") -> None:
 
     Args:
         name: Name of the person or program that gets the key.
-        role: ask, read (also all records), review (also labels of drawn answers) or admin (also roll back and pause).
+        role: ask; read (ask, and read all records); review (read, and label drawn answers); or admin (all rights).
     """
     echo(Keys(state).add(name, role))
 
@@ -136,7 +136,7 @@ def _print(what: Mapping[str, object] | Sequence[RenderableType]) -> None:
 
 
 SHOWN = 20
-"""Maximum number of rows of a table, which shows the latest. The JSON output has all rows."""
+"""Number of the latest rows that a table shows. The JSON output has all rows."""
 
 MAX_FINDINGS = 50
 """Maximum number of findings to print."""
@@ -246,7 +246,7 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     answers = answers if phrases else "no answer computed again"
     parts.append(f"confidence  {answers}{_apart(outcome, 'confidence')}")
     if outcome.first:
-        parts.append(f"pruned      the records before number {outcome.first}; the checks are about the kept records")
+        parts.append(f"pruned      the records before number {outcome.first}; secl checked the kept records")
     for difference in outcome.environment:
         parts.append(f"            another environment, so every answer may differ by rounding: {difference}")
     for each in outcome.rederived:
@@ -261,6 +261,6 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
 
 
 def _apart(outcome: Verification, check: str) -> str:
-    """Return the largest tolerated difference between numbers, in words; empty without a difference."""
+    """Return the largest difference between numbers that agree, in words; "" without a difference."""
     largest = outcome.largest.get(check)
     return f" (numbers at most {largest:.1g} apart)" if largest else ""

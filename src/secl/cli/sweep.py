@@ -70,7 +70,7 @@ def sweep(
 
 
 def check_place(on: str, workers: int | None) -> None:
-    """Check the place of runs and the number of workers."""
+    """Raise a ParameterError if the flags --on and --workers are unusable."""
     if on not in (HERE, RAY) and not on.startswith("ray://"):
         raise ParameterError(f"--on is {on!r}; it must be {HERE}, {RAY} or ray://HOST:PORT.")
     if on != RAY and workers is not None:
@@ -155,14 +155,14 @@ def reproduce(
     """Repeat the paper's tables: do the missing runs, and print the paper's numbers, ours, and the differences.
 
     Settings default to the paper's, with 500 questions of each benchmark.
-    If a table varies a setting, its values override the flag.
+    If a table varies a setting, the values in the table override the flag.
 
     Args:
         out: Folder of runs and tables; finished runs are not repeated.
         on: Where to run: here, ray (workers on this machine), or ray://HOST:PORT (a cluster).
         workers: Parallel processes with --on ray; 2 by default.
         dry_run: List the runs without doing them.
-        check: Only compare the stored numbers of the paper with this LaTeX source; exit code 1 for a difference.
+        check: Do no runs; compare the stored numbers of the paper with this LaTeX source (exit code 1 if they differ).
     """
     if check is not None:
         return _check(check, {each.paper or each.key for each in find(table)})
@@ -185,7 +185,7 @@ def reproduce(
 def _check(source: Path, keys: set[str]) -> int:
     total, wrong = disagreements(source, keys)
     if not total:
-        fail("the paper has no numbers in these tables; name other tables, or no table for all.")
+        fail("the paper has no numbers in these tables; name other tables, or leave the names out to check all tables.")
     for line in wrong:
         echo(line)
     echo(f"{total - len(wrong):,} of {total:,} stored numbers of the paper's tables agree with {source}")

@@ -1,13 +1,13 @@
-"""Which answers of a run or a server may be accepted: a threshold of the label-free confidence, and its guarantee.
+"""Thresholds for accepting answers: the label-free confidence that an accepted answer needs, for a given risk.
 
-A label of an answer drawn at random overrides the reference. A guarantee rests on one random sample of answers. This
-sample is the largest of three: the labels of a review, the references and, without a review, feedback with equal
-chances. Volunteers choose which answers to rate, so their labels give an estimate and no guarantee.
+A guarantee needs a random sample of answers whose grades are known. Three samples can exist: the labels of a review,
+the references, and labels from feedback for which a client drew the answers with equal chances. secl uses the largest
+sample, but ignores feedback if labels of a review exist. A label in a sample overrides the reference of its answer.
+Volunteers choose which answers to rate, so their labels give only an estimate.
 
-Thresholds are tested in the order of label-free confidences, and `Record.accepted` compares the label-free confidence.
-If the labels that test a threshold also moved the confidences that give the order, up to 98 % of guarantees would be
-false (docs/lab/log.md). A label-free threshold also has the same meaning in every run and on a server, whatever the
-labels are.
+secl tests thresholds in the order of the label-free confidences, and `Record.accepted` compares this confidence with
+the threshold. Labels must not change that order: if the labels that test a threshold also changed the confidences, up
+to 98 % of guarantees would be false (docs/lab/log.md).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from secl.metrics.risk_control import (
 from secl.records import Record
 
 Basis = Literal["labels", "volunteers", "confidences"]
-"""Basis of a statement: labels of answers drawn at random, labels of volunteers, or no labels."""
+"""What a threshold rests on: labels of a random sample, labels of volunteers, or confidences without labels."""
 
 SOURCES = get_args(LabelSource)
 
@@ -51,7 +51,7 @@ class Answers:
         confidence: label-free, in [0, 1]; 0 for an unreadable answer, which is never accepted.
         correct: 1 or 0, nan without a label.
         basis: origin of the labels.
-        left_out: number of unused labels, which do not belong to the random sample.
+        left_out: number of unused labels and references, from outside the sample.
     """
 
     confidence: Vector
@@ -67,19 +67,19 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A threshold for a risk, or why there is none.
+    """A threshold for a risk, or the reason why no threshold exists.
 
     Attributes:
         risk: largest permitted share of wrong answers among accepted answers, in [1e-9, 1).
         certainty: probability that the guarantee holds, in (0, 1).
-        basis: the basis of `threshold`.
+        basis: what `threshold` rests on.
         answers, labels, wrong: number of answers, of labelled answers, and of wrong answers among these.
         surest_wrong: whether the most confident labelled answer is wrong; in a tie, whether any tied answer is wrong.
         threshold: None if no threshold keeps the risk.
         fewest: fewest labels for a guarantee, if all labelled answers are right.
         needed: number of labels for a guarantee if further labels are like the present ones; None if no number
             suffices, or if the present labels suffice.
-        nearest: lowest risk that the labels guarantee, if they do not guarantee `risk`.
+        nearest: lowest risk above `risk` that the labels guarantee; None if they guarantee `risk` or no risk.
     """
 
     risk: float
@@ -101,10 +101,9 @@ class Advice:
 
 
 class Judgement(NamedTuple):
-    """The part of a record that a threshold needs.
+    """Position, confidence and reference grade of a record, from which `advise` computes a threshold.
 
     Attributes:
-        position: of the record.
         confidence: label-free, in [0, 1]; 0 for an unreadable answer.
         reference: whether the answer is correct by the question's reference; None without a reference.
     """
@@ -115,7 +114,7 @@ class Judgement(NamedTuple):
 
 
 def judgement_of(record: Record) -> Judgement:
-    """Return the judgement of a record. A label in the record does not count as its reference."""
+    """Return the judgement of a record; `reference` ignores the label of the record."""
     reference = reported_correct(record) if record.label is None else grade(record.question, record.answer)
     return Judgement(record.position, 0.0 if record.answer is None else record.label_free, reference)
 
@@ -129,17 +128,17 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
     """Return answers with their labels.
 
     Args:
-        judgements: of records with or without references; an iterator is enough.
+        judgements: one for each record.
         log: labels in order, including corrected and withdrawn ones.
     """
     standing_labels = standing(log)
     chances = {source: {each.chance for each in standing_labels if each.source == source} for source in SOURCES}
     labels = {label.position: label for label in standing_labels}
-    # A volunteer's later label does not change the random sample.
+    # If a volunteer later labels an answer of the random sample, the label of the sample counts.
     labels |= {each.position: each for each in standing(e for e in log if e.chance is not None or e.correct is None)}
     judged = list(judgements)
     kept = {judgement.position for judgement in judged}
-    # A guarantee needs the label alone, so labels of pruned records count too.
+    # A label stores the confidence of its answer, so labels of pruned records count, too.
     judged += [Judgement(each.position, each.confidence, None) for each in labels.values() if each.position not in kept]
     known: list[dict[str, bool]] = []  # for each answer, by source: whether the answer is right
     for judgement in judged:
@@ -151,7 +150,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
             of_source |= dict.fromkeys(of_source, bool(label.correct)) if at_random else {}
         known.append(of_source)
     counts = Counter(source for of_source in known for source in of_source)
-    # secl draws the answers of a review itself; it cannot check how a client chose answers for feedback.
+    # A review beats feedback: secl drew the answers of the review, but cannot check how a client chose answers.
     drawn = [name for name in counts if name != "volunteers" and (name != "feedback" or "review" not in counts)]
     used = max(drawn or counts, key=lambda source: counts[source], default="")
     basis: Basis = "labels" if drawn else "volunteers" if used else "confidences"
@@ -164,7 +163,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
     """Return the threshold of the largest coverage with at most this risk.
 
-    If the labels do not guarantee such a threshold, the advice has the number of labels that a guarantee needs.
+    If the labels guarantee no threshold, the advice has the number of labels that a guarantee needs.
 
     Raises:
         ParameterError: no answers, or a risk or certainty out of range.
@@ -173,7 +172,7 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
     if not len(answers.confidence):
         raise ParameterError("there are no answers, so there is nothing to accept; ask some questions first.")
     curve, fewest = answers.curve, fewest_labels(risk, certainty)
-    # Too few labels of volunteers give no estimate of the share of wrong answers.
+    # If volunteers gave too few labels, the threshold rests on the confidences.
     basis: Basis = "confidences" if answers.basis == "volunteers" and curve.total < fewest else answers.basis
     needed = nearest = None
     if answers.basis == "labels":

@@ -5,13 +5,13 @@ method must have a significantly lower Brier score (paired bootstrap over the sa
 secl recommends the posterior. Its Brier score was lower than that of the stated confidence on all measured streams but
 one, which has 32 questions (docs/lab/log.md).
 
-**Learning** pulls the stated confidence towards normalised P(True), so it helps only if that signal is better
-calibrated (the paper's prerequisite). The signal must have the lower ECE and the lower Brier score, because an
+**Learning** pulls the stated confidence towards normalised P(True), so learning helps only if this signal is better
+calibrated than the stated confidence. The signal must have the lower ECE and the lower Brier score, because an
 uninformative signal can win by ECE alone, and a miscalibrated one by Brier score alone:
 
     adapt          ECE and Brier score are significantly lower: both intervals lie below 0
     do not adapt   the Brier score is significantly higher, or the interval excludes a gain in ECE of `MIN_GAIN`
-    cannot tell    otherwise, and below `FEWEST_COMPARED` questions or `FEWEST_OF_A_KIND` right or wrong answers
+    cannot tell    otherwise; or fewer than `FEWEST_COMPARED` questions, or `FEWEST_OF_A_KIND` right or wrong answers
 
 docs/lab/log.md has the error rates of these verdicts. Even a constant near the base rate beats a very overconfident
 stated confidence, so the report shows the AUROC of the signal with the verdict.
@@ -42,21 +42,22 @@ Verdict = Literal["adapt", "do not adapt", "cannot tell"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A method for a model and a stream, and whether learning would help there.
+    """The recommended method for a model and a stream, and the verdict on learning.
 
     Attributes:
         labelled: questions with a reference or a label.
-        rated: labelled questions with normalised P(True), which needs a readable answer and a distractor.
+        rated: labelled questions with a normalised P(True).
         right: right answers among the rated ones.
-        gain: {measure: difference} between the stated confidence (a) and the method's (b); empty with too few answers,
-            or if the recommended method is the stated confidence.
-        best: as `gain`, between own answers (a) and best answers (b) with their posteriors; empty unless graded answers
-            led to the recommendation of the posterior.
-        answer: "best" if best answers are right significantly more often.
-        thought: as `gain`, between letters before (a) and after a thought (b); empty with too few graded questions.
+        gain: {measure: difference} from the stated confidence to the confidence of the method; empty with too few
+            answers, or if the recommended method is the stated confidence.
+        best: {measure: difference} from the posterior of own answers to the posterior of the most probable answers;
+            empty unless `method` is "posterior" and `basis` is "labels".
+        answer: "best" if the most probable answers are right significantly more often than own answers.
+        thought: {measure: difference} from letters before a thought to letters after the thought; empty with too few
+            graded questions.
         thinking: questions with options whose letters were read before and after a thought.
-        signal: as `gain`, between the stated confidence (a) and normalised P(True) (b); empty with too few answers.
-        verdict: whether to learn, which follows from `signal`.
+        signal: {measure: difference} from the stated confidence to normalised P(True); empty with too few answers.
+        verdict: whether to learn; follows from `signal`.
     """
 
     questions: int
@@ -112,7 +113,7 @@ def decide(signal: Mapping[str, Difference]) -> Verdict:
 
 
 def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]]) -> str:
-    """Return the most expensive method that significantly beats the best cheaper one; `gains` compare with "stated"."""
+    """Walk the methods by cost; each with a significantly lower Brier score replaces the method chosen so far."""
     method = METHODS[0]
     for name in METHODS[1:]:
         over = gains[name] if method == METHODS[0] else _differences(series[method], series[name])
@@ -122,7 +123,7 @@ def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str,
 
 
 def _differences(a: Series, b: Series, *, of_each_kind: int = FEWEST_OF_A_KIND) -> dict[str, Difference]:
-    """Return differences over questions graded on both sides; empty with too few questions, or too few of a grade."""
+    """Return differences over questions graded in both series; empty with too few questions, right or wrong answers."""
     first, second = (each.where(each.has_grade) for each in (a, b))
     shared, ours, theirs = np.intersect1d(first.positions, second.positions, return_indices=True)
     sides = first.confidence[ours], first.correct[ours], second.confidence[theirs], second.correct[theirs]

@@ -36,10 +36,10 @@ class Side:
 
     @cached_property
     def answers(self) -> dict[Key, object]:
-        """The key of each question's rated answer: equal answers have equal keys. None if unreadable."""
+        """For each question, a key of the rated answer (`secl.signals.key_of`); None if unreadable."""
         ratings = self.estimator.rate(self.records)
         rated = zip((record.question for record in self.records), ratings, strict=True)
-        # The other run may show the options of a question in another order.
+        # Keys, not letters, because the other run may show the options in another order.
         return {(question.id, question.text): key_of(question, answer) for question, (answer, _) in rated}
 
     def graded(self) -> dict[Key, tuple[float, bool]]:
@@ -63,7 +63,7 @@ class Comparison:
         unfinished: whether a run has questions left.
         graded: number of shared questions with a graded confidence on both sides; the measures cover these.
         answers_differ: number of shared questions with different answers.
-        floors: the ECE by chance alone, of side "a" and of side "b".
+        floors: {side: ECE that perfect calibration shows by chance}, for the sides "a" and "b".
         domains: {domain: difference in Brier score}, in order of appearance.
     """
 

@@ -87,7 +87,7 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
 
 
 def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | None]) -> Estimator:
-    """Return the estimator of a confidence in the frozen model's reply."""
+    """Return an estimator that rates the frozen model's answers and needs only its replies."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         return ((record.frozen.answer, confidence(record)) for record in records)
@@ -96,7 +96,7 @@ def _of_frozen(name: str, title: str, confidence: Callable[[Record], float | Non
 
 
 def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cost) -> Estimator:
-    """Return the estimator of a signal, which costs `passes` in the paper's count, and `tokens` besides the reply's."""
+    """Return the estimator of a signal. It costs `passes` as the paper counts, or the reply's tokens plus `tokens`."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         for record in records:
@@ -109,14 +109,14 @@ def _of_signal(name: str, title: str, signal: Signal, passes: float, tokens: Cos
 
 
 def _with_labels_of_people(source: Source, title: str) -> Estimator:
-    """Return the estimator of the reported confidences, calibrated by labels, if `source` is their main source."""
+    """Return the estimator of confidences calibrated by labels; undefined unless `source` is their main source."""
 
     def rate(records: Sequence[Record]) -> Iterator[Rating]:
         moved = any(record.labelled is not None and record.labelled.labels for record in records)
         defined = moved and main_source(records) == source
         return ((record.answer, record.confidence if defined else None) for record in records)
 
-    # Folds of labels have maps of their own, so the ranking of these confidences has no meaning.
+    # Each fold of labels has its own map, so confidences of different folds cannot be ranked.
     name = f"{source}_with_labels"
     return Estimator(name, title, rate, _passes_of_learning, lambda r: r.ledger.total, needs_labels=True, ranks=False)
 
@@ -145,7 +145,7 @@ def of_best(records: Sequence[Record]) -> Iterator[Rating]:
 
 
 def of_at_once(records: Sequence[Record]) -> Iterator[Rating]:
-    """Yield the most probable option by the letters without a thought; None unless the answer followed a thought."""
+    """Yield the option that letters read before the thought favour; None for records without a thought."""
     for record in records:
         candidates, letters = record.evidence.candidates, record.question.letters
         at_once = [] if candidates is None else [each.log_p for each in candidates.letters if each.thought is None]
@@ -165,7 +165,7 @@ def letter_probability(question: Question, reply: Reply) -> float | None:
 
 
 def order_averaged(record: Record) -> float | None:
-    """Return the answer's probability from mean log-probabilities of letters over the orders; None if unknown."""
+    """Return the answer's probability from letter log-probabilities, averaged over the orders; None if unknown."""
     candidates = record.evidence.candidates
     if candidates is None or not record.question.options or record.reply.answer is None:
         return None
@@ -175,7 +175,7 @@ def order_averaged(record: Record) -> float | None:
 
 
 def _of_option(question: Question, letter: str, shares: Sequence[float]) -> float:
-    """Return the share of an option; options with the same text share one sum."""
+    """Return the share of an option: the sum over all options with its text."""
     own = question.option(letter)
     return sum(share for share, option in zip(shares, question.options, strict=True) if option == own)
 
@@ -210,7 +210,7 @@ def _of_view(name: ViewName) -> Rate:
 
 
 def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior | None]:
-    """Return the posteriors of a rule along recorded evidence; None without evidence."""
+    """Compute a rule's posteriors again from recorded evidence; None for a record without evidence."""
     state = rule.start()
     posteriors: list[Posterior | None] = []
     for record in records:
@@ -225,11 +225,11 @@ def _passes_of_learning(record: Record) -> float:
 
 
 def _tokens_of_learning(record: Record) -> float:
-    """Return the tokens except for evidence outside bursts, which learning does not need."""
+    """Return the tokens of replies and learning, without evidence outside bursts, which learning does not need."""
     ledger = record.ledger
     if record.decision.in_burst:
         return ledger.total
-    # P(True) may have cost tokens without being recorded: it was prefetched for a burst that did not come.
+    # P(True) that was prefetched for a burst that did not come has cost tokens, but is not recorded.
     return ledger.replies + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Estimators: an answer and a confidence for each record, their series, and their cost."""
+"""Estimators, which rate the answer of each record, and the series of their confidences."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """A confidence along a stream. Each column has a row for each question with this confidence, in order.
+    """The confidences of one estimator along a stream. Each array has one row per question with a confidence.
 
     Attributes:
-        positions: of the questions.
+        positions: positions of the questions in the stream.
         confidence: in [0, 1].
         correct: 1 for right, 0 for wrong, nan without a grade.
         tokens: number of tokens through the network for this confidence.
@@ -82,8 +82,8 @@ class Estimator:
         frozen: whether the rated answer is the frozen model's.
         learned: whether the confidence comes from an adapted model; a run without learning has no such confidence.
         needs_labels: whether the confidence is fitted to graded answers.
-        ranks: whether the confidences rank answers; a constant does not, nor do maps that differ between folds.
-        mapped: maps the series of the ratings to the final series.
+        ranks: whether the order of confidences has a meaning: not for a constant, and not for maps that differ by fold.
+        mapped: recalibrates the series of `rate`; by default the identity.
     """
 
     name: str

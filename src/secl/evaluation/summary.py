@@ -46,7 +46,7 @@ class Measures:
         cost_paper: forward passes per question, as the paper counts.
         cost_measured: tokens through the network per token of plain answering.
         fitted: fitted parameters in words; None without a fit.
-        title, needs_labels, ranks: those of the confidence's `secl.evaluation.series.Estimator`.
+        title, needs_labels, ranks: copied from the `secl.evaluation.series.Estimator`.
     """
 
     n: int
@@ -78,9 +78,9 @@ def measure(
     resamples: int = RESAMPLES,
     ranks: bool = True,
 ) -> Measures:
-    """Return all measures of n confidences against n grades; arguments as in `secl.metrics.intervals`.
+    """Return all measures of n confidences against n grades; arguments as in `secl.metrics.intervals.intervals`.
 
-    With 0 `resamples` there are no intervals. Without `ranks`, as for a constant, measures of ranking are nan.
+    If `resamples` is 0, secl computes no intervals. If `ranks` is False, measures of ranking are nan.
 
     >>> measures = measure([0.95, 0.95, 0.15, 0.15], [1, 0, 0, 0], resamples=0)
     >>> measures.n, round(measures.ece, 3), measures.accuracy, measures.intervals
@@ -100,7 +100,7 @@ def measure(
         n=int(confidences.size),
         ece_floor=floor.mean,
         ece_floor_95=floor.upper,
-        # Sums in another order may differ in the last digits.
+        # 1e-9 allows for rounding.
         ece_within_floor=standard["ece"] <= floor.upper + 1e-9 if grades.size else None,
         intervals=spans,
         ranks=ranks,
@@ -108,7 +108,7 @@ def measure(
 
 
 DOMAINS = 40
-"""Number of domains with intervals, the largest ones: a server's clients may send a new domain with each question."""
+"""secl computes intervals for this number of domains, because clients of a server may invent many domains."""
 
 _MAIN = ("stated", "secl", "posterior", "posterior_best")
 """Estimators in the repr of a summary."""
@@ -119,7 +119,7 @@ class Summary(Shown):
     """Counts over all questions, and the measures of each estimator that rates at least one question.
 
     Attributes:
-        unlabelled: questions whose own reply has no grade.
+        unlabelled: questions without a grade of the model's own reply.
         trained: questions with an update.
         burst, alarms: questions inside bursts, and questions at which the gate raised an alarm.
         agreed: questions whose update the bin gate stopped.
@@ -199,7 +199,7 @@ def _rows(
     series: Mapping[str, Series],
     intervals: Container[str],
 ) -> dict[str, Measures]:
-    """Return the measures of each estimator that rates any of the records; `intervals` names those with intervals."""
+    """Return measures of each estimator that rates any record, with intervals for the estimators in `intervals`."""
     by_position = {record.position: record for record in records}
     rows = {}
     for name, part in series.items():

@@ -1,4 +1,4 @@
-"""Reasons of a verdict on confidences (`secl.evaluation.trust`), and the symptoms that need no graded answer."""
+"""Reasons for a verdict on confidences (`secl.evaluation.trust`), and symptoms that secl sees without grades."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ FEWEST = 20
 """Minimum number of questions, or of graded answers, for a conclusion."""
 
 UNLIKELY, RARE = 0.05, 1e-3
-"""Significance levels of a doubt (as for the floor of the ECE in tables) and of a stop."""
+"""Significance levels of a doubt and of a stop."""
 
 _WORDED = {HIDDEN: True}
-"""Metadata of fields that appear in the sentence of a reason but not in its JSON."""
+"""Metadata of fields of `Reason` that its sentence shows and its JSON omits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,16 @@ class Reason:
     """The reason for a verdict, with the numbers of its sentence (`secl.reports.verdict.sentence_of`).
 
     Attributes:
-        count: number of answers with the symptom, of graded answers, or of letters (for "letter_mass").
+        count: number of answers with the symptom; for a test, of graded answers; for "letter_mass", of letters.
         total: number of examined answers; 0 for a reason about one answer.
         value: the measured number: AUROC, ECE, a mean confidence, or a probability.
         beside: number to compare with: the accuracy for a mean confidence, the 95% quantile of the floor for an ECE.
-        chance: p-value of the difference for calibrated confidences.
-        interval: of the AUROC.
-        more: number of missing graded answers.
-        left: number of answers without a label; None if further answers are expected.
+        chance: p-value of the difference between mean confidence and accuracy.
+        interval: 95% interval of the AUROC.
+        more: number of graded answers still needed.
+        left: number of answers without a grade; None if the stream goes on.
         won, lost: wrong answers made right by learning, and right answers made wrong.
-        answer: the letter of most answers, or the option chosen in another order.
+        answer: for "same_letter", the letter of most answers; for a single answer, the option chosen in another order.
         best: whether the returned answers are the most probable candidates.
         stated: whether the confidences are stated ones.
         chosen: whether volunteers chose the answers to label.
@@ -106,8 +106,8 @@ def seen(records: Sequence[Record]) -> list[Reason]:
 
 
 def _of_letters(records: Sequence[Record]) -> Reason | None:
-    """Return the symptom of one letter for most questions, whatever the options."""
-    # Questions with the same options in the same order (yes or no) count once, because they may share their answer.
+    """Return a symptom if the model chooses the same letter for most questions."""
+    # Questions with equal options (yes or no) count once, because they may have the same right answer.
     chosen = (each for each in records if each.question.options and each.answer is not None and not each.given)
     different = {record.question.options: record for record in chosen}
     answered = list(different.values())
@@ -129,7 +129,7 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_digits(records: Sequence[Record]) -> Reason | None:
-    """Return the symptom of stated confidences from improbable digits."""
+    """Return a symptom if the model gives all ten digits together a low probability."""
     masses = [record.reply.digit_mass for record in records if source_of(record) == "stated"]
     if len(masses) < FEWEST or median(masses) >= LOW_DIGIT_MASS:
         return None
@@ -137,7 +137,7 @@ def _of_digits(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_unreadable(records: Sequence[Record]) -> Reason | None:
-    """Return the symptom of many unreadable replies."""
+    """Return a symptom if many replies are unreadable."""
     count = sum(record.answer is None for record in records)
     if count < 0.2 * len(records):
         return None
@@ -145,7 +145,7 @@ def _of_unreadable(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_spread(records: Sequence[Record]) -> Reason | None:
-    """Return the symptom of nearly equal label-free confidences."""
+    """Return a symptom if nearly all label-free confidences are equal."""
     confidences = [record.label_free for record in records]
     middle = median(confidences)
     same = sum(abs(each - middle) <= 0.01 for each in confidences)
@@ -155,7 +155,7 @@ def _of_spread(records: Sequence[Record]) -> Reason | None:
 
 
 def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
-    """Return the symptom of answers changed by learning; it is a doubt if accuracy fell."""
+    """Return a symptom if learning changed answers: a doubt if accuracy fell, else a note."""
     changed = [record for record in records if record.reply.answer != record.frozen.answer and record.reply.version]
     if not changed:
         return None

@@ -26,7 +26,7 @@ WEAK = 0.6
 """AUROC below which a confidence hardly separates right from wrong answers."""
 
 GAP = 0.1
-"""Overconfidence (mean confidence minus accuracy) that is a stop if significant; half of this gap is a doubt."""
+"""Significant overconfidence (mean confidence minus accuracy) above this gap is a stop, above half of it a doubt."""
 
 ENOUGH = 50
 """Graded answers that the verdict "fine" needs. In simulations, 92% of runs with calibrated confidences then get this
@@ -41,7 +41,7 @@ class Verdict:
         reasons: the most severe first.
         graded: number of answers with a reference or a label.
         accuracy: of the graded answers; nan without any.
-        source: most frequent source of the confidences, "stated" or "posterior"; "reported" if not examined.
+        source: most frequent source of the confidences, "stated" or "posterior"; "reported" if unknown.
     """
 
     level: Level
@@ -82,7 +82,7 @@ def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int)
     if not questions:
         return Verdict("unproven", (Reason("unlabelled", "doubt", left=0),), 0, 0)
     proven = on_labels.level == "fine"
-    # Symptoms do not count against confidences that are proven to be calibrated and to rank answers.
+    # If tests on grades prove the confidences, symptoms are only notes.
     others = [replace(each, severity="note") if proven else each for each in from_records]
     reasons = _by_weight((*on_labels.reasons, *others))
     return replace(on_labels, level=_level(reasons, proven=proven), reasons=reasons, questions=questions)
@@ -109,9 +109,10 @@ def from_grades(
 
     Args:
         graded: confidence and grade of each graded answer.
-        ranks: label-free confidences, if labels have moved those in `graded`; labels must not rank their own answers.
+        ranks: label-free confidences of the same answers, for the test of ranking; by default those in `graded`. If
+            labels changed the confidences in `graded`, these confidences already contain the grades.
         chosen: whether volunteers, who may prefer wrong answers, chose the answers to label.
-        answers: number of all answers; None if further answers are expected.
+        answers: number of all answers; None if the stream goes on.
     """
     n = len(graded)
     if not n:
@@ -130,7 +131,7 @@ def from_grades(
 
 
 def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, chosen: bool) -> list[Reason]:
-    """Return reasons against the level of the confidences: of all answers together, or else in bins."""
+    """Return a reason if mean confidence and accuracy differ, or else if the ECE is too high."""
     mean, accuracy = fmean(confidences), fmean(grades)
     gap = mean - accuracy
     chance = chance_of_count(confidences, sum(grades))
@@ -145,7 +146,7 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, 
 
 
 def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], left: int | None) -> list[Reason]:
-    """Return reasons against the ranking of answers by the confidences."""
+    """Return a reason if the AUROC is low, or uncertain."""
     if len(grades) < FEWEST:
         return []
     area, interval = separation(confidences, grades)

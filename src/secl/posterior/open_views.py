@@ -19,7 +19,7 @@ VOTE = 2.6
 """Nats that each sampled solution adds to the number it ends with, before the weight of the view."""
 
 DOUBT = 0.2
-"""Weight of the uniform distribution that is mixed into letters and into values of fields after thoughts."""
+"""Weight of the uniform distribution in the mixture with probabilities after thoughts."""
 
 LEAST_REST = 0.05
 """Minimum probability of an answer outside the candidates."""
@@ -47,22 +47,22 @@ ALONE_SLOPE = 0.8
 """Ratio of a value's log-odds to the log-odds of its text in the reply to a request for this field alone."""
 
 LEAST_WRONG = 0.01
-"""Minimum probability that the value of a field is wrong, before the slopes."""
+"""Minimum probability that the value of a field is wrong, before log-odds are multiplied by a slope."""
 
 
 def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:
     """Return ln of the number of samples for each candidate of an open question, with a pseudo-count.
 
     The model's own answer counts as one sample, and every candidate gets a pseudo-count (`SMOOTHING`). Samples that
-    equal no candidate count for the last candidate. Different solutions rarely agree on a number by chance, so each
-    solution adds the same amount (`VOTE`). Fields with the view `value` do not have the view `samples`. The samples of
-    a field share a beginning, so both views would estimate the same probability.
+    equal no candidate count for the last candidate. For numbers, the view is linear: every solution adds `VOTE` nats to
+    its number, because independent solutions rarely agree on a wrong number. The view `value` replaces this view for
+    fields, because both views estimate the same probability.
     """
     if not candidates.samples or value(candidates, reply, evidence) is not None:
         return None
     last = len(candidates.candidates) - 1
     programs = any(sample.program for sample in candidates.samples)
-    # A program without a result is no evidence; reasoning without a result counts against every number.
+    # A program without a result does not count. Reasoning without a result counts for the last candidate.
     ways = [sample.candidate for sample in candidates.samples if not sample.program or sample.text is not None]
     counts = Counter([0, *(last if number is None else number for number in ways)])
     return tuple(
@@ -90,14 +90,14 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     """Return ln of the probability of each value of a field.
 
     The model's own value has the probability sigmoid(L). L = a + b ln(H + c), plus d for a fixed form. H is the entropy
-    of the value's tokens under the schema; `VALUE_COEFFICIENTS` holds a to d. Where a server does not report H,
-    L = `VALUE_SLOPE` logit P, where P is the probability of the value's text, at most 1 - `LEAST_WRONG`. For the choice
-    of a tool, L = `TOOL_SLOPE` logit P, at most -ln `LEAST_WRONG`. If the value also has a probability P' in the reply
-    to a request for this field alone, L becomes the mean of L and `ALONE_SLOPE` logit P'. The other values share the
-    remaining probability in proportion to the probabilities of their texts.
+    of the value's tokens under the schema; `VALUE_COEFFICIENTS` holds a to d. If a server does not report H,
+    L = `VALUE_SLOPE` logit P. P is the probability of the value's text, clipped at 1 - `LEAST_WRONG`. For the choice of
+    a tool, L = `TOOL_SLOPE` logit P, clipped at -ln `LEAST_WRONG`. If secl also asked for this field alone, and the
+    value has the probability P' in that reply, L becomes the mean of L and `ALONE_SLOPE` logit P'. The other values
+    share the remaining probability in proportion to the probabilities of their texts.
 
-    After thoughts, the probability of a value is its mean over the thoughts, mixed with the uniform distribution
-    (`DOUBT`).
+    If the model thinks, the probability of a value is the mean over several thoughts, mixed with the uniform
+    distribution (`DOUBT`).
     """
     log_p = _log_p_of_texts(candidates, reply)
     if not log_p or not candidates.source.startswith(VALUES):
@@ -125,7 +125,7 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
 
 
 def _behind_thoughts(candidates: CandidateEvidence, reply: Reply) -> Values:
-    """Return ln of the mean probability of each value; the last candidate has the remaining probability."""
+    """Return ln of each value's mean probability over thoughts; the last candidate has the remaining probability."""
     count, thoughts = len(candidates.candidates), 1 + len(candidates.samples)
     shares = [0.0] * count
     for number, log_p in [(0, reply.log_probability), *((each.candidate, each.log_p) for each in candidates.samples)]:
@@ -136,7 +136,7 @@ def _behind_thoughts(candidates: CandidateEvidence, reply: Reply) -> Values:
 
 
 def _log_p_of_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int | None, float]:
-    """Return {candidate: ln P of one of its texts}, where known; empty without samples and for numbers."""
+    """Return {candidate: ln P of one text with this meaning}; empty without samples and for numbers."""
     drawn = candidates.samples
     if not drawn or any(sample.program for sample in drawn) or math.isnan(reply.log_probability):
         return {}

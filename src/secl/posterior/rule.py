@@ -6,8 +6,8 @@ The weights are functions of one number, which is estimated along the stream wit
 letters. The reliability is high if the letters follow the options, and low if they follow the places of the options.
 `views.VIEWS` has the functions. docs/lab/log.md shows the effect of other functions.
 
-The state of a stream is a set of sums. `math.fsum` rounds once within a question, so that a replay gives the same
-digits everywhere; the built-in `sum` rounds differently from Python 3.12 on.
+The state of a stream is a set of sums. Sums within a question use `math.fsum`, so that a replay gives the same digits
+everywhere; the built-in `sum` rounds differently before and after Python 3.12.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PRIOR_PLACES = 5.0
 """Weight, in questions, of the prior that place effects are 0."""
 
 ROUNDING = 1e-12
-"""Relative rounding error of a sum of squares. A smaller sum without place effects counts as 0."""
+"""Without place effects, a sum of squares below this fraction of its value with place effects counts as 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class LetterSums:
 
     @classmethod
     def empty(cls, views: Views) -> LetterSums:
-        """Return zero sums of the shape of these views."""
+        """Return sums of 0 for questions like that of these views."""
         return cls(0, tuple((0.0,) * len(order.order) for order in views.orders), 0.0, 0.0)
 
     def add(self, views: Views) -> LetterSums:
@@ -75,7 +75,7 @@ class LetterSums:
         )
 
     def mean_letters(self, views: Views) -> tuple[float, ...]:
-        """Return the mean letter of each candidate over the orders, after subtraction of shrunk place effects."""
+        """Subtract place effects, shrunk towards 0, and return the mean letter of each candidate over the orders."""
         shrunk = self.questions + PRIOR_PLACES
         less = [
             [letter - total / shrunk for letter, total in zip(*order, strict=True)]
@@ -89,9 +89,9 @@ class LetterSums:
     def agreement(self) -> tuple[float, float]:
         """Sum of the products of letters in two orders, and sum of their squares, without place effects.
 
-        Place effects are not shrunk here. Shrunk effects would leave a remainder. If two orders share the remainder,
-        for example after a preference for the first and last letter, the remainder would look like agreement. Both sums
-        are 0 with one order, and if place effects explain all letters.
+        Place effects are not shrunk here, because shrinkage would leave a remainder of them. If a model prefers the
+        first and the last letter, for example, both orders have the same remainder, which would look like agreement.
+        Both sums are 0 with a single order, and if place effects explain all letters.
         """
         orders = len(self.places)
         if orders < 2 or self.questions < 2:
@@ -140,12 +140,12 @@ PosteriorState = Mapping[Group, LetterSums]
 
 
 def sums_of(state: PosteriorState, views: Views) -> LetterSums:
-    """Return the sums over earlier questions of the same group."""
+    """Return the sums over earlier questions in the group of these views."""
     return state.get(_group(views)) or LetterSums.empty(views)
 
 
 def with_question(state: PosteriorState, views: Views) -> PosteriorState:
-    """Return the state after a further question; equal options, which share letters, leave the state unchanged."""
+    """Return the state after a further question, unchanged if two options are equal or the letters are unknown."""
     if not views.orders or len(views.distinct) < len(views.candidates):
         return state
     return {**state, _group(views): sums_of(state, views).add(views)}
@@ -159,8 +159,8 @@ def _group(views: Views) -> Group:
 class PosteriorRule:
     """Combines views of the candidates into one probability each, without labels.
 
-    Steps are pure, like those of gates: a replay of recorded evidence gives the recorded posteriors. The weights of a
-    question depend on the questions before it.
+    `step` is a pure function: a replay of recorded evidence gives the recorded posteriors. The weights for a question
+    depend on earlier questions.
 
     Attributes:
         views: names of the combined views.

@@ -1,7 +1,7 @@
 """Views: one number for each candidate answer to a question, from one kind of evidence.
 
-A view is a pure function of evidence. Its numbers are natural logarithms up to a constant of the question, so only
-differences between candidates count. A new view is one function and one entry in `VIEWS`. `secl.posterior.open_views`
+A view is a pure function of evidence. Its numbers are natural logarithms plus a constant for each question, so only
+differences between candidates matter. A new view is one function and one entry in `VIEWS`. `secl.posterior.open_views`
 has the views of open questions.
 
 The views of the example in `secl.evidence`, before place effects are subtracted from the letters:
@@ -34,9 +34,9 @@ P_TRUE_CLIP = 1e-12
 def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values:  # noqa: ARG001
     """Return, per token, the log-likelihood of each candidate minus half of its log-likelihood without the question.
 
-    The value is per token, because the noise of a sum grows with its length. Half is subtracted, because on every
-    measured stream the log-likelihoods with the question have a regression slope of 0.4 to 0.8 on the log-likelihoods
-    without the question (`python -m benchmarks.posterior`).
+    The value is per token, because the noise of a sum grows with its number of tokens. The factor is a half, because on
+    every measured stream the log-likelihoods with the question have a regression slope of 0.4 to 0.8 on the
+    log-likelihoods without the question (`python -m benchmarks.posterior`).
     """
     return tuple(
         None if option is None else (option.given - option.alone / 2) / option.tokens
@@ -47,8 +47,8 @@ def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) 
 def thoughts(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
     """Return ln of each option's mean probability after the thoughts, mixed with equal probabilities (`DOUBT`).
 
-    The letter after a single thought is nearly certain, right or wrong. So the mean is taken over several thoughts,
-    each with another order of the options.
+    After a single thought, the model is nearly certain of its letter, even of a wrong one. So the view averages over
+    several thoughts, each with another order of the options.
     """
     letters = [each.log_p for each in candidates.letters if each.thought is not None]
     letters += [reply.option_log_p] if reply.thought is not None and reply.option_log_p else []
@@ -81,7 +81,7 @@ class View:
     """A view of all candidates.
 
     Attributes:
-        read: maps the evidence and the reply with the model's own answer to values; None without evidence.
+        read: maps evidence, and the reply with the model's own answer, to values; None without evidence.
         weight: returns the factor of the values in the posterior's sum. Its arguments are the reliability of the
             letters (0 to 1; 0 without letters), and whether the question is open, which means that the candidates are
             the model's own answers.
@@ -105,9 +105,9 @@ VIEWS: dict[str, View] = {
         "option letters, mean over orders", lambda *_: None, lambda s, is_open: (0.3 if is_open else 0.8) * s
     ),
     "likelihood": View("likelihood of the text, per token", likelihood, lambda s, _: 0.5 - s / 3),
-    # Generated answers keep their weight where letters are not reliable.
+    # The weight is constant, so samples still count if letters are unreliable.
     "samples": View("share of the answers drawn", open_views.samples, lambda *_: 0.4),
-    # This view also ranks answers that all samples repeat.
+    # If all samples agree, `samples` is the same for each question, but `text` still differs between questions.
     "text": View("probability of the text", open_views.text, lambda *_: 0.4),
     # This view is the only evidence about a field's values.
     "value": View("probability of the value", open_views.value, lambda *_: 1.0),
@@ -120,7 +120,7 @@ VIEWS: dict[str, View] = {
 
 
 def view_title(name: str) -> str:
-    """Return the title of a view; for an unknown name, which a record may hold, the name."""
+    """Return the title of a view. Old records may have views that no longer exist; their title is their name."""
     return VIEWS[name].title if name in VIEWS else name
 
 
@@ -144,12 +144,12 @@ class Views:
 
     @property
     def distinct(self) -> tuple[int, ...]:
-        """Numbers of the different candidates; of equal candidates, the number of the first."""
+        """Numbers of the candidates without duplicates: of equal candidates, the first."""
         return tuple(map(self.candidates.index, dict.fromkeys(self.candidates)))
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Index of each candidate in `distinct`."""
+        """For each candidate, the index of its text in `distinct`."""
         place_of = {text: place for place, text in enumerate(dict.fromkeys(self.candidates))}
         return tuple(place_of[text] for text in self.candidates)
 

@@ -19,7 +19,7 @@ LONGEST_LOOP = 16
 """Maximum period of a loop, in words."""
 
 LOOPED_WORDS = 8
-"""Minimum number of words of a loop: "Tora! Tora! Tora!" is an answer."""
+"""Minimum number of words of a loop, so that "Tora! Tora! Tora!" is no loop."""
 
 _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]+")
 """A word; in scripts without spaces a character."""
@@ -81,14 +81,14 @@ def bare_thought(text: str) -> str:
 
 
 def is_complete(text: str, form: Form) -> bool:
-    """Return whether further tokens cannot change a generated answer."""
+    """Return whether a generated answer is complete, so that generation can stop."""
     if form == "text":
         return False
     text = without_thought(text)
     if "Confidence:" in text:
         return True
     if form == "number":
-        # Until another line begins, more digits of the answer might follow.
+        # More digits may follow until a new line begins.
         line = _ANSWER_LINE.search(text)
         return _repeats(text) or (line is not None and "\n" in text[line.end() :])
     return "\n" in text.lstrip()
@@ -140,7 +140,7 @@ def trim_answer(text: str, form: Form) -> str:
         line = _ANSWER_LINE.search(text)
         return (text[: line.end()] if line else text).strip()
     lines = text.strip().splitlines()
-    # A short answer may continue "Answer:", so the space before the answer belongs to the answer.
+    # After the prefill "Answer:", a short answer may begin with a space, which is part of the answer.
     space = " " if form == "short" and text[:1].isspace() else ""
     return space + lines[0].rstrip() if lines else ""
 

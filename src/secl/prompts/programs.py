@@ -54,8 +54,8 @@ class _NoResultError(Exception):
 def result_of(reply: str) -> Fraction | None:
     r"""Return the value of `answer` in a reply's program, else the number printed last; None without either.
 
-    Programs may have assignments, the four operations, powers and a few functions of numbers. A program with any
-    other construct, such as a loop, has no result, nor does an unfinished block. Decimal numbers are exact.
+    Programs may have assignments, the four operations, powers and a few functions of numbers. Programs with other
+    constructs, such as loops, and unfinished programs have no result. Decimal numbers are exact.
 
     >>> str(result_of("price = 15 * (1 - 0.2)\nanswer = 3 * price - 6"))
     '30'

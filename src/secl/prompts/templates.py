@@ -1,10 +1,10 @@
 """All prompts.
 
 The prompts of a question begin with its system text, its passage and ``Question: {text}``. The passes over a question
-share this prefix, which is computed once. A prompt is a conversation that ends with a user turn, plus a prefill of the
-reply. With options, one turn asks for answer and confidence. For an open question, a second turn asks for the
-confidence, so that the instruction about digits does not influence the answer. The prompt of a free answer is the
-conversation alone.
+share this prefix, which is computed once. A prompt is a conversation that ends with a user turn, plus a prefill: the
+beginning of the reply. With options, one turn asks for answer and confidence. For an open question, a second turn asks
+for the confidence, so that the instruction about digits does not influence the answer. The prompt of a free answer is
+the conversation alone.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _BEHIND_A_THOUGHT: dict[Form, tuple[str, str]] = {
     "sentence": ("answer truthfully in one short sentence", "<one short sentence>"),
     "number": ("write the final number", "<number>"),
 }
-"""The request for an answer after a thought, and the answer's format; a further turn asks for a free answer."""
+"""The request for an answer after a thought, and the format of the answer. A new turn asks for a free answer."""
 
 THOUGHT_END = "Answer:"
 """Text that ends a requested thought."""
@@ -109,7 +109,7 @@ def _asked(question: Question) -> str:
 
 
 def answer_prompt(question: Question, *, alongside: bool = False, prefilled: bool = True) -> Prompt:
-    """Ask for an answer; with options, or `alongside`, for an answer and then a confidence digit.
+    """Ask for an answer. With options, or `alongside`, ask for a confidence digit in the same reply.
 
     `prefilled` begins a short reply with "Answer:". The prompt of a free answer has no instructions.
     """
@@ -138,7 +138,7 @@ def thinking_prompt(question: Question, request: str, thought: str | None = None
 
     Args:
         question: if the answer is free and no thought is requested, the prompt is the bare conversation. After a
-            requested thought, a further turn asks for the free answer: small models end a reply after a thought.
+            requested thought, a new turn asks for the free answer, because small models stop after a thought.
         request: sentence that asks for the thought; "" for a model that thinks without a request.
         thought: the thought; None until it is written; "" for an answer without a thought.
     """
@@ -177,10 +177,10 @@ def _prompt(question: Question, user: str, prefill: str = "") -> Prompt:
 
 
 def other_order(options: int) -> tuple[int, ...]:
-    """Return the number of the option at each place of the reversed order.
+    """Return the reversed order of the options: the number of the option at each place.
 
-    Over both orders, all options have the same mean place. With an odd number of options, the middle one swaps places
-    with a neighbour, so that its letter changes, too.
+    Over both orders, all options have the same mean place. With an odd number of options, the middle option swaps
+    places with a neighbour, so that its letter changes, too.
     """
     backwards = [*range(options)][::-1]
     middle = options // 2
@@ -247,8 +247,8 @@ def confidence_prompt(
 ) -> Prompt:
     """Ask for the confidence digit of an answer `text`.
 
-    After a letter, and `alongside` an open answer, the digit is part of the same reply. Otherwise a new turn asks for
-    the digit. `before` is the prompt of the answer, by default the result of `answer_prompt`.
+    With options, or `alongside`, the digit follows the answer in the same reply. Otherwise a new turn asks for the
+    digit. `before` is the prompt of the answer, by default the result of `answer_prompt`.
     """
     before = before or answer_prompt(question, alongside=alongside)
     if question.options or (alongside and not question.free):
@@ -263,9 +263,9 @@ def digit_prompt(answered: Prompt, text: str) -> Prompt:
 
 
 def p_true_prompt(question: Question, candidate: str, *, paper: bool = False, thought: str = "") -> Prompt:
-    """Ask for one word: is `candidate` correct? (P(True), Sec. 3.2 of the paper); `paper` takes the paper's wording.
+    """Ask whether `candidate` is correct, True or False (P(True), Sec. 3.2 of the paper).
 
-    A `thought` is shown before the candidate.
+    `paper` takes the wording of the paper. Otherwise the prompt shows a `thought` before the candidate.
     """
     if paper:
         sentence = "Is the following answer to the question correct? (True/False)"
@@ -279,7 +279,7 @@ def p_true_prompt(question: Question, candidate: str, *, paper: bool = False, th
 
 
 def verification_prompt(question: Question, candidate: str) -> Prompt:
-    """Ask whether `candidate` is right, Yes or No, as DINCO does."""
+    """Ask whether `candidate` is right, Yes or No, for the signal DINCO."""
     user = (
         f"{_asked(question)}Candidate answer: {candidate}\n"
         "Decide whether the candidate answer is correct. Reply with one word, Yes or No."
@@ -299,7 +299,7 @@ def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prom
 
 
 def distractor_prompt(question: Question, count: int) -> Prompt:
-    """Ask for a list of 2 to 10 answers, the source of distractors; the model's own answer is not in the prompt."""
+    """Ask for a list of `count` (2 to 10) answers, from which secl takes distractors; the prompt has no own answer."""
     number = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"][count - 2]
     user = (
         f"{_asked(question)}People gave {number} different answers to this question. Some are wrong. List their "

@@ -54,12 +54,12 @@ class Limits(Settings):
     """Limits of the server's load and of its requests, and the name of its model."""
 
     batch: Annotated[int, Parameter("--max-batch-size"), OF_MODEL] = Field(
-        16, ge=1, description="Largest number of questions in one pass."
+        16, ge=1, description="Maximum number of questions in a batch."
     )
     queue: Annotated[int, Parameter("--max-queue"), OF_MODEL] = Field(
-        256, ge=1, description="Largest number of waiting questions."
+        256, ge=1, description="Maximum number of waiting questions."
     )
-    max_tokens: Annotated[int, OF_HTTP] = Field(1024, ge=1, le=2**31, description="Largest number of tokens of a text.")
+    max_tokens: Annotated[int, OF_HTTP] = Field(1024, ge=1, le=2**31, description="Maximum number of reply tokens.")
     timeout: Annotated[float, OF_HTTP] = Field(
         300.0, gt=0, description="Maximum time that a request may wait, in seconds."
     )

@@ -95,11 +95,11 @@ class ModelSettings(Settings):
     name: Annotated[str, Parameter("--model")] = Field(
         "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
     )
-    engine: Engine | None = Field(None, description="Where it runs: local, openai (OpenAI-compatible server) or vllm.")
-    endpoint: str | None = Field(None, description="Base URL of the server for --engine.")
+    engine: Engine | None = Field(None, description="Engine: local, openai (an OpenAI-compatible server) or vllm.")
+    endpoint: str | None = Field(None, description="Base URL of the server that --engine names.")
     dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
     device: Device = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
-    device_map: str | None = Field(None, description="Spread a large model: auto, or a JSON file of devices by module.")
+    device_map: str | None = Field(None, description="Spread layers over devices: auto or JSON file {module: device}.")
     quantize: Quantize | None = Field(None, description="Quantize layers to 8bit or 4bit (bitsandbytes).")
     answer_weights: AnswerWeights | None = Field(None, description="Weights that write the answers: adapted or frozen.")
     calibration: str | None = Field(None, description="Run whose labels calibrate the confidences.")
@@ -139,9 +139,9 @@ class StreamSettings(Settings):
     questions: str | None = Field(None, description="Your own file: CSV, JSONL, Parquet, XLSX, ...")
     columns: Pairs = Field((), description="Names of columns in your file, for example question=prompt,reference=gold.")
     options: Annotated[Options, Parameter("--option")] = Field(
-        (), description="Option of every row of your file; repeat the flag for each option."
+        (), description="Answer option, the same for every row of your file; repeat the flag for each option."
     )
-    template: str | None = Field(None, description="Question made from columns: 'Which team? {subject}: {body}'.")
+    template: str | None = Field(None, description="Question with columns in braces: 'Which team? {subject}: {body}'.")
     skip_bad: bool = Field(False, description="Skip questions that cannot be used, and list them.")
     per_domain: int | None = Field(None, ge=1, description="At most this many questions per domain; all by default.")
     order: Order = Field("forward", description="Order of the domains: forward, reversed or shuffled.")
@@ -149,7 +149,7 @@ class StreamSettings(Settings):
         "auto",
         description="Rule that compares open answers with references: auto, exact, contains, number, regex or overlap.",
     )
-    data: str | None = Field(None, description="Folder of the benchmarks; by default SECL_DATA, else the hub.")
+    data: str | None = Field(None, description="Folder of the benchmarks; by default SECL_DATA, or else the hub.")
 
     @property
     def named_columns(self) -> dict[str, str]:

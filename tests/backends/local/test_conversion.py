@@ -107,7 +107,7 @@ def test_what_a_conversion_takes_is_said_once_and_it_is_kept(
     folder = convert_gguf(file, torch.float32)
     (line,) = capsys.readouterr().err.splitlines()
     assert folder.parent == own_cache
-    assert line.startswith("secl: tiny.gguf is converted once: about ")
+    assert line.startswith("secl converts tiny.gguf once: about ")
     assert line.endswith(f" in {folder}.")
     assert convert_gguf(file, torch.float32) == folder
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""Models in this process: transformers, PEFT and the fast path."""
+"""Models that run in this process, with transformers and PEFT."""
 
 import logging
 from importlib.util import find_spec
@@ -6,12 +6,12 @@ from importlib.util import find_spec
 from secl.errors import ModelError, needs
 
 _NEEDED = ("torch", "transformers", "accelerate", "peft", "gguf")
-"""Packages of the extra `local`, which only this package imports."""
+"""Packages of the extra `local`. Only modules under `secl.backends.local` import them."""
 
 for _name in _NEEDED:
     if find_spec(_name) is None:
         raise ModelError(needs("a model in this process", _name, "local"))
 
-# PEFT imports bitsandbytes, if installed. At every start bitsandbytes reports missing faster kernels, and at every
-# product of 8-bit weights it reports rounding.
+# PEFT imports bitsandbytes, if installed. bitsandbytes logs a warning at every start (missing kernels) and at every
+# product of 8-bit weights (rounding).
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)

@@ -1,7 +1,4 @@
-"""The trainable weights, and the optimizer steps that move the stated confidence towards a target (Eq. loss).
-
-`snapshot` and `restore` are exact to the bit.
-"""
+"""The trainable weights, and the optimizer steps that move the stated confidence towards a target."""
 
 from __future__ import annotations
 
@@ -65,13 +62,13 @@ class Adapter:
         if not any(name.endswith(tuple(modules)) for name, _ in model.named_modules()):
             raise ModelError(f"LoRA does not fit {type(model).__name__}: it has no modules {' or '.join(modules)}.")
         model.requires_grad_(False)
-        keep_gradients(model)  # must precede the first pass
+        keep_gradients(model)  # before the first pass, in which bitsandbytes chooses its kernels
         self.model, self.layers, self.modules = model, layers, modules
         self.settings, self.seed = settings or AdapterSettings(), seed
         self.version = self.updates = 0
 
-    # The import of PEFT takes a second, and a model that never learns needs no matrices. So the first use imports PEFT
-    # and makes the matrices.
+    # The import of PEFT takes a second, and a model that never learns needs no LoRA matrices. So the next properties
+    # import PEFT and make the matrices at their first access.
 
     @cached_property
     def config(self) -> LoraConfig:
@@ -90,10 +87,10 @@ class Adapter:
 
     @cached_property
     def peft(self) -> PeftModel:
-        """The model with LoRA's matrices, which the first access adds.
+        """The model with LoRA's matrices.
 
         Raises:
-            ModelError: PEFT cannot adapt modules of that kind.
+            ModelError: PEFT does not support the class of the adapted modules.
         """
         from peft import get_peft_model
 
@@ -101,9 +98,9 @@ class Adapter:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(self.seed)
             try:
-                # The matrices go to the devices of the adapted modules.
+                # PEFT makes each matrix on the device of its module's weight, so the weight must be on that device.
                 with warnings.catch_warnings(), weights_at_hand(modules_of(self.model, self.layers, self.modules)):
-                    # PEFT warns about a deprecated name in transformers, and about its own choice for Conv1D modules.
+                    # PEFT warns about a deprecated name in transformers, and about an option that it sets for Conv1D.
                     warnings.filterwarnings("ignore", message=".*(is_gradient_checkpointing|fan_in_fan_out).*")
                     peft = get_peft_model(self.model, self.config)
             except ValueError as problem:
@@ -133,12 +130,11 @@ class Adapter:
 
     @cached_property
     def optimizer(self) -> torch.optim.AdamW:
-        """AdamW, with its moments since the last reset."""
+        """AdamW, whose moments start at zero after every `reset`."""
         return torch.optim.AdamW(list(self.parameters.values()), lr=self.settings.learning_rate)
 
     @property
     def size(self) -> int:
-        """Number of trainable weights."""
         return sum(parameter.numel() for parameter in self.parameters.values())
 
     @contextmanager
@@ -179,7 +175,7 @@ class Adapter:
         Args:
             replay: computes the adapted model's hidden state (1, d) before the confidence digit.
             cost: number of tokens of a replay.
-            frozen: the frozen model's hidden state (1, d) at the same place.
+            frozen: the frozen model's hidden state (1, d) before the confidence digit.
             digits: (10,) token ids of the digits.
             target: in [0, 1].
 
@@ -188,9 +184,9 @@ class Adapter:
         """
         losses: list[float] = []
         epochs, beta = self.settings.epochs, self.settings.beta
-        tokens = cost * (STEP_COST * epochs + 1)  # a forward pass after the steps reads the result
+        tokens = cost * (STEP_COST * epochs + 1)  # the last replay reads the new confidence
         with self.all_or_nothing():
-            # Steps do not change the trunk below the adapted layers, so a step replays the top layers alone.
+            # Layers below the first adapted layer stay frozen, so each step replays only the layers from there on.
             for _ in range(epochs):
                 hidden = replay()
                 loss = (stated_confidence(head.rows(hidden, digits)) - target).square().sum()
@@ -209,7 +205,7 @@ class Adapter:
         return Training(tuple(losses), after, tokens)
 
     def count_update(self) -> None:
-        """Give the current weights the next version number."""
+        """Number the current weights as the next version."""
         self.updates += 1
         self.version = self.updates
 
@@ -296,16 +292,16 @@ def _peft_name(name: str) -> str:
 
 
 def stated_confidence(logits: Tensor) -> Tensor:
-    """Return the expected bin centre (Eq. soft_conf) from the logits of the ten digits; (..., 10) becomes (...)."""
+    """Return the mean of 0.05, 0.15, ..., 0.95, weighted by softmax(logits of the digits); (..., 10) becomes (...)."""
     centres = (torch.arange(10, device=logits.device) + 0.5) / 10
     return (logits.softmax(-1) * centres).sum(-1)
 
 
 def _finite(tokens: float, **values: Tensor) -> float:
-    """Fetch numbers from the device together, and return the first one.
+    """Fetch all values from the device in one transfer, and return the first value.
 
     Raises:
-        NotFiniteError: a number is not finite; `tokens` is the cost of the update so far.
+        NotFiniteError: a value is not finite. The error carries `tokens`, the cost of the update until now.
     """
     numbers: list[float] = torch.stack([*values.values()]).tolist()
     for what, number in zip(values, numbers, strict=True):

@@ -35,15 +35,15 @@ ROWS = 1024
 """Maximum number of next-token distributions to compute at once; each takes four bytes per vocabulary token."""
 
 UNLIMITED = 1 << 30
-"""Limit on the tokens of a question if the configuration names none."""
+"""Context length in tokens if the model's configuration names none."""
 
 
 @dataclass(frozen=True)
 class LocalReading:
-    """A bundle inside a pass, as the frozen model or an adapted version reads the bundle.
+    """A bundle with its hidden states, computed by the frozen model or by an adapted version.
 
     Attributes:
-        forward: the pass that holds the bundle.
+        forward: the frozen model's pass over the bundle.
         head: maps hidden states to logits.
         special: ids whose logits are computed in float32.
         tokens: number of the bundle's tokens through the network, counted as in `secl.ledger.Ledger`.
@@ -59,7 +59,7 @@ class LocalReading:
     states: Tensor | None = None
 
     def _log_p(self, states: Tensor) -> Iterator[Tensor]:
-        """Yield log-probabilities (n, V) of the vocabulary for n of the N hidden states (N, d) at a time."""
+        """Yield full-vocabulary log-probabilities (n, V) for the next n <= `ROWS` of the hidden states (N, d)."""
         for some in torch.split(states, ROWS):
             yield self.head.logits(some, self.special).log_softmax(-1)
 
@@ -67,7 +67,7 @@ class LocalReading:
         return sent(np.array(ids, dtype=np.int64), self.special.device)
 
     def nodes(self, positions: Sequence[Position]) -> Nodes:
-        """Return the node of the last token before each position."""
+        """Return the node of the last token before each position, in the prefix tree of the pass."""
         return np.array([self.forward.paths[number][length - 1] for number, length in positions], dtype=np.int64)
 
     def hidden(self, positions: Sequence[Position]) -> Tensor:
@@ -132,14 +132,14 @@ class LocalBackend(TokenBackend[LocalReading]):
     """A model in memory with a LoRA adapter.
 
     Args:
-        settings: settings of the adapter and its training. The model's preset completes missing settings.
+        settings: settings of the adapter and its training. If unset, layers and modules come from the model's preset.
         seed: seed of the adapter's initial weights.
 
     Attributes:
         first: number of the first adapted layer.
-        described: source of the settings, and path of the passes, such as "preset smollm2; fast path".
+        described: name of the preset, and whether passes take the fast or the plain path: "preset smollm2; fast path".
         adapted: layers that learn, and temperature of P(True), in words.
-        text_tokens: number of tokens of free texts that fit into memory.
+        text_tokens: total number of tokens of free texts that fit into memory at a time.
     """
 
     def __init__(self, loaded: Loaded, settings: AdapterSettings, *, seed: int) -> None:
@@ -209,9 +209,10 @@ class LocalBackend(TokenBackend[LocalReading]):
             self.writer.write(batch, self.passes.begin(batch))
 
     def rewrite(self, drafts: Sequence[Draft], readings: Sequence[LocalReading], version: int) -> list[Draft | None]:
-        """Write the adapted model's answers, each from the first token that differs from the frozen model's answer.
+        """Return the adapted model's answers; None for an answer that equals the frozen model's.
 
-        The adapted readings contain the token that the adapted model would choose after each written token.
+        The adapted `readings` of the frozen model's answers give the first token that the adapted model would choose
+        differently. The adapted model writes only from that token on.
         """
         rewritten = [self._diverging(draft, reading, version) for draft, reading in zip(drafts, readings, strict=True)]
         unfinished = [draft for draft in rewritten if draft is not None and not self.rules.ended(draft)]
@@ -221,7 +222,7 @@ class LocalBackend(TokenBackend[LocalReading]):
         return rewritten
 
     def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:
-        """Return an answer up to the adapted model's first different token; None if both answers are equal."""
+        """Return the answer through the adapted model's first different token; None if the answers are equal."""
         inside = reading.bundle.positions[:-1]  # before each token of the answer, and after the last token
         (sequence,) = reading.bundle.answers
         written = [sequence[length] for _, length in inside[:-1]]

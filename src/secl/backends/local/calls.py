@@ -30,7 +30,7 @@ CLOSING = 32
 """Maximum number of tokens that end a thought and open a reply."""
 
 UNDECIDED = 16
-"""A sampled reply without a call ends after this number of tokens, and counts as no call."""
+"""Number of tokens after which a sampled reply ends if no call has begun."""
 
 _ANY = r"/(?s:.*)/"
 
@@ -39,8 +39,8 @@ _MIDDLE = r'"[ \n]*,[ \n]*"(arguments|parameters)"[ ]*:[ \n]*'
 _CLOSE = r"[ \n]*\}\}?([ \n]*```)?"
 """Patterns of the text around a tool's name in a JSON object, fenced or not.
 
-Qwen2.5-Coder writes such objects under any template. Some converted models have a chat template with doubled braces,
-and also write doubled braces.
+Qwen2.5-Coder writes such objects whatever its chat template says. Some converted models have templates with doubled
+braces, and also write doubled braces.
 """
 
 CallTask = Task[CallRequest, WrittenReply]
@@ -79,7 +79,10 @@ def _nullable(node: Node) -> Node:
 
 @dataclass
 class SampledReply(Row):
-    """A row that ends after `UNDECIDED` tokens without a call; `begins` returns the first call's place, or None."""
+    """A row that ends after `UNDECIDED` tokens without a call.
+
+    `begins` returns the index of the first call in the row's text; None without a call.
+    """
 
     begins: Callable[[Row], int | None] = field(kw_only=True)
 
@@ -94,7 +97,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     @cached_property
     def form(self) -> CallForm:
-        """The form of the model's calls."""
+        """The texts before, between and after tool calls in the model's chat template."""
         tokenizer = self.backend.token_ids.tokenizer
         return CallForm.of(tokenizer, [tokenizer.decode([token]) for token in sorted(self.backend.rules.end_ids)])
 
@@ -106,7 +109,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     @cached_property
     def _marker(self) -> int | None:
-        """The special token that begins a call; None if calls begin with plain text, which must start the reply."""
+        """The special token that begins a call; None if plain text begins a call, which then must start the reply."""
         return next((token for text, token in self._special.items() if self.form.opening.startswith(text)), None)
 
     @cached_property
@@ -173,7 +176,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     def thinks(self) -> bool:
         """Whether the model thinks before a reply.
 
-        A model that thinks only on request was trained to call tools without a thought, so it does not think here.
+        Models that think only on request were trained to call tools without a thought, so they skip the thought here.
         """
         return self.asker.prompting.thinks and not self.asker.prompting.thinker.request
 
@@ -194,7 +197,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return CallTask(request, (*read,), begun, min(room, token_limit(fields, request.max_tokens)))
 
     def _check_room(self, tokens: int, thought: str = "") -> int:
-        """Return the number of tokens that fit after a prompt.
+        """Return the number of tokens that fit after a prompt of `tokens` tokens; `thought` completes the message.
 
         Raises:
             TooLongError: the prompt leaves too little room.
@@ -253,7 +256,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             found = next(filter(None, named))
             tokens = written.tokens((decided, found.end(1)))
             chosen = written.reading(found[1], tokens)
-            if request.choice == "auto" and not calls:  # every token that may begin a call counts as the choice to call
+            if request.choice == "auto" and not calls:  # P(call) sums over all tokens that may begin a call
                 begins = math.log(min(1.0, row.notes[tokens[0]])) - written.log_p[tokens[0]]
                 chosen = chosen._replace(log_p=min(0.0, chosen.log_p + begins))
             place = found.end()
@@ -269,7 +272,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return WrittenReply(text[:start].strip(), tuple(calls), further if more else None, row.thought)
 
     def _without_call(self, row: Row) -> Reading:
-        """Return the choice of no tool. Its probability: no call begins at any token at which a call could begin."""
+        """Return the choice of no tool; its P is the product of 1 - P(a call begins) where a call may begin."""
         first = row.notes
         p = [min(each, 1 - 1e-9) for each in (first if self._marker is not None and not self.form.text else first[:1])]
         return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan, row.thought)

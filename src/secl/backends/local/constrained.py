@@ -1,4 +1,4 @@
-"""Texts of a grammar, written token by token under the masks of llguidance."""
+"""Writing of texts under a grammar: llguidance masks the tokens that the grammar does not allow next."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 @dataclass
 class Row:
-    """A text of a grammar, possibly unfinished.
+    """A text under a grammar, possibly unfinished.
 
     Attributes:
         matcher: llguidance's state of the grammar.
@@ -49,7 +49,7 @@ class Row:
             grammar allows.
         kept: keys and values of the finished row, if the writer keeps them.
         thought: the thought before the text; None if the model answers without a thought.
-        notes: a number for each token. Each kind of writer defines its meaning.
+        notes: a number for each token, for subclasses of `GrammarWriter`; `CallWriter` keeps P(a call begins).
     """
 
     matcher: Any
@@ -63,7 +63,6 @@ class Row:
     notes: list[float] = field(default_factory=list)
 
     def ended(self) -> bool:
-        """Return whether the text is finished."""
         return self.matcher.is_stopped() or len(self.tokens) >= self.limit
 
 
@@ -77,10 +76,10 @@ class Task(Generic[R, W]):
         limit: maximum number of tokens of the text.
         thought: the written thought at the end of the prompt; None if the model answers without a thought.
         forward: the pass over the prompt; None on the plain path.
-        best: row of the most probable text.
-        text: the most probable text; None if unfinished.
+        best: row of the greedy text.
+        text: the greedy text; None if unfinished.
         count: number of samples to draw.
-        samples: drawn texts; None for unfinished ones.
+        samples: sampled texts; None for unfinished texts.
         sampling: number of tokens through the network for the samples.
         reading: number of tokens through the network to read parts of the text again.
     """
@@ -105,14 +104,14 @@ class Task(Generic[R, W]):
 
 
 After = Callable[[Sequence[Task[Any, Any]]], Batch]
-"""Returns a batch with a row after the prompt of each task; tasks may repeat."""
+"""Function that takes tasks, which may repeat, and makes a batch with a row after the prompt of each task."""
 
 
 class GrammarWriter(ABC, Generic[R, W]):
-    """Writes texts of a grammar with the frozen weights.
+    """Writes texts under a grammar with the frozen weights.
 
     Raises:
-        ParameterError: servers answer for the model, or llguidance is not installed.
+        ParameterError: vLLM servers answer for the model, or llguidance is not installed.
         ModelError: llguidance cannot read the model's tokenizer.
     """
 
@@ -120,7 +119,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     """Name of the public method that needs llguidance."""
 
     keeps = False
-    """Whether to keep the keys and values of the most probable texts (`Row.kept`)."""
+    """Whether to keep the keys and values of the greedy texts (`Row.kept`)."""
 
     def __init__(self, backend: LocalBackend, asker: Asker, name: str) -> None:
         if asker.backend is not backend:
@@ -183,7 +182,7 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     @torch.no_grad()
     def _together(self, tasks: Sequence[Task[R, W]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
-        """Write the most probable texts of all tasks in one batch, then all samples; prompts are read once."""
+        """Write the greedy texts of all tasks in one batch, then all samples; read each prompt once."""
         tasks = [replace(task) for task in tasks]  # copies, so that gigabytes of keys and values are freed at the end
         after = self._after(tasks)
         for task in tasks:
@@ -217,7 +216,6 @@ class GrammarWriter(ABC, Generic[R, W]):
         return after
 
     def draw(self, after: After, tasks: Sequence[Task[R, W]]) -> None:
-        """Draw the samples of each task."""
         wanted = [(task, number) for task in tasks for number in range(task.count)]
         rows = self.finish_all(
             wanted,
@@ -239,7 +237,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         return Row(task.begun.deep_copy(), task.limit, torch.Generator().manual_seed(seed))
 
     def _outcome(self, task: Task[R, W]) -> Objects[W] | SeclError:
-        """Return the texts of a task and the cost of this task alone; an error if the first text is unfinished."""
+        """Return the texts of a task with their cost; return an error if the greedy text is unfinished."""
         if task.text is None:
             return self.unfinished(task)
         whole = [*task.prompt, *task.best.tokens[:-1]]
@@ -265,9 +263,9 @@ class GrammarWriter(ABC, Generic[R, W]):
         """Finish rows in batches as large as the memory allows, and return the finished rows.
 
         Args:
-            wanted: tuples that begin with a task.
+            wanted: a tuple for each row; its first item is the task.
             row_of: makes the row of a tuple.
-            begin: makes the batch in which the model continues these rows.
+            begin: makes the batch in which the model continues the rows of some tuples.
         """
 
         def finished(some: Sequence[T]) -> list[Row]:
@@ -285,7 +283,7 @@ class GrammarWriter(ABC, Generic[R, W]):
             masks = np.stack([allowed_tokens(row.matcher, batch.logits.shape[1]) for row in active])
             allowed = batch.logits.masked_fill(~torch.from_numpy(masks).to(batch.logits.device), -torch.inf)
             chances = [torch.rand(1, generator=row.generator).item() for row in active if row.generator is not None]
-            # Either all rows of a batch are sampled, or none is.
+            # A batch has only sampled rows or only greedy rows.
             chosen = draw(allowed, chances, top_p) if chances else allowed.argmax(-1).tolist()
             self._note(active, chosen, allowed)
             going = [n for n, row in enumerate(active) if not row.ended()]

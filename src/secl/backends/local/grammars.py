@@ -1,4 +1,4 @@
-"""llguidance for the tokenizer of a model: which tokens a grammar allows next, and the texts of tokens."""
+"""llguidance with the tokenizer of a model: compiles grammars, and tells which tokens a grammar allows next."""
 
 from __future__ import annotations
 
@@ -71,11 +71,10 @@ class Grammars:
         return matcher
 
     def texts(self, tokens: Sequence[int]) -> list[bytes]:
-        """Return the text of each token."""
         return [self.tokenizer.decode_bytes([token]) for token in tokens]
 
 
 def allowed_tokens(matcher: Any, width: int | None = None) -> NDArray[np.bool_]:
-    """Return whether a grammar allows each token next; `width`: length of the result, by default the tokenizer's."""
+    """Return whether a grammar allows each token next; `width` sets the length of the result."""
     bits = np.unpackbits(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8), bitorder="little").astype(bool)
     return bits if width is None else np.pad(bits[:width], (0, max(0, width - len(bits))))

@@ -1,4 +1,4 @@
-"""A chat model whose adapter learns in this process. This process or vLLM servers answer."""
+"""A chat model whose adapter learns in this process. Answers come from this process or from vLLM servers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
     Args:
         loaded: result of `secl.backends.local.loading.loader.load`.
-        adapter: settings of LoRA and learning. The model's preset gives layers and modules that are not set.
+        adapter: settings of LoRA and learning. If unset, layers and modules come from the model's preset.
         paper: whether all prompts are exactly the paper's (docs/paper.md lists the differences of secl's own prompts).
         distractors: number of distractors for an open answer, 1 to 9.
         answer_weights: which weights write the answers, "adapted" or "frozen".
@@ -59,7 +59,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
         backend: engine with the weights in this process.
         asker: asks `backend`, or vLLM servers (`secl.backends.endpoint.vllm.connect.answer_by_vllm`).
         meter: counts tokens by purpose.
-        described: source of the settings, and path of the passes, such as "preset smollm2; fast path".
+        described: name of the preset, and whether passes take the fast or the plain path: "preset smollm2; fast path".
 
     Raises:
         ModelError: the model or the NLI model cannot be used, or the adapter does not fit the model.
@@ -137,12 +137,11 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
     @property
     def adapter(self) -> Adapter:
-        """The trained weights."""
         return self.backend.adapter
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Device, precision and threads, how short replies begin, and whether thoughts are trained or requested."""
+        """Device, precision, threads and other facts that can change probabilities, for records of runs."""
         short = "prefilled" if self.prompting.prefilled else "plain"
         found = {**self.backend.environment, **self.asker.backend.environment, "short_replies": short}
         if self.prompting.thinks:
@@ -151,7 +150,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
     @property
     def adapter_config(self) -> dict[str, object]:
-        """PEFT's configuration of the adapter, as JSON values with sorted lists in place of sets."""
+        """PEFT's configuration of the adapter as JSON values; sets become sorted lists."""
         values: dict[str, object] = json.loads(json.dumps(self.adapter.config.to_dict(), default=sorted))
         return values
 
@@ -168,7 +167,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
         return thoughts_apart(backend.write_texts(self.prompting.answer(question), writing))
 
     def memory_share(self, question: Question, writing: Writing) -> float:
-        """Return these texts' share of the memory that is reserved for texts; see `secl.model.Model.memory_share`."""
+        """Return which share of the memory for texts these texts need; see `secl.model.Model.memory_share`."""
         if self.writes_apart:
             return 0.0
         thinking = 0
@@ -256,7 +255,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         """Call `hook` before every layer of every pass in this process; the hook may wait for other work."""
-        self.backend.writer.alone = False  # while a pass pauses, another thread computes
+        self.backend.writer.alone = False  # another thread may compute while this thread pauses
         for layer in layers_of(self.backend.model):
             layer.register_forward_pre_hook(lambda *_arguments: hook())
 
@@ -284,7 +283,10 @@ def _given(asker: Asker, rated: GivenAnswer, kinds: frozenset[EvidenceKind]) -> 
 
 
 def _find_rivals(asker: Asker, case: Case) -> None:
-    """Find the texts to judge by P(True): the answer, and the other options, given rivals, or distractors."""
+    """Set the texts to judge by P(True): the answer and its rivals.
+
+    Rivals are the other options. For an open question, they are the given rivals, or distractors if none is given.
+    """
     rivals: Sequence[str] = ()
     case.source = "none"
     if "p_true" in case.kinds:

@@ -35,7 +35,7 @@ ObjectTask = Task[ObjectRequest, WrittenObject]
 
 @dataclass
 class ValueRow(Row):
-    """A row that begins like the most probable object and ends after one value."""
+    """A row that begins like the greedy object and ends after one value."""
 
     value: UncertainValue = field(kw_only=True)
     text: Callable[[Row], WrittenObject] = field(kw_only=True)
@@ -70,7 +70,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         return self.text_of(row) if row.matcher.is_accepting() else None
 
     def draw(self, after: After, tasks: Sequence[ObjectTask]) -> None:
-        """Draw the uncertain values again; draw whole objects if single values cannot be drawn."""
+        """Sample each uncertain value again; sample whole objects if single values cannot be sampled."""
         wanted: list[tuple[ObjectTask, UncertainValue, int]] = []
         whole = []
         for task in tasks:
@@ -125,7 +125,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
             task.text = task.text and replace(task.text, alone={name: value for name, _, value in own})
 
     def _alone(self, request: ObjectRequest, text: WrittenObject) -> Iterator[tuple[str, Span]]:
-        """Yield the fields to read again: their names, and the spans of their values in objects with one field."""
+        """Yield the name of each field to read again, and the span of its value in an object with only this field."""
         for leaf in request.schema.leaves_in(text.value):
             parts = text.single(leaf)
             if parts is not None and (leaf.kind in FIXED_KINDS or not is_certain(text, text.place_of(leaf))):
@@ -138,7 +138,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
 
 
 def _before(task: ObjectTask, value: UncertainValue) -> tuple[KeptRow, int, int]:
-    """Return the entry of `go_on` for a value: the best row continues with the last token before the value."""
+    """Return the entry of `go_on` for the greedy row up to a value: `go_on` sends the last token before the value."""
     assert task.best.kept is not None  # noqa: S101
     return task.best.kept, len(task.prompt) + value.first - 1, task.best.tokens[value.first - 1]
 
@@ -165,13 +165,13 @@ class StructuredWriting:
         """Check that a schema can constrain the model.
 
         Raises:
-            ParameterError, ModelError: the schema cannot constrain the model; or as for `write_objects`.
+            ParameterError: llguidance rejects the schema; for other causes, see `write_objects`.
+            ModelError: see `write_objects`.
         """
         self.objects.grammars.of_schema(schema.grammar)
 
     @cached_property
     def objects(self) -> ObjectWriter:
-        """Writes JSON objects."""
         return ObjectWriter(self.backend, self.asker, self.name)
 
     def write_calls(
@@ -180,24 +180,23 @@ class StructuredWriting:
         """Write replies that may call tools, with the frozen weights; see `secl.fields.calls.WritesCalls`.
 
         Raises:
-            ParameterError, ModelError: as for `write_objects`.
+            ParameterError, ModelError: see `write_objects`.
         """
         return _written(self.calls, requests, samples)
 
     @cached_property
     def calls(self) -> CallWriter:
-        """Writes replies that may call tools."""
         return CallWriter(self.backend, self.asker, self.name)
 
 
 def _written(
     writer: GrammarWriter[R, W], requests: Sequence[R], samples: Callable[[R, W], int]
 ) -> list[Objects[W] | SeclError]:
-    """Write a text for each request, and samples; a model that thinks writes one sample after each further thought.
+    """Write a greedy text and samples for each request.
 
-    A thought settles the model's answer, so draws after the same thought would repeat the text. The first thought is
-    greedy. The model draws a second thought for every request. It draws a third thought if the first two led to
-    different values.
+    After one thought, samples would repeat the greedy text, because a thought settles the answer. So a model that
+    thinks samples a second thought for every request, and a third thought if the first two led to different values.
+    Each further thought gives one sample.
     """
     if not writer.thinks:
         return writer.write(requests, samples)
@@ -220,7 +219,7 @@ def _written(
 def _behind(
     writer: GrammarWriter[R, W], requests: Sequence[R], thoughts: dict[int, Draft]
 ) -> dict[int, Objects[W] | SeclError]:
-    """Write thoughts, and the most probable text after each thought; keys are the numbers of the requests."""
+    """Write thoughts, and the greedy text after each thought; keys are the numbers of the requests."""
     drafts = [*thoughts.values()]
     writer.asker.think(drafts)
     found = writer.write([requests[n] for n in thoughts], lambda *_: 0, drafts)
@@ -228,7 +227,7 @@ def _behind(
 
 
 def _further(writer: GrammarWriter[R, W], request: R, first: Draft, number: int) -> Draft:
-    """Return an unwritten draft of a drawn thought; the network reads the prompt of the first thought only once."""
+    """Return the draft of a sampled thought, which reuses the pass over the prompt of the first thought."""
     begun = None if first.begun is None else first.begun.beginning(len(first.prompt))
     again = replace(first, written=[], thought=None, begun=begun)
     return writer.asker.drawn(again, request.question, f"thought {number}")

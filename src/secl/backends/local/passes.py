@@ -1,4 +1,4 @@
-"""Groups of token sequences that share a pass through the network, and texts that go on after such a pass."""
+"""Passes through the network that several token sequences share, and batches that continue these passes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 GROUP_TOKENS = 1000
-"""Maximum number of distinct tokens in one pass of several bundles: enough for a CPU, and for large models on a GPU.
+"""Maximum number of distinct tokens in one pass of several bundles.
 
-The time of attention grows with the square of this number. The limit is the same on every device, because a pass of
-another shape rounds differently.
+Larger passes gain no speed on a CPU, nor for large models on a GPU, and attention takes time quadratic in this number.
+The limit is the same on every device, because a pass of another shape rounds differently.
 """
 
 
 class Passes:
-    """Reads bundles and begins texts. `Draft.begun` is the pass over the draft's prompt.
+    """Reads bundles and begins texts. Here `Draft.begun` is a pass over the draft's prompt.
 
     Attributes:
         shared: the network of the fast path; None on the plain path, whose passes cannot grow.
@@ -65,8 +65,8 @@ class Passes:
         whole = [i for i in range(len(bundles)) if i not in begun]
         passes = _grouped(shared.run, [sequences[i] for i in whole], [sizes[i] for i in whole])
         found = dict(zip(whole, passes, strict=True))
-        # Bundles that go on from the same pass share the next pass, and so do bundles after thoughts. A bundle after a
-        # free text goes on alone.
+        # Bundles that continue the same pass are read together. Bundles after thoughts are read together. Each bundle
+        # after a free text is read alone.
         kept = {i for i, draft in enumerate(drafts) if draft is not None and draft.kept}
         for _, same in groupby(
             sorted(begun, key=lambda i: (i in free, i in kept)),
@@ -88,7 +88,7 @@ class Passes:
         return Batch(self.model, cache, mask, logits).capturing(self.shared, [forward])
 
     def _begin(self, drafts: Sequence[Draft]) -> None:
-        """Read each prompt that has no pass yet in a pass of its own, as `text` does."""
+        """Read each prompt without a pass separately and in chunks, as `text` does; equal prompts share a pass."""
         known: dict[tuple[int, ...], Pass] = {}
         for draft in drafts:
             prompt = tuple(draft.prompt)
@@ -99,7 +99,7 @@ class Passes:
         """Read the prompts of answers and thoughts that have no pass yet.
 
         Returns:
-            a batch to write with; None for lists and continued drafts, on the plain path, or with too little memory.
+            a batch to write with; None for lists and begun texts, on the plain path, or with too little memory.
         """
         if self.shared is None or not drafts or any(draft.lines is not None or draft.written for draft in drafts):
             return None
@@ -121,9 +121,9 @@ class Passes:
 
     @torch.no_grad()
     def batch(self, drafts: Sequence[Draft]) -> Batch | None:
-        """Send unfinished drafts through the network, as the adapted model while the adapter is on.
+        """Send unfinished drafts through the network: the adapted model inside `adapter.on()`, else the frozen model.
 
-        Return a batch to go on from; None on the plain path, or with too little memory for all rows.
+        Return a batch that continues the drafts; None on the plain path, or with too little memory for all rows.
         """
         if self.shared is None:
             return None
@@ -151,7 +151,7 @@ class Passes:
     def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
         """Return a batch with a row after each pass, or after its first `lengths` tokens.
 
-        Return None if the memory is too small for all rows. Callers then read the rows again, or fewer at a time.
+        Return None if the memory is too small for all rows.
         """
         paths = [forward.paths[0][:end] for forward, end in zip(begun, lengths or [None] * len(begun), strict=True)]
         try:
@@ -242,7 +242,7 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
         RuntimeWarning,
         stacklevel=2,
     )
-    torch.cuda.empty_cache()  # not in the handler, where the failed work still holds its memory
+    torch.cuda.empty_cache()  # after the handler, because the exception kept the memory of the failed work
     half = len(items) // 2
     return in_halves(work, items[:half]) + in_halves(work, items[half:])
 

@@ -28,7 +28,7 @@ be infinite."""
 
 
 class Writer:
-    """Writes with a model; `alone`: whether this thread is the only one that computes."""
+    """Writes with a model; `alone` tells whether no other thread computes."""
 
     def __init__(self, model: PreTrainedModel, rules: TextRules) -> None:
         self.model = model
@@ -148,11 +148,10 @@ def draw_many(p: Sequence[float], count: int, seed: int, top_p: float) -> list[i
 def write_texts(
     passes: Passes, rules: TextRules, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()
 ) -> Iterator[Piece]:
-    """Write texts after a prompt with the frozen model, one token of each text in turn; `max_tokens` is set.
+    """Write texts after a prompt with the frozen model, one token of each text in turn; `writing` needs `max_tokens`.
 
-    Every text goes through the network alone, exactly as in transformers' `generate`, so that it does not depend on
-    other texts that are written or read at the same time. Rows of one batch share kernels, so the last digits of their
-    logits depend on each other.
+    Every text goes through the network alone, exactly as in transformers' `generate`. In a batch, the last digits of a
+    text's logits would depend on the other texts.
     """
     begun = yield from passes.text(prompt)
     # The prompt goes through the network once for all texts.

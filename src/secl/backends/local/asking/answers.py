@@ -1,7 +1,7 @@
 """Answers of the frozen model and the adapted model to a window of questions.
 
-The frozen model never changes. So a whole window's answers and P(True) are computed together, and stay valid. The
-adapted model reads the same token sequences: a whole window while its weights are fixed, otherwise one question at a
+The frozen model never changes, so it answers all questions of a window together. The adapted model reads the same token
+sequences. It reads the whole window together only while its weights are fixed; otherwise it reads one question at a
 time.
 """
 
@@ -45,13 +45,13 @@ Windows = dict[Hashable, list[Case]]
 
 
 class SharedAnswers:
-    """A cache of frozen answers for models with the same weights; the owner clears it after each window."""
+    """A cache of the frozen model's answers for runs in lockstep, which clear the cache after each window."""
 
     def __init__(self) -> None:
         self._answers: dict[Hashable, tuple[Windows, Verdicts]] = {}
 
     def to(self, *key: Hashable) -> tuple[Windows, Verdicts]:
-        """Return the cached windows and verdicts of models with equal weights, adapted layers, prompts and seed."""
+        """Return the cached answers and P(True) of models with an equal `key` (weights, precision, prompts, seed)."""
         return self._answers.setdefault(key, ({}, {}))
 
     def clear(self) -> None:
@@ -70,7 +70,7 @@ class Answering:
         _nli: NLI model of DINCO; None asks the model itself.
         _windows: cache of answers, shared with models that have the same prompts and seed; None if not shared.
         _window: answered questions of the present window.
-        _latest: the latest answered question, whose pass serves further evidence; None before the first.
+        _latest: the latest answered question with its evidence; None before the first answer.
     """
 
     asker: Asker
@@ -88,7 +88,7 @@ class Answering:
         """Check that the model can answer a question, or read a given answer.
 
         Raises:
-            QuestionError: more options than letters, or longer than the model can read.
+            QuestionError: more options than letters, or a prompt longer than the model can read.
         """
         self.asker.prompting.check_length(question, self.asker.backend.limit, given)
 
@@ -114,16 +114,16 @@ class Answering:
         """Answer and state a confidence with adapted and frozen weights; see `secl.model.Model.answer`.
 
         Raises:
-            QuestionError: more options than letters, or longer than the model can read.
+            QuestionError: more options than letters, or a prompt longer than the model can read.
             UnavailableError: no server answers; a later try may succeed.
         """
         version, meter, case = self.version, self.asker.meter, self._case(question, written, evidence)
-        turn = case.turn  # a thought that is written below changes `case.turn`
+        turn = case.turn  # `case.turn` changes when the model writes a thought
         if turn not in self._window:
             self.check(question, case.given)
         case = self._window.get(turn) or self._answered([case], version)[turn]
         if version and (case.adapted is None or case.adapted.version != version):
-            # No record includes the cost of the replaced reading, because a resumed run does not repeat that reading.
+            # The ledger omits a reading by an older version, because a resumed run would not repeat that reading.
             self.asker.backend.together(self._adapt([case], version))
         self._latest, adapted = case, case.by(version)
         for purpose, tokens in case.spent.items():
@@ -137,7 +137,7 @@ class Answering:
         return ModelAnswer(reply=adapted.reply, frozen=case.reply, plain_tokens=plain_tokens)
 
     def _case(self, question: Question, written: str | Piece | None, evidence: Collection[EvidenceKind]) -> Case:
-        """Return the case of a question; the existing answer `written` gets its form in the conversation."""
+        """Return the case of a question, and of its answer `written`, if given."""
         if written is None or question.options:
             return Case(question, kinds=frozenset(evidence))
         thinks = self.asker.prompting.thinks
@@ -184,7 +184,7 @@ class Answering:
         return window, []
 
     def _read_choices(self, cases: Sequence[Case]) -> None:
-        """Answer multiple-choice questions. Each letter gets a branch, so that one pass gives letter and confidence."""
+        """Answer multiple-choice questions; one pass reads the letters, and the confidence digits after each letter."""
         for case in cases:
             case.judged = case.question.options if "p_true" in case.kinds else ()
             if "candidates" in case.kinds:
@@ -202,11 +202,11 @@ class Answering:
                 case.draft = asker.answer_draft(question, case.draft)
             elif question.free and case.draft is None:
                 case.draft = Draft(asker.prompting.answer(question, case.thought_text), "text", 0, free=True)
-            # A free answer may be longer than the items of a list, so its list is written later, if needed.
+            # Only brief answers need a list for distractors. A free answer may be long, so secl writes its list later.
             brief = not question.free if case.text is None else is_brief(case.text, question.form)
             if "p_true" in case.kinds and brief:
                 case.listing = asker.list_of_answers(question)
-        # Lists are longer than answers, so they form a batch of their own.
+        # Lists are longer than answers, so they form a second batch.
         drafts = [case.draft for case in cases if case.draft is not None and case.written]
         asker.backend.write([drafts, [case.listing for case in cases if case.listing is not None]])
         if asker.prompting.thinks:
@@ -230,7 +230,7 @@ class Answering:
                 case.counts = positions[0][1], 1 if case.text is None else len(positions) - 2
 
     def _adapt(self, cases: Sequence[Case], version: int) -> list[Job]:
-        """Write and read the adapted answers; return jobs that read the replies."""
+        """Write and read the adapted model's answers; return jobs that set the replies of the cases."""
         readings = self.asker.backend.adapt([case.reading for case in cases], version)
         for case, reading in zip(cases, readings, strict=True):
             case.adapted = case.read_by(version, reading)
@@ -272,9 +272,10 @@ class Answering:
         return self.asker.p_true(question, reply, known, listing)
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return the evidence about the candidates: letters in further orders, and likelihoods or further answers.
+        """Return the evidence about the candidates.
 
-        None if the answer is unreadable or too long to be compared.
+        Options get letters in other orders, and likelihoods; open questions get sampled answers and letters.
+        None if the answer is unreadable or too long.
         """
         if reply.answer is None:
             return None
@@ -290,10 +291,9 @@ class Answering:
         return compared(self.asker, question, reply.answer, reply.thought)
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Return further answers of the frozen model at temperature 1.
+        """Return `count` answers of the frozen model at temperature 1, each after a new thought if the model thinks.
 
-        Option letters are drawn from the distribution in the answer's pass. A model that thinks chooses letters after
-        further thoughts. Draws depend only on question and seed; on servers, also on the hardware.
+        Samples depend only on question and seed; on servers, also on the hardware.
         """
         if not question.options:
             return sampled(self.asker, question, count)
@@ -304,7 +304,7 @@ class Answering:
         return tuple(question.letters[number] for number in drawn)
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Return DINCO's evidence; None without a readable beam. With options, beams are the most probable options."""
+        """Return DINCO's evidence about the most probable options or open answers; None if no answer is readable."""
         if question.options:
             p = self._option_shares(question, "comparing")
             answers = [question.letters[i] for i in sorted(range(len(p)), key=lambda i: -p[i])[: dinco.BEAMS]]

@@ -1,4 +1,4 @@
-"""Questions to one model: prompts, meter, seed, and the read-out from log-probabilities to replies and P(True)."""
+"""Questions to one model, and the conversion of its log-probabilities to replies and P(True)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ PROBED, FACTS = ("capitals", "science"), 12
 """Domains of the built-in quiz, and number of questions from each, for `prefers_prefill`."""
 
 PREFILL_GAIN = 0.3
-"""Minimum gain of the ln P (nats) of a reply's first token for which secl drops the prefix "Answer:".
+"""secl drops the prefix "Answer:" if this raises the mean ln P of a reply's first token by at least this many nats.
 
-In doubt secl keeps the prefix, because our constants were measured with the prefix.
+For smaller gains secl keeps the prefix, because the constants of the posterior were measured with the prefix.
 """
 
 
@@ -42,11 +42,10 @@ class Asker:
     """Asks one model about questions and answers.
 
     Attributes:
-        learner: the model in this process, which trains and searches for beams.
+        learner: the model in this process, which trains, and runs beam search for DINCO.
         backend: engine that reads and writes: the learner, or servers with the same model.
         seed: seed of all samples.
-        verdicts: cache of P(True) and its cost in tokens, by question, candidates and source; None if no other model
-            shares the cache.
+        verdicts: cache of P(True) and its cost in tokens, shared with other models; None if not shared.
     """
 
     learner: LocalBackend
@@ -58,30 +57,30 @@ class Asker:
     verdicts: Verdicts | None = None
 
     def seed_for(self, question: Question, purpose: object) -> int:
-        """Return a seed for one purpose of one question."""
+        """Return a seed that depends on `self.seed`, the question and a purpose, such as "sample 0"."""
         return question_seed(self.seed, question, purpose)
 
     def drawn(self, draft: Draft, question: Question, purpose: object) -> Draft:
-        """Return an unwritten draft that draws its tokens, with a seed for one purpose of one question."""
+        """Return a copy of a draft that samples its tokens, with the seed from `seed_for`."""
         return replace(draft, seed=self.seed_for(question, purpose), top_p=self.prompting.top_p)
 
     def answer_draft(self, question: Question, thinking: Draft | None) -> Draft:
-        """Return the draft of a greedy answer to an open question, with or without a thought before the answer."""
+        """Return the draft of a greedy answer to an open question, after the thought in `thinking`, if any."""
         if thinking is None or thinking.thought is None:
             return Draft.answer(self.prompting.answer(question), question.form)
-        # After a thought, the answer to a question for a number is as short as a few words.
+        # The reasoning is in the thought, so the answer is short, even if the question asks for a number.
         form: Form = "short" if question.form == "number" else question.form
         draft = Draft.answer(self.prompting.answer(question, thinking.thought.text), form)
         return replace(draft, thought=thinking.thought, begun=thinking.begun)
 
     def think(self, thoughts: Sequence[Draft]) -> None:
-        """Write drafts of thoughts, and set their `Draft.thought`."""
+        """Write thoughts, and set the `Draft.thought` of each draft."""
         self.backend.write([thoughts])
         for draft in thoughts:
             draft.thought = self.learner.rules.thought(draft)
 
     def sampled_thoughts(self, wanted: Iterable[tuple[Question, int]]) -> list[Draft]:
-        """Sample a thought for each question and sample number."""
+        """Sample a thought for each pair of question and sample number."""
         drafts = [
             self.drawn(self.prompting.thought(question, self.backend.limit), question, f"thought {number}")
             for question, number in wanted
@@ -90,13 +89,14 @@ class Asker:
         return drafts
 
     def answer_in(self, draft: Draft) -> str:
-        """Return the answer in a draft."""
         return self.learner.rules.answer(draft)
 
     def p_true(self, question: Question, reply: Reply, of_options: PTrue | None, listing: Draft | None) -> PTrue:
-        """Return P(True) of a reply's answer and of the answer's rivals; for `listing`, see `distractors`.
+        """Return P(True) of a reply's answer, and of the other options or of distractors.
 
-        `of_options` is the P(True) of all options in order, if known.
+        Args:
+            of_options: P(True) of all options in order, if known.
+            listing: see `distractors`.
         """
         answer = reply.answer or ""
         if not question.options:
@@ -128,7 +128,7 @@ class Asker:
         return p_true
 
     def list_of_answers(self, question: Question, attempt: int | None = None) -> Draft:
-        """Return the draft of a list of answers to an open question: greedy, or sampled with the number `attempt`."""
+        """Return the draft of a list of answers to an open question: greedy if `attempt` is None, else sampled."""
         prompt, listed = self.prompting.answer_list(question), self.prompting.listed
         draft = Draft(prompt, question.form, list_tokens(question.form, listed), lines=listed)
         return draft if attempt is None else self.drawn(draft, question, attempt)
@@ -175,7 +175,7 @@ class Readout:
         return replace(reply, option_log_p=tuple(min(0.0, logit + constant) for logit in logits))
 
     def open(self, question: Question, text: str, reading: Reading, version: int) -> Reply:
-        """Return the reply to an open question; the reading contains the answer (see `Prompting.written`)."""
+        """Return the reply to an open question from the reading of its answer `text`."""
         *inside, _after, digit = reading.bundle.positions
         (sequence,) = reading.bundle.answers
         own = [sequence[length] for _, length in inside]
@@ -195,7 +195,7 @@ class Readout:
         return tuple(shares(row)[0] for row in reading.logits(positions, self.token_ids.yes_no))
 
     def p_true(self, reading: Reading, candidates: Sequence[str], source: str) -> PTrue:
-        """Return P(True) and P(False) of each candidate; the bundle has a verdict sequence for each candidate."""
+        """Return P(True) and P(False) of each candidate; the bundle's `verdicts` has a prompt for each candidate."""
         true, false = self.token_ids.true, self.token_ids.false
         if self.paper:
             true, false = true[:1], false[:1]
@@ -209,7 +209,7 @@ class Readout:
         )
 
     def letters(self, reading: Reading, count: int) -> tuple[tuple[float, ...], ...]:
-        """Return ln P of the first `count` option letters at the end of each sequence in the bundle's `orders`."""
+        """Return ln P of the first `count` option letters after each prompt in the bundle's `orders`."""
         if not (positions := reading.bundle.ends("reordering")):
             return ()
         return tuple(tuple(row) for row in reading.log_p(positions, self.token_ids.letters[:count]))
@@ -237,10 +237,10 @@ def shares(logits: Sequence[float]) -> tuple[float, ...]:
 def prefers_prefill(backend: LocalBackend) -> bool:
     """Return whether a model without a preset should begin short replies with "Answer:".
 
-    One pass over 24 facts compares the frozen model's mean ln P of the first token of a reply with and without the
-    prefix. No reference answer is used. SmolLM2 answers better without the prefix, and its ln P is -2.1 with and -.9
-    without the prefix. Qwen2.5-Coder-1.5B answers better with the prefix, although its ln P is -.63 with and -.54
-    without the prefix (docs/lab/log.md).
+    One pass over 24 questions of the built-in quiz compares the mean ln P of the most probable first token with and
+    without the prefix. SmolLM2 answers better without the prefix, which raises its ln P by 1.2.
+    Qwen2.5-Coder-1.5B answers better with the prefix, although dropping the prefix raises its ln P by .09
+    (docs/lab/log.md).
     """
     facts = [Question(each.text) for domain in PROBED for each in quiz(domain, FACTS)]
     ids = backend.token_ids

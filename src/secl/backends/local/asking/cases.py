@@ -1,4 +1,4 @@
-"""Questions with their answers and evidence, for the model's own answers and for given answers."""
+"""Questions with their answers and evidence. The model writes an answer itself, or rates a given answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from secl.question import Question
 from secl.records import Reply
 
 Turn = tuple[Question, str | None, Thought | None]
-"""A question, with the answer and thought that exist already, in their form in the conversation; None if missing."""
+"""A question, a given answer to it, and the thought before the given answer; None if not given."""
 
 
 @dataclass
@@ -27,30 +27,30 @@ class Case:
     """A question with the answer of one version of the model, and with the evidence so far.
 
     Attributes:
-        given: an answer that the model need not write: an option letter, or a text as it stands in the conversation.
+        given: an answer from elsewhere: an option letter, or a text from `Prompting.given`. None if the model answers.
         kinds: kinds of evidence that are requested besides the answer.
-        answer: the answer to compare candidates with; None if not readable, or not written yet.
+        answer: the answer read from the text, or the given option; None if unreadable or not needed.
         rivals: other given answers, which differ from the answer in meaning.
         thought: the model's thought before the answer; None if the model answers without a thought.
-        order: number of the option at each place, if the answer follows a further thought; else empty.
-        further: cases of the same options in other orders, each after a thought of its own.
-        draft: draft of the thought, and later of the open answer; None without a draft.
-        text: the open answer as it stands in the conversation; None for multiple choice, and before the answer is
-            written.
+        further: cases of the same question with a second or third thought, each for its own order of the options.
+        order: for a case in `further`, the numbers of the options in the order of its prompt; else empty.
+        draft: draft of the thought until the thought is written, then draft of the open answer; None without a draft.
+        text: the whole open answer; None for multiple choice, and before the answer is written.
         listing: a written list of answers, for distractors; None if no list is needed.
-        comparison: bundle with a sequence for each order of the candidates, and with spans of the candidates, first
-            after the question, then without a question. None if not requested, or without candidates to compare.
-        sampling: number of tokens spent on further answers.
-        judged, source: texts to judge by P(True), and the source of these texts.
+        comparison: bundle with the prompts for comparing candidates; None if not requested, or without candidates.
+            `orders` has a prompt for each order of the candidates. `spans` has the text of each option twice: after
+            the question, and without a question.
+        sampling: number of tokens spent on sampled answers.
+        judged, source: texts to judge by P(True), and their source, such as "options".
         finding: number of tokens spent on finding the judged texts.
         version: version of the model that answers; 0 is the frozen model.
-        reading: the answer as this version reads it; `read_answers` sets it.
+        reading: probabilities of the answer and its evidence under this version; `read_answers` sets `reading`.
         tokens: number of tokens through the network to write and read the answer.
         counts: number of tokens of prompt and answer; None for the rating of a given answer.
-        reply: what this version states about the answer; `read_reply` sets it.
+        reply: answer and stated confidence of this version; `read_reply` sets `reply`.
         p_true: evidence about `judged`; None if not requested.
-        candidates: evidence about the candidates, whose letters have no log-probabilities before `read_evidence`; None
-            without a comparison.
+        candidates: evidence about the candidates; None without a comparison. `read_evidence` adds the
+            log-probabilities of letters and texts.
         adapted: the case of the latest answer of the adapted model; None before an adapted answer.
     """
 
@@ -94,7 +94,7 @@ class Case:
 
     @property
     def spent(self) -> dict[Purpose, float]:
-        """Number of the frozen model's tokens by purpose, which does not depend on other cases in the same passes."""
+        """Number of the frozen model's tokens by purpose, as if this case went through the network alone."""
         parts = self.reading.bundle.tokens
         listing = 0 if self.listing is None else len(self.listing.prompt) + self.listing.tokens
         return {
@@ -121,7 +121,7 @@ class Case:
         return positions[1 + self.question.letters.index(reply.text)] if self.question.options else positions[-1]
 
     def copy(self) -> Case:
-        """Return a copy that can be adapted independently."""
+        """Return a copy with its own draft, for another model with the same weights."""
         copied = copy(self)
         copied.draft = copy(self.draft)
         return copied
@@ -165,7 +165,7 @@ def read_evidence(asker: Asker, case: Case) -> None:
 
 
 def read_candidates(asker: Asker, candidates: CandidateEvidence, reading: Reading) -> CandidateEvidence:
-    """Return the evidence about candidates from the reading of a bundle that contains their comparison."""
+    """Return the evidence about candidates with the log-probabilities from a reading of `Case.comparison`."""
     count = len(candidates.candidates)
     rows, likelihoods = asker.readout.letters(reading, count), reading.likelihoods()
     half = len(likelihoods) // 2
@@ -181,14 +181,14 @@ def read_candidates(asker: Asker, candidates: CandidateEvidence, reading: Readin
 
 
 def _letters(asker: Asker, case: Case) -> LetterOrder:
-    """Return the letters after a further thought, in the order of the question's options."""
+    """Return the letters of a case in `Case.further`, in the order of the question's options."""
     reply = asker.readout.choice(case.question, case.reading, 0)
     log_p = tuple(reply.option_log_p[case.order.index(number)] for number in range(len(case.order)))
     return LetterOrder(order=case.order, log_p=log_p, thought=case.thought, bins=reply.bins)
 
 
 def compared(asker: Asker, question: Question, answer: str, thought: Thought | None = None) -> CandidateEvidence | None:
-    """Return the evidence about the candidates from a separate pass; None for an answer that cannot be compared."""
+    """Compare an answer with its candidates in a separate pass; return None for an answer that cannot be compared."""
     case = Case(question, answer=answer, thought=thought)
     if question.options:
         compare_options(asker, case)
@@ -204,9 +204,9 @@ def compared(asker: Asker, question: Question, answer: str, thought: Thought | N
 
 
 def compare_options(asker: Asker, case: Case) -> None:
-    """Prepare a comparison of options by likelihoods, and by letters in the other order of the options.
+    """Prepare a comparison of options by likelihoods, and by letters for the options in reversed order.
 
-    If the answer follows a thought, letters in the question's order are read as well, without the thought.
+    If the answer follows a thought, the comparison also reads the letters in the question's order without the thought.
     """
     question, prompting, count = case.question, asker.prompting, len(case.question.options)
     orders = [tuple(range(count))] * (case.thought is not None) + [other_order(count)]
@@ -223,10 +223,10 @@ def _unread(orders: Iterable[tuple[int, ...]]) -> tuple[LetterOrder, ...]:
 
 
 def compare_answers(asker: Asker, cases: Iterable[Case]) -> None:
-    """Draw further answers to open questions. The distinct answers and "None of these" become options.
+    """Sample answers to open questions, and prepare comparisons of the distinct answers and "None of these" as options.
 
-    Cases get no comparison if the answer is too long, if the model has too few letters, or if the model cannot read all
-    candidates together.
+    A case gets no comparison if the answer is too long, if the option letters do not suffice, or if a prompt with all
+    options is longer than the model can read.
     """
     brief = [case for case in cases if case.answer is not None and is_brief(case.answer, case.question.form)]
     for case, drafts in zip(brief, _draw(asker, brief), strict=True):
@@ -256,7 +256,7 @@ def writing_tokens(drafts: Sequence[Draft], read: Iterable[Sequence[int]] = ()) 
 
 
 def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, ...]:
-    """Return further answers to an open question."""
+    """Return `count` sampled answers to an open question; None for unreadable answers."""
     numbers = range(count)
     thoughts: Sequence[Draft | None] = [None] * count
     if asker.prompting.thinks:
@@ -268,7 +268,7 @@ def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, .
 
 
 def _draw(asker: Asker, cases: Sequence[Case]) -> list[list[Draft]]:
-    """Draw the frozen model's further answers to several questions together, in two rounds."""
+    """Sample answers to several questions together; a second round adds answers to questions that are not `settled`."""
     drawn: list[list[Draft]] = [[] for _ in cases]
     for number in range(2):
         wanted = [

@@ -1,7 +1,7 @@
-"""The evidence of DINCO.
+"""Evidence for the method DINCO.
 
-The model verifies each of its most probable answers alone. Then all answers are compared with each other. The model
-itself, or a model for natural language inference (NLI), tells whether one answer implies another.
+The model says Yes or No to each of its most probable answers. Then the model itself, or a model for natural language
+inference (NLI), tells for each pair of answers whether one implies the other.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class NliModel:
             next((i for label, i in labels.items() if label.startswith(word)), None) for word in ("entail", "contra")
         ]
         if None in columns:
-            raise ModelError(f"{name!r} is not an NLI model: its labels are {', '.join(labels)}.")
+            raise ModelError(
+                f"{name!r} is not an NLI model: its labels are {', '.join(labels)}; name a model with entailment."
+            )
         self._columns = columns
 
     @torch.no_grad()
@@ -93,10 +95,10 @@ def gather(
         nli: model that compares answers; None asks the frozen model itself.
         beams: at least one answer, all different, the most probable first.
         own: the model's own answer, possibly a beam; None if unreadable.
-        samples: further answers; the first `COUNTED` count.
+        samples: sampled answers, of which only the first `COUNTED` are used; None for unreadable ones.
     """
     form, counted = question.form, samples[:COUNTED]
-    answers, rated = [*beams], [0]  # `rated`: the best beam and the own answer, which are compared with the samples
+    answers, rated = [*beams], [0]  # numbers of the answers that are compared with samples: best beam, own answer
     if own is not None:
         keys = [answer_key(answer, form) for answer in beams]
         key = answer_key(own, form)
@@ -108,7 +110,7 @@ def gather(
     (reading,) = asker.backend.read([bundle])
     asker.meter.spend("comparing", reading.tokens)
     p_yes = asker.readout.p_yes(reading, bundle.ends("scoring"))
-    # Equal samples get the same text: the text of an equal candidate, if any.
+    # A sample equal to a candidate or earlier sample gets the text of that answer, so no pair is compared twice.
     distinct = first_by_key([*answers, *(sample for sample in counted if sample is not None)], form)
     text_by_key = {key: question.text_of(answer) for key, answer in distinct.items()}
     strangers = dict.fromkeys(text for text in text_by_key.values() if text not in texts)

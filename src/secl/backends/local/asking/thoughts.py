@@ -14,14 +14,14 @@ from secl.question import Question
 from secl.writing import Piece, Writing
 
 THOUGHTS = 3
-"""Maximum number of thoughts about a question with options. Thoughts of samples are numbered from this number on."""
+"""Maximum number of thoughts about a question with options. Thoughts of samples have numbers from 3 on."""
 
 
 def think(asker: Asker, cases: Sequence[Case]) -> None:
     """Write the thought before each answer.
 
-    If a question has options and their comparison is requested, also sample a second thought over the other order of
-    the options.
+    If a question has options and their comparison is requested, also sample a second thought, with the options in
+    reversed order.
     """
     thinking = [case for case in cases if case.thought is None]
     for case in thinking:
@@ -44,7 +44,7 @@ def think_again(asker: Asker, cases: Sequence[Case]) -> None:
 
 
 def write_unanswered(asker: Asker, cases: Sequence[Case]) -> None:
-    """Write answers again without a thought if they were empty after a thought."""
+    """Write an answer again without a thought if the answer after the thought was empty."""
     drafts = []
     for case in cases:
         draft, thought = case.draft, case.thought
@@ -65,9 +65,9 @@ def sampled_letters(asker: Asker, question: Question, count: int) -> tuple[str |
 
 
 def texts_behind_thoughts(asker: Asker, question: Question, writing: Writing) -> Iterator[Piece]:
-    """Write free answers, each after a thought of its own.
+    """Write free answers, each after a separate thought.
 
-    Thoughts have the temperature, top_p and seeds of the answers. The model writes all thoughts first. If a thought
+    Thoughts use the temperature, top_p and seeds of the answers. The model writes all thoughts first. If a thought
     leads to an empty answer, the model answers without the thought.
     """
     prompting, write = asker.prompting, asker.backend.write_texts

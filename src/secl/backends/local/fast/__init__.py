@@ -1,1 +1,1 @@
-"""The fast path through the network: many prompts as one prefix tree, two models in one pass."""
+"""The fast path: one pass over the prefix tree of many prompts, from which the adapted model replays the top layers."""

@@ -33,10 +33,10 @@ class Batch:
     Attributes:
         mask: (rows, length), 0 at the padding.
         logits: (rows, vocabulary) logits of the next token, in float32.
-        network: captures the states of written tokens, so that a pass can go on from a row; None to capture nothing.
+        network: captures the states of written tokens, so that later passes can continue a row; None without capture.
         prompts: with a network, the pass over the prompt of each row.
-        written: for each row, the tokens that went through the network, each with the pass of its step and the row's
-            number in this pass.
+        written: for each row, an entry for each token since the prompt: (token, pass that computed the token, number of
+            the row in this pass).
     """
 
     model: PreTrainedModel
@@ -69,9 +69,9 @@ class Batch:
         return batch if self.network is None else batch.capturing(self.network, [self.prompts[row] for row in rows])
 
     def capturing(self, network: SharedNetwork, prompts: Sequence[Pass]) -> Batch:
-        """Return this batch, which from now on captures the same states as a pass over prompts and texts.
+        """Make this batch capture the states that a pass over prompts and texts would have, and return the batch.
 
-        Later steps must not repeat a row. `prompts` has the pass over the prompt of each row.
+        `prompts` has the pass over the prompt of each row. Later steps must not repeat a row.
         """
         self.network, self.prompts, self.written = network, prompts, [[] for _ in prompts]
         return self
@@ -109,7 +109,7 @@ class Batch:
                 self.written[row].append((token, forward, row))
 
     def passed(self, row: int) -> Pass | None:
-        """Return the pass over a prompt and its text; over the prompt alone if a sliding window dropped keys.
+        """Return the pass over a row: its prompt and text, or only its prompt if a sliding window dropped keys.
 
         Return None if the batch captures nothing.
         """
@@ -141,7 +141,7 @@ def next_logits(model: PreTrainedModel, cache: DynamicCache, mask: Tensor, token
 def go_on(model: PreTrainedModel, begun: Sequence[tuple[KeptRow, int, int]]) -> Batch:
     """Return a batch whose rows continue kept rows.
 
-    Each entry of `begun` holds a kept row, the number of its first tokens to keep, and the token that follows them.
+    Each entry of `begun` is (kept row, number of its first tokens to keep, next token).
     """
     longest = max(length for _, length, _ in begun)
 

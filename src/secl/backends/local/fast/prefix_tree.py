@@ -8,8 +8,8 @@ Each token has depth-first entry and exit times. A token sees another if its own
 entry and exit. Two numbers per token thus replace a T x T mask. Layers with a sliding window (Gemma 3) see only the
 nearest ancestors. The window counts positions, which are depths in a tree.
 
-In a scoring pass about a quarter of all pairs of tokens see each other. Dense kernels compute every pair and mask the
-others. On the CPU, attention is block-sparse instead: the queries of each block of neighbouring tokens are multiplied
+In the prompts of one question, only about a quarter of all pairs of tokens see each other. Dense kernels compute all
+pairs. On the CPU, attention is block-sparse instead: secl multiplies the queries of each block of neighbouring tokens
 with the keys of all tokens that at least one token of the block sees. Scores and softmax are computed in float32.
 """
 
@@ -120,7 +120,7 @@ class Trie:
         return during.nonzero()[:, 0]
 
     def pairs(self, queries: Tensor | slice, keys: Tensor | slice = slice(None), window: int | None = None) -> Tensor:
-        """Return whether each of N tokens sees each of K others: (N, K). A `window` hides ancestors farther away."""
+        """Return whether each of N queries sees each of K keys: (N, K). A `window` hides ancestors outside of it."""
         entered, depth = self.enters[queries][:, None], self.depths[queries][:, None]
         pairs = (self.enters[keys] <= entered) & (entered < self.leaves[keys])
         return pairs if window is None else pairs & (depth - self.depths[keys] < window)
@@ -129,8 +129,8 @@ class Trie:
         """Return, in blocks, which tokens each token sees in a layer.
 
         Args:
-            queries: tokens whose attention output is needed, ascending; None for all. The output of all others is zero.
-            known: number of first tokens, which have only keys and values.
+            queries: ascending tokens whose attention output is needed; None for all. Other tokens get an output of 0.
+            known: number of initial tokens, which need no queries because their keys and values are cached.
         """
         blocks: list[Block] = []
         for rows in torch.split(torch.arange(known, len(self.depths)) if queries is None else queries, BLOCK):
@@ -139,7 +139,7 @@ class Trie:
             pairs = self.pairs(rows, keys, window)
             near = pairs.any(0)
             keys, hidden = keys[near], ~pairs[:, near]
-            # Half of the smallest number, so that the sum with a score cannot overflow to -inf (and softmax to nan).
+            # Half of the most negative number, because the sum with a score could overflow to -inf, and softmax to nan.
             bias = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min / 2)
             blocks.append((_as_index(rows - known), _as_index(keys), bias))
         return blocks
@@ -163,7 +163,7 @@ def _times(parents: list[int]) -> tuple[Tensor, Tensor]:
 
 def layer_kinds(config: PreTrainedConfig) -> list[str]:
     """Return the kind of each layer: `WHOLE` or `LOCAL`; raise `ModelError` for other kinds."""
-    # As in transformers: if the configuration does not list its layers' kinds, all layers have its window, if any.
+    # As in transformers: without a list of kinds, the window of the configuration, if any, applies to all layers.
     usual = LOCAL if getattr(config, "sliding_window", None) else WHOLE
     kinds = getattr(config, "layer_types", None) or [usual] * config.num_hidden_layers
     others = sorted({*kinds} - {LOCAL, WHOLE})
@@ -261,7 +261,7 @@ AttentionInterface.register(NAME, _interface)
 
 @contextmanager
 def tree_attention(config: PreTrainedConfig) -> Iterator[None]:
-    """Within the block, a model with this configuration uses the `block_masks` that its decoder gets."""
+    """Within the block, a model with this configuration computes attention with the argument `block_masks`."""
     # transformers looks up the name at every call of a layer, so the name can change between passes.
     usual = config._attn_implementation
     config._attn_implementation = NAME

@@ -32,16 +32,19 @@ MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
 `secl.backends.local.fast.prefix_tree`."""
 
 PER_ROW = ("self_attn.q_proj", "self_attn.o_proj", "mlp")
-"""Usual names of a decoder layer's modules that process each token alone and are needed only at requested tokens.
+"""Usual names of the modules that the last layer needs only at requested tokens.
 
-Key and value projections do not belong here, because the requested tokens attend to all others. Norms are left
-out, because they are cheap.
+Key and value projections do not belong here, because the requested tokens attend to all tokens before them. Norms are
+left out, because they are cheap.
 """
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A repeatable forward pass of the adapted model, which costs as much as `tokens` tokens in the whole network."""
+    """A repeatable forward pass of the adapted model through the top layers.
+
+    `tokens` is the cost, as a number of tokens through the whole network.
+    """
 
     tokens: float
     compute: Callable[[], Tensor]
@@ -56,15 +59,15 @@ NO_STATES, NO_TOKENS = torch.empty(1, 0, 0), Trie.of([])
 
 @dataclass
 class Pass:
-    """A forward pass of the frozen model, from which every network of the same weights can continue.
+    """A forward pass of the frozen model, which networks with the same weights can replay or continue.
 
     Attributes:
         states: inputs of the head (1, T, d).
         hidden: inputs (1, T, d) of the first adapted layer, for replays; empty on the plain path.
-        arguments: further arguments of each layer from the first adapted one on.
+        arguments: for each layer from the first adapted layer on, its arguments besides the hidden states.
         trie: the T tokens; empty for a step of a `Batch`, whose states have one token for each row: (rows, 1, d).
         cache: keys and values of all layers; None if not kept.
-        part: nodes of one bundle's sequences, if the pass has several bundles; None for all sequences.
+        part: if several bundles share the pass, the nodes of each sequence of one bundle; None for all sequences.
     """
 
     states: Tensor = NO_STATES
@@ -82,14 +85,14 @@ class Pass:
         own = {name: value for name, value in arguments.items() if name not in MASKS and not isinstance(value, Cache)}
         for name, value in own.items():
             if isinstance(value, Tensor) and name not in PER_TOKEN:
-                # The whole tensor would give wrong results silently, so the fast path is rejected.
-                raise ModelError(f"its layers take a tensor {name!r} that cannot be reduced to some of the tokens.")
+                # The whole tensor would silently give wrong results, so secl takes the plain path.
+                raise ModelError(f"the model's layers take the unknown tensor {name!r}, so secl cannot select tokens.")
         self.arguments.append(own)
 
     def trunk(self, rows: Tensor) -> tuple[Tensor, list[Arguments]]:
         """Return the inputs of the first adapted layer at the tokens `rows`, and the arguments of each layer."""
         if not self.arguments:
-            raise ModelError("its layers did not run in the forward pass.")
+            raise ModelError("the model's layers did not run in the forward pass.")
         return _rows_of(self.hidden, rows), _change(partial(_rows_of, rows=rows), self.arguments)
 
     def cut(self, rows: Tensor) -> Pass:
@@ -140,13 +143,13 @@ def numbered(begun: Sequence[Pass]) -> tuple[list[Pass], list[Nodes]]:
 
 
 def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
-    """Return the entries of some tokens in a tensor (T,), (B, T) or (B, T, d)."""
+    """Return the entries at the tokens `rows` of a tensor (T,), (B, T) or (B, T, d)."""
     rows = rows.to(part.device)
     return part[rows] if part.ndim == 1 else part[:, rows]
 
 
 def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list[Arguments]:
-    """Return the arguments of all layers: changed `PER_TOKEN` tensors, and the last pass's other arguments.
+    """Return arguments for all layers: `change` of the passes' `PER_TOKEN` tensors, else arguments of the last pass.
 
     Tensors that layers share, such as rotary embeddings, are changed once.
     """
@@ -174,7 +177,7 @@ def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list
 def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
     """Within the block, the last layer computes its output only at the tokens `rows` (N,) of a single row of tokens.
 
-    A layer without the usual names computes all tokens.
+    A layer whose modules are not in `PER_ROW` computes all tokens.
     """
     length = 0
 
@@ -187,7 +190,7 @@ def only_rows(layer: nn.Module, rows: Tensor) -> Iterator[None]:
         if isinstance(out, tuple):  # a mixture of experts also returns its choice of experts
             return (put_back(_module, _args, out[0]), *out[1:])
         if not isinstance(out, Tensor) or out.ndim != 3:
-            raise ModelError("its last layer cannot be narrowed to some tokens.")
+            raise ModelError("the model's last layer does not return one tensor for all tokens.")
         # The code between the modules (residuals, reshapes, attention) expects every token. `index_copy` works out of
         # place, so that gradients flow.
         return out.new_zeros(out.shape[0], length, out.shape[2]).index_copy(1, rows.to(out.device), out)

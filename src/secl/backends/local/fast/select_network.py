@@ -1,6 +1,6 @@
 """Choose how to run a model: on the fast path if the path reproduces the model's logits, else on the plain path.
 
-On the plain path, each sequence goes through all layers alone, as the model itself runs a sequence.
+On the plain path, each sequence goes through all layers in a separate forward pass of the model.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ TOLERANCE = 0.05
 """Largest difference of logits that rounding explains, in standard deviations of the logits."""
 
 TRIED_TOKENS = 32
-"""Maximum number of tokens of a branch: enough to tell a wrong mask from rounding, at little loading time."""
+"""Maximum number of tokens of a branch: enough to tell a wrong mask from rounding."""
 
 
 class PlainNetwork:
-    """Runs every sequence alone, as the model itself does.
+    """Runs every sequence in a separate forward pass of the model.
 
-    Its head turns hidden states into logits. If secl does not know how the model does this, the head takes the model's
-    own logits.
+    `head` turns hidden states into logits. If the output embedding alone does not reproduce the model's logits, passes
+    return logits, and `head` is `AsLogits`.
     """
 
     def __init__(self, model: PreTrainedModel, adapter: Adapter, head: LinearHead | AsLogits) -> None:
@@ -46,7 +46,7 @@ class PlainNetwork:
         self.head = head
         self.top_share = 1.0
         self._hidden: Tensor
-        # The hook catches the input of the head, which is the final hidden state for every layout of a model.
+        # In every architecture, the input of the head is the final hidden state.
         if isinstance(head, LinearHead):
             head.module.register_forward_pre_hook(self._keep)
 
@@ -61,8 +61,8 @@ class PlainNetwork:
 
     def adapted(self, forward: Pass, nodes: Nodes) -> Replay:
         """See `SharedNetwork.adapted`."""
-        # Only whole sequences can run again, so each sequence with a requested node runs again. Unshared nodes belong
-        # to one sequence each.
+        # The plain path cannot run parts of a sequence, so each sequence with a requested node runs again. Sequences
+        # share no nodes here.
         paths = [path for path in forward.trie.paths if np.isin(path, nodes).any()]
         order = np.concatenate(paths)
         rows = torch.tensor([int(np.flatnonzero(order == node)[0]) for node in nodes])
@@ -161,7 +161,7 @@ def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: T
         ) from problem
     except Exception as problem:  # an unknown layout may fail in any way; the warning quotes the error
         if out_of_memory(problem):
-            raise ModelError("the model fills the device's memory and leaves no room for a question.") from problem
+            raise ModelError("the model fills the device's memory; take a smaller model or --quantize.") from problem
         reason = _first_line(problem)
     if network is not None:
         network.close()
@@ -188,7 +188,7 @@ def _disagreement(network: Network, trial: Trial) -> float:
         # LoRA's B matrices are zero here, so replays must give the frozen model's logits as well.
         for hidden in (result.frozen(path), network.adapted(result, path)()):
             differences.append(((network.head.logits(hidden, exact) - truth).abs().mean() / truth.std()).item())
-        # A single requested token tries the last layer's shortcut (`only_rows`).
+        # A single requested token tests `only_rows`.
         end = network.adapted(result, path[-1:])()
         differences.append(((network.head.logits(end, exact) - truth[-1:]).abs().mean() / truth.std()).item())
     return float(max(differences))

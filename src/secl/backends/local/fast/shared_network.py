@@ -95,7 +95,7 @@ class SharedNetwork:
 
     @torch.no_grad()
     def begin(self, tokens: Sequence[int]) -> Generator[Piece, None, tuple[Pass, DynamicCache]]:
-        """Read the prompt of a text in chunks, as the model itself does; yield an empty piece between two chunks.
+        """Read the prompt of a text in chunks through the model's own decoder; yield an empty piece between two chunks.
 
         Returns:
             a pass that can grow, and a cache with the same keys and values, to which the text can be added.
@@ -172,7 +172,7 @@ class SharedNetwork:
             return None
         hidden = ~trie.to(self.device).pairs(slice(known, None), window=window)
         mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device)
-        # -inf would turn a row with all tokens hidden into nan, so the mask holds the smallest number.
+        # The most negative number instead of -inf, because softmax of a row with only -inf gives nan.
         return mask.masked_fill_(hidden, torch.finfo(self.dtype).min)[None, None]
 
     def grow(self, begun: Sequence[Pass], sequences: Sequence[Sequence[int]], *, keep: bool = False) -> Pass:
@@ -224,7 +224,7 @@ class SharedNetwork:
         """Run the adapted top layers and the final norm on trunk states (1, T, d); return (N, d) at tokens `rows`."""
         with self.adapter.on(), self._attention(hidden.shape[1]):
             for layer, kwargs in zip(self.top, arguments, strict=True):
-                # No later layer attends to the last layer's other rows.
+                # No layer follows the last layer, so only its requested rows are needed.
                 with only_rows(layer, rows) if layer is self.top[-1] else nullcontext():
                     out = layer(hidden, **kwargs)
                 # Layers return a tensor, or a tuple that begins with it, depending on the family.

@@ -38,7 +38,7 @@ UNFINISHED = ".unfinished-"
 SAMPLE_BLOCKS, BLOCK = 64, 65536
 
 IN_ROWS = ("llama", "qwen2")
-"""Kinds of models that are converted a few rows at a time; for other kinds GGUF's order of weights is not known."""
+"""Model types whose order of rows in GGUF is known. Only these types are converted a few rows at a time."""
 
 ROWS_BYTES = 2**24
 """Maximum number of bytes of rows, in float32, that a thread dequantises at a time."""
@@ -104,7 +104,7 @@ def sampled_digest(file: Path) -> str:
 
 @contextlib.contextmanager
 def _alone(path: Path, parent: Path) -> Iterator[None]:
-    """Within the block, no other process converts; other processes wait, and then find the converted model."""
+    """Within the block, no other process converts a model; other processes wait for the end of the block."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with (parent / "lock").open("a") as lock:
@@ -112,7 +112,7 @@ def _alone(path: Path, parent: Path) -> Iterator[None]:
             yield
     except OSError as problem:
         raise StorageError(
-            f"the converted {path.name} cannot be kept in {parent}: {problem.strerror}; set SECL_CACHE to a "
+            f"the converted {path.name} cannot be stored in {parent}: {problem.strerror}; set SECL_CACHE to a "
             "folder that can be written."
         ) from problem
 
@@ -130,7 +130,7 @@ def _read(path: Path) -> tuple[dict[str, ReaderTensor], PreTrainedConfig]:
 def _progress(path: Path, folder: Path, size: int) -> Iterator[Advance]:
     """Announce the conversion, and show a progress bar in a terminal; the bar pulses until the first bytes."""
     screen = Console(file=sys.stderr, markup=False, highlight=False)
-    screen.print(f"secl: {path.name} is converted once: about {decimal(size)} in {folder}.", soft_wrap=True)
+    screen.print(f"secl converts {path.name} once: about {decimal(size)} in {folder}.", soft_wrap=True)
     columns = BarColumn(), DownloadColumn(), TimeRemainingColumn()
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("", total=None)

@@ -1,4 +1,4 @@
-"""Quiet calls into transformers, failures in one sentence, and the memory that a device has left."""
+"""Loading without transformers' output, loading errors in one sentence, and free memory of devices."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _free_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     free: int = psutil.virtual_memory().available
-    with contextlib.suppress(OSError, ValueError):  # no limit
+    with contextlib.suppress(OSError, ValueError):  # no such file, or the limit is "max"
         limit = int((CGROUP / "memory.max").read_text())
         (used,) = re.findall(r"^anon (\d+)", (CGROUP / "memory.stat").read_text(), re.MULTILINE)
         free = min(free, limit - int(used))

@@ -34,7 +34,7 @@ SAMPLED = 64
 """Approximate number of values of each weight in the fingerprint of the caller's model."""
 
 PADDED = 0.9
-"""Minimum share of the embedding's rows that the model's own tokenizer uses; models pad their rows by 1 % or less."""
+"""Minimum share of the embedding's rows that have a token in the tokenizer. Models have 1 % unused rows or less."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def load(
         # Only the eager implementation caps attention scores (Gemma 2); None is the model's fastest implementation.
         attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
-        # Quantised weights are made on the computing device and stay there; other weights go to a GPU directly.
+        # transformers loads quantised weights on the computing device, and other weights directly on a GPU, if any.
         in_bits = bool(how) or getattr(config, "quantization_config", None) is not None
         places = spread or ({"": str(home)} if in_bits or home.type == "cuda" else None)
         model, report = kind.from_pretrained(
@@ -150,11 +150,11 @@ def load(
 
 
 def adopt(model: Any, tokenizer: Any) -> Loaded:
-    """Return the caller's causal language model with new modules over the same weights, which secl never changes.
+    """Return the caller's causal language model with new modules over the same weights. secl never changes the weights.
 
     Raises:
-        ModelError, ParameterError: the model is of another kind or carries an adapter, or the tokenizer belongs to
-            another model.
+        ModelError, ParameterError: not a causal language model, a model with an adapter, or the tokenizer of another
+            model.
     """
     name = getattr(model, "name_or_path", "") or type(model).__name__
     _check_model(name, model)
@@ -192,8 +192,8 @@ def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: Any) -> None:
     rows = model.get_input_embeddings().weight.shape[0]
     if not PADDED * rows <= len(tokenizer) <= rows:
         raise ModelError(
-            f"the tokenizer has {len(tokenizer)} tokens and the model {name!r} {rows}, so it belongs to another model; "
-            "load both from one place."
+            f"the tokenizer has {len(tokenizer)} tokens and the model {name!r} has {rows}, so the tokenizer belongs to "
+            "another model; load both from one folder or hub id."
         )
 
 
@@ -204,7 +204,7 @@ def _fingerprint_of_weights(model: PreTrainedModel, tokenizer: Any) -> str:
     digest.update(repr((tokenizer.chat_template, sorted(tokenizer.get_vocab().items()))).encode())
     for name, weight in model.state_dict().items():
         digest.update(f"{name} {tuple(weight.shape)}".encode())
-        if weight.device.type != "meta" and weight.numel():  # accelerate keeps some weights elsewhere
+        if weight.device.type != "meta" and weight.numel():  # accelerate may have moved a weight to disk
             values = weight.flatten()[:: max(1, weight.numel() // SAMPLED)]
             digest.update(values.float().cpu().numpy().tobytes())
     return digest.hexdigest()
@@ -215,13 +215,13 @@ def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint
     preset = preset_of(name) or preset_of(model.config.name_or_path) or rule_for(model)
     with as_model_error(name):
         at_once, thinker = thinker_of(name, model, tokenizer)
-    if at_once is not tokenizer:  # the new template changes the prompts
+    if at_once is not tokenizer:  # an extended template changes the prompts, so the fingerprint must differ
         fingerprint = hashlib.sha256(f"{fingerprint} {at_once.chat_template}".encode()).hexdigest()
     return Loaded(name, model, at_once, preset, fingerprint, thinker)
 
 
 def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM | AutoModelForImageTextToText]:
-    """Return transformers' class for a model that writes texts, which may be multimodal.
+    """Return transformers' class for a model that writes texts; the model may also read images.
 
     Raises:
         ModelError: the model does not write texts.
@@ -293,7 +293,7 @@ def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
 def fingerprint_of(name: str, source: Path | str, config: PreTrainedConfig, tokenizer: Tokenizer) -> str:
     """Return the sha256 of configuration and chat template, and of a folder's tokenizer and samples of its weights.
 
-    For a hub id, name and commit replace tokenizer and weights.
+    For a hub id, the hash has name and commit instead of tokenizer and weights.
     """
     digest = hashlib.sha256(config.to_json_string(use_diff=True).encode())
     digest.update(str(getattr(tokenizer, "chat_template", None)).encode())

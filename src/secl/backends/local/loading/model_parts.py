@@ -40,17 +40,17 @@ def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
 
 
 def decoder_of(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the text model without its head, or the model itself if transformers does not know its parts."""
+    """Return the text model without its head, or the model itself if it has no separate decoder."""
     decoder = model.get_decoder()
     return getattr(model, "model", model) if decoder is model else decoder  # Llama 4 names the decoder `model`
 
 
 @dataclass(frozen=True)
 class LinearHead:
-    """The output embedding of a model, which computes the logits of interest in float32.
+    """The output embedding of a model.
 
-    A bf16 head would round these logits coarsely. The other logits matter only for normaliser and entropies, where
-    rounding errors average out.
+    The logits of the tokens that secl reads (letters, digits, True) are computed in float32, because bf16 would round
+    them coarsely. Other logits matter only for normaliser and entropies, where rounding errors average out.
 
     Attributes:
         softcap: soft bound of the logits (Gemma 2), or None.
@@ -93,7 +93,7 @@ class LinearHead:
         return self._finished(self.module(hidden).float()).to(hidden.device)
 
     def _wide(self, hidden: Tensor) -> Tensor:
-        """Return the products with the whole vocabulary in float32; on CUDA, 16-bit products are not rounded."""
+        """Return the products of hidden states and output embedding in float32; CUDA does not round them to 16 bits."""
         module = self.module
         plain = type(module) is nn.Linear and getattr(module, "bias", None) is None and hidden.dtype.itemsize == 2
         # ROCm's devices are named cuda as well, but do not support `out_dtype`.
@@ -156,7 +156,7 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
 
 
 def outside_text_model(model: PreTrainedModel, names: Sequence[str]) -> str | None:
-    """Return a pattern of the modules outside the text model; None if no module outside has one of these names."""
+    """Return a regex of the names of modules outside the text model; None if `names` occur only inside."""
     text = decoder_of(model)
     prefix = next(name for name, module in model.named_modules() if module is text)
     inside = re.compile(rf"{re.escape(prefix)}\." if prefix else "")
@@ -255,18 +255,18 @@ def _device_name(device: torch.device) -> str:
 
 
 def twin(model: PreTrainedModel) -> PreTrainedModel:
-    """Copy the modules of a model, and share the weights and buffers on every device.
+    """Return a copy of a model's modules that shares the weights and buffers of the model.
 
     The copy has its own hooks, modes and flags such as `requires_grad`.
     """
     shared: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
     for weight in model.parameters():
-        # Quantised weights hold more than values, and never have gradients.
+        # Quantised weights carry scales, so they are shared as they are. They never have gradients.
         plain = type(weight) is nn.Parameter
         shared[id(weight)] = nn.Parameter(weight.detach(), requires_grad=False) if plain else weight
     for module in model.modules():
         parts = [getattr(getattr(module, "_hf_hook", None), "weights_map", None)]
-        # bitsandbytes also keeps scales and views of the weights.
+        # bitsandbytes also keeps scales and views of the weights in the modules.
         parts += [getattr(module, name, None) for name in ("state", "quant_state")]
         shared |= {id(part): part for part in parts if part is not None}
     return copy.deepcopy(model, shared)

@@ -89,7 +89,7 @@ def parse_layers(text: str, count: int) -> tuple[int, ...]:
 
 
 def preset_of(name: str) -> Preset | None:
-    """Return the preset for the preset's name, or for a hub id, folder or GGUF file by any publisher; else None.
+    """Return the preset for its own name, or for a hub id, folder or GGUF file named like its model; else None.
 
     >>> preset_of("unsloth/Llama-3.2-3B-Instruct-Q4_K_M.gguf") is preset_of("llama-3.2-3b")
     True
@@ -103,7 +103,7 @@ def preset_of(name: str) -> Preset | None:
 
 
 def name_of(preset: Preset) -> str:
-    """Return the source of settings: for example "preset smollm2", or "by inspection" from `rule_for`."""
+    """Return where settings come from: "preset smollm2", or "by inspection" if `rule_for` made them."""
     return next((f"preset {name}" for name, known in PRESETS.items() if known is preset), preset.note)
 
 

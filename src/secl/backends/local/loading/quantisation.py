@@ -19,7 +19,7 @@ LIBRARY = "bitsandbytes"
 
 
 def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str) -> None:
-    """Raise `ParameterError` if bitsandbytes is missing or does not support the device, and for a GGUF file."""
+    """Raise `ParameterError` if bitsandbytes is missing, the device is not supported, or the source is a GGUF file."""
     if importlib.util.find_spec(LIBRARY) is None:
         raise ParameterError(needs(f"--quantize {quantize}", LIBRARY, "quantize"))
     if isinstance(source, Path) and source.suffix == ".gguf":
@@ -33,7 +33,7 @@ def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str
 def quantisation(
     quantize: Quantize | None, precision: torch.dtype, config: PreTrainedConfig
 ) -> dict[str, BitsAndBytesConfig]:
-    """Return transformers' arguments that quantise linear layers during loading; empty for none.
+    """Return transformers' arguments that quantise linear layers during loading; {} if `quantize` is None.
 
     "8bit" is LLM.int8(); "4bit" is NF4 with quantised scales, as in QLoRA, and products in `precision`.
 
@@ -58,7 +58,8 @@ def quantisation(
 def keep_gradients(model: PreTrainedModel) -> None:
     """Let gradients flow through quantised layers of a model in evaluation mode.
 
-    In evaluation mode bitsandbytes uses CPU kernels without a backward pass. The mode has no other effect.
+    In evaluation mode bitsandbytes uses CPU kernels without a backward pass, so its layers stay in training mode. The
+    mode has no other effect on these layers.
     """
     for module in model.modules():
         if type(module).__module__.startswith(f"{LIBRARY}."):

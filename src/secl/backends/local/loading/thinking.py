@@ -1,4 +1,4 @@
-"""Replies with and without a thought. When secl loads a model, secl finds out how the model gives both.
+"""Replies with and without a thought: secl finds out at loading how the model writes either.
 
 secl reads answers and digits at the beginning of a reply, so a reply must not begin with the model's own thought. The
 switches of chat templates turn thoughts off (`secl.backends.chat_templates.render`). If the template or the model still
@@ -41,10 +41,10 @@ FREE_THOUGHT = 4096
 """Maximum number of tokens of a thought if the user sets none."""
 
 EFFORTS = {"low": 512, "medium": 2048}
-"""Largest budgets for which gpt-oss is asked for low or medium effort."""
+"""Largest token budgets of thoughts with low and with medium effort, for gpt-oss; larger budgets get high effort."""
 
 FIRST_TOKENS = 8
-"""Number of tokens that suffices for the longest mark of a thought."""
+"""Number of tokens that the model writes in the trial, enough for the longest opening of a thought."""
 
 
 def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple[Tokenizer, Thinker]:
@@ -60,7 +60,7 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
     template, vocabulary = tokenizer.get_chat_template(), tokenizer.get_added_vocab()
     known = [each for each in THOUGHTS if any(_mark(each) in text for text in (template, vocabulary))]
     if not known:
-        return tokenizer, Thinker(tokenizer)  # most models, without a trial
+        return tokenizer, Thinker(tokenizer)  # most models know no thoughts and need no trial
     try:
         prompt = render(tokenizer, answer_prompt(ASKED))
         asked = replace(answer_prompt(ASKED), thought="")
@@ -83,14 +83,14 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
 
 
 def _thinker(tokenizer: Tokenizer, reply: str, free: str, known: list[Marks]) -> Thinker | None:
-    """Return how a model thinks; None if never.
+    """Return how a model thinks according to its template; None without any sign of thoughts.
 
-    Under the template, `reply` begins a reply without a thought, and `free` begins a reply with a thought.
+    The template begins replies without a thought by `reply`, and replies with a thought by `free`.
     """
     for marks in known:
         if marks.opening in free.rpartition(marks.closing)[2]:  # the template opens a thought
             return replace(_marked(tokenizer, marks), opening="")
-        # The template has a switch, and the model opens the thought.
+        # The template has a switch for thoughts, and the model itself opens the thought.
         if marks.closing in reply and marks.closing not in free:
             before, opened, rest = reply.partition(marks.opening)
             before, behind = before.rpartition(free)[2], rest.partition(marks.closing)[2] or "\n"
@@ -112,7 +112,7 @@ def _marked(tokenizer: Tokenizer, marks: Marks) -> Thinker:
 
 
 def with_budget(thinker: Thinker, thinking: Thinking) -> Thinker:
-    """Return the thinker with a token budget, and with the template's switches or the request for this length."""
+    """Return the thinker with a token budget; the model learns the budget from its template, or from a request."""
     if not isinstance(thinking, int):
         return thinker if thinker.request else replace(thinker, budget=FREE_THOUGHT)
     if thinker.request:
@@ -138,7 +138,7 @@ def _mark(thought: Marks) -> str:
 
 
 def _beginning(template: str, reply: str, known: list[Marks]) -> str:
-    """Return the text with which a reply must begin under the template; "" for none."""
+    """Return the text that the template must add to a reply to skip the thought; "" if no text is needed."""
     for thought in known:
         if thought.opening in reply.rpartition(thought.closing)[2]:  # the template opens a thought
             line_end = "" if reply.endswith("\n") else "\n"

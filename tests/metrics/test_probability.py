@@ -101,7 +101,7 @@ def test_normalised_p_true_is_the_softmax_of_scipy(p_true: list[float], tau: flo
     ("compute", "arguments", "words"),
     [
         *((bin_index, (p,), "between 0 and 1") for p in (-1e-9, 1.0000001, math.nan)),
-        (normalised_p_true, ([0.5], 0.7), "a distractor"),
+        (normalised_p_true, ([0.5], 0.7), "at least 2 candidates"),
         (normalised_p_true, ([0.5, 1.5], 0.7), "between 0 and 1"),
         (normalised_p_true, ([0.5, 0.5], 0.0), "tau"),
         (normalised_p_true, ([0.5, 0.5], math.nan), "tau"),

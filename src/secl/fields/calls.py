@@ -39,9 +39,9 @@ class WrittenCall:
     """A call as a model wrote it.
 
     Attributes:
-        arguments: the object with the arguments. Its text is a part of the reply, but tokens are numbered from the
-            beginning of the reply.
-        chosen: the choice of this tool, with the probability of the choice.
+        arguments: the object with the arguments. Its `ends`, `log_p` and `entropy` cover all tokens of the reply, but
+            `ends` count from the start of the object.
+        chosen: the name of the tool, with the probability that the model chooses this tool.
     """
 
     arguments: WrittenObject
@@ -53,7 +53,7 @@ class WrittenCall:
         return str(self.chosen.value)
 
     def opened(self, schema: Schema) -> WrittenObject:
-        """Return the arguments with the spans of missing arguments."""
+        """Return the arguments with `gaps`: the span in which the model skipped each missing argument."""
         missing = {leaf.path: _gap(leaf.path, schema, self.arguments.places) for leaf in schema.leaves}
         return replace(self.arguments, gaps={path: gap for path, gap in missing.items() if gap})
 
@@ -64,7 +64,7 @@ class WrittenReply:
 
     Attributes:
         text: the text before the calls, or the whole reply if it has no call.
-        ended: the choice to make no (further) call; None if the reply could have no further call.
+        ended: the choice to make no call, or no further call; None if the model had no choice.
         thought: the model's thought before the reply; None if the model answered without a thought.
     """
 
@@ -80,9 +80,9 @@ class WrittenReply:
 
 
 def _gap(path: Path, schema: Schema, places: Mapping[Path, Span]) -> Span | None:
-    """Return the span between the neighbours of a missing value; None if the value is not missing.
+    """Return the span in which the model skipped the key at a path; None if the object has the key.
 
-    Keys have the order of the schema, so the model skipped the missing key in this span.
+    Keys have the order of the schema, so the span lies between the values of the previous key and the next key.
     """
     depth = next((depth for depth in range(1, len(path) + 1) if path[:depth] not in places), None)
     if depth is None:
@@ -103,7 +103,7 @@ class WritesCalls(Protocol):
     def write_calls(
         self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]
     ) -> list[Objects[WrittenReply] | SeclError]:
-        """Write the most probable reply to each request, and samples; see `WritesObjects.write_objects`."""
+        """Write the most probable reply to each request, and draw samples, as in `WritesObjects.write_objects`."""
         ...
 
 
@@ -115,8 +115,7 @@ class Call(Shown):
         name: the tool's name.
         arguments: an instance of the tool's pydantic class, or a dictionary.
         confidence: probability in [0, 1] that the tool and all its arguments are correct.
-        tool: the record of the choice of the tool, whose `candidates` are all tools. None if the request chose the
-            tool.
+        tool: the record of the model's choice of this tool; None if the model had no choice.
         fields: the record of each argument, as in `Extraction`.
     """
 
@@ -139,8 +138,8 @@ class Calls(Shown):
         text: the model's text before the calls, or the whole reply if it has no call.
         calls: the calls in order; empty if the model calls no tool.
         confidence: probability in [0, 1] that exactly these calls are correct.
-        ended: the record of the choice to call no (further) tool; None if the model had no such choice.
-        accepted: whether the confidence before labels reaches the threshold; None without a threshold.
+        ended: the record of the choice to make no call, or no further call; None if the model had no choice.
+        accepted: whether the label-free confidence reaches the threshold; None without a threshold.
         turn: the reply as a turn, for continuing the conversation.
         tokens: number of tokens of the prompt, and of the reply.
         thought: the model's thought before the reply; None if the model answered without a thought.
@@ -157,13 +156,13 @@ class Calls(Shown):
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """All records: for each call its tool and its arguments, then the choice of no further tool."""
+        """All records: for each call, its tool and its arguments; finally, `ended`."""
         found = [record for call in self.calls for record in (call.tool, *call.fields.values())]
         return tuple(record for record in (*found, self.ended) if record is not None)
 
     @property
     def written(self) -> Piece:
-        """The text with its thought, in the form that `secl.model.Model.answer` takes."""
+        """The text with its thought, to pass to `secl.model.Model.answer` as `written`."""
         prompt, own = self.tokens
         return Piece(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
 
@@ -206,13 +205,13 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
     offered = tuple(tool.name for tool in request.offered)
 
     def choice(number: int, reading: Reading | None) -> Record | None:
-        """Return the record of the choice of a call's tool, or of the choice of no tool after the last call."""
+        """Return the record of the tool of call `number`, or of no tool after the last call; None without a choice."""
         if reading is None or not (request.chooses or number):
             return None
         values = (*offered, NO_TOOL) if request.choice == "auto" or number else offered
         leaf = Leaf(("tool",), "tool", "tool", "", values)
         question = _asked(request, f"{number}/tool", "Which tool is to be called next, if any?", "tool")
-        # Most of the first token's entropy comes from other ways to begin a reply, so the confidence uses P alone.
+        # A reply can begin with many different words, so the confidence does not use the entropy of the first token.
         reading = reading._replace(entropy=math.nan)
         return weigh_value(leaf, question, reading, [chosen[number] for chosen, _ in pairs], cost, weigh)
 
@@ -242,7 +241,7 @@ def _fields(
     cost: Cost,
     weigh: Weigh,
 ) -> dict[str, Record]:
-    """Return the records of a call's arguments; `others` are the calls of the same tool in the samples."""
+    """Return the records of a call's arguments; `others` are the partners of the call in the samples (`_pairs`)."""
     schema = tool.schema
     if schema is None:
         return {}
@@ -264,12 +263,12 @@ def _asked(request: CallRequest, name: str, text: str, domain: str) -> Question:
 def _pairs(own: Sequence[WrittenCall], sample: WrittenReply) -> tuple[list[Reading | None], list[WrittenCall | None]]:
     """Pair the calls of a reply with the calls of a sample.
 
-    A call's partner is the sample's call of the same tool that shares the most argument values. The remaining calls
-    form pairs in order.
+    A call's partner is the sample's call of the same tool with the most equal arguments. A call without a partner, and
+    the end of the reply, are compared with the next unpaired call, or with the end of the sample.
 
     Returns:
-        for each call and for the end of the calls, the sample's choice at this place; and for each call, the sample's
-        call of the same tool.
+        the choices of the sample (tool or no tool) to compare with each call and with the end of the reply; and the
+        partner of each call, or None.
     """
     left, same = list(sample.calls), list[WrittenCall | None]()
     for call in own:

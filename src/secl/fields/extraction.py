@@ -22,15 +22,15 @@ from secl.question import Question
 from secl.records import Record
 
 LEAST_TOKENS = 512
-"""Token limit of an object, unless its fields need more (`FIELD_TOKENS`)."""
+"""Default token limit of an object with few fields."""
 
 FIELD_TOKENS = 64
-"""Token limit for each field of an object."""
+"""Default token limit for each field of an object with many fields."""
 
 ONE_FIELD = "Reply with one JSON object that has only this key"
 
 WINDOW = 8
-"""Number of requests whose objects are written together."""
+"""Number of requests whose objects the model writes in one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ObjectRequest:
         question: any question of the form "text", possibly with system text and history. The question's id should be
             unique.
         max_tokens: maximum number of tokens of the object; None for as many as the fields may need.
-        one: text before the field's line in a request for a single field.
+        one: beginning of the question that asks for a single field; the line of the field follows.
     """
 
     question: Question
@@ -50,7 +50,7 @@ class ObjectRequest:
     one: str = ""
 
     def about(self, leaf: Leaf) -> Question:
-        """Return the question that asks for an object with this field alone."""
+        """Return the question that asks for an object with only this field."""
         return replace(self.question, text=f"{self.one}{self.schema.listing([leaf])}")
 
     @property
@@ -101,9 +101,9 @@ class Objects(Generic[W]):
 
     Attributes:
         greedy: the greedily written object, which is returned to the user.
-        samples: objects drawn at temperature 1, or written after further thoughts; None for an object that is not
-            closed.
-        ledger: number of tokens that went through the network for all objects.
+        samples: objects drawn at temperature 1; a model that thinks writes each sample after a new thought. None for an
+            object that the model did not close.
+        ledger: tokens that went through the network for all objects.
         plain_tokens: number of tokens of the greedy object and its prompt.
         tokens: number of tokens of the prompt, and of the greedy object; (0, 0) if unknown.
     """
@@ -115,7 +115,7 @@ class Objects(Generic[W]):
     tokens: tuple[int, int] = (0, 0)
 
     def shared(self, count: int) -> Cost:
-        """Return the cost of one of `count` fields of an object."""
+        """Return the cost of one field if `count` fields share the cost of the object equally."""
         whole = self.ledger
         shares = {
             "answering": whole.answering / count,
@@ -136,12 +136,11 @@ class WritesObjects(Protocol):
 
         Args:
             requests: up to `WINDOW` requests, which share passes.
-            samples: function that returns the number of samples for a request and its most probable object. A model
-                that thinks does not use this function: the model writes one or two further objects, each after a
-                further thought.
+            samples: returns the number of samples for a request and its most probable object. Models that think ignore
+                `samples`: they write one or two samples, each after a new thought.
 
         Returns:
-            an outcome for each request. Other requests in the window change an object only by rounding.
+            an object or an error for each request. Sharing a batch changes an object only through rounding.
         """
         ...
 
@@ -156,11 +155,12 @@ class Extraction(Shown):
         confidence: probability in [0, 1] that all fields are correct.
         fields: the record of each field, by its name or its JSON pointer. `Record.text` is the value as a text.
             `Record.confidence` is the probability that the value is correct. The elements of a list, such as "/tags/0",
-            follow the list. Elements that occur only in samples come last; their text is "null".
+            follow the list: first the elements in the object, then the elements that only samples have. The text of an
+            element that only samples have is "null".
         candidates: the distinct objects that the model wrote, the most probable first. Each has the probability that
             all its values are correct.
         tokens: number of tokens of the prompt, and of the object.
-        accepted: whether the confidence before labels reaches the threshold; None without a threshold.
+        accepted: whether the label-free confidence reaches the threshold; None without a threshold.
         thought: the model's thought before the object; None if the model wrote the object without a thought.
     """
 
@@ -214,8 +214,8 @@ def weigh_objects(
     """Write the objects of requests, and yield each object with its confidences, or its error, as soon as possible.
 
     Args:
-        weigh: as in `Weigh`. This function runs when the caller takes the object, so new labels may change the next
-            object's confidences.
+        weigh: makes the record of a field (`Weigh`). secl calls `weigh` when the caller takes an object, so labels that
+            arrive in between change the confidences of the next object.
         accept: lowest confidence of an accepted object; None for no threshold.
     """
     return in_windows(
@@ -230,7 +230,7 @@ def in_windows(
     write: Callable[[Sequence[R]], list[Objects[W] | SeclError]],
     weighed: Callable[[R, Objects[W]], T],
 ) -> Iterator[T | SeclError]:
-    """Write for `WINDOW` requests at a time and yield an outcome per request; `weighed` adds the confidences."""
+    """Write texts for `WINDOW` requests at a time, and yield what `weighed` returns for each text, or the error."""
     for first in range(0, len(requests), WINDOW):
         window = requests[first : first + WINDOW]
         for request, written in zip(window, write(window), strict=True):
@@ -264,11 +264,11 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
 
 
 def _objects(written: Objects[WrittenObject], fields: Mapping[str, Record]) -> tuple[tuple[str, float], ...]:
-    """Return the different objects with the products of their values' probabilities."""
+    """Return the distinct objects, the most probable first, each with the product of its values' probabilities."""
     found: dict[tuple[int | None, ...], tuple[str, float]] = {}
     for number, sample in enumerate([written.greedy, *written.samples]):
         if sample is not None:
-            # A field's own value is its first candidate; a value that is none of the candidates counts as the last.
+            # Candidate 0 is the greedy value. A value outside the candidates gets the last probability.
             rows = [record.evidence.candidates for record in fields.values()]
             chosen = tuple(0 if not number or row is None else row.samples[number - 1].candidate for row in rows)
             parts = zip(fields.values(), chosen, strict=True)
@@ -278,7 +278,7 @@ def _objects(written: Objects[WrittenObject], fields: Mapping[str, Record]) -> t
 
 
 def _probability(record: Record, candidate: int) -> float:
-    """Return the probability of a candidate; for the model's own value, return the confidence after labels."""
+    """Return the probability of a candidate; for the greedy value (0), return the confidence with labels."""
     return (
         record.confidence if candidate == 0 or record.posterior is None else record.posterior.probabilities[candidate]
     )
@@ -298,6 +298,6 @@ def field_question(leaf: Leaf, request: ObjectRequest) -> Question:
 
 
 def samples_wanted(request: ObjectRequest, greedy: WrittenObject) -> int:
-    """Return the number of samples to draw in addition to an object: 0 without `uncertain_places`."""
+    """Return the number of samples to draw in addition to an object: 0 if the object has no `uncertain_places`."""
     count = SAMPLES if any(map(math.isnan, greedy.log_p)) else REDRAWN
     return count if uncertain_places(request.schema, greedy) else 0

@@ -37,22 +37,22 @@ class UncertainValue:
     key_end: int
 
     def value_in(self, text: str) -> Span | None:
-        """Return the span of the value in a text that equals the object up to the key; None for an unfinished value."""
+        """Return the span of the redrawn value in a text with the same beginning; None if the value is unfinished."""
         behind = _BEHIND_KEY.match(text, self.key_end + 1)
         start = len(text) if behind is None else behind.end()
         try:
             _, end = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             return None
-        # A number or a word is finished once another character follows.
+        # A number, true, false and null are finished only if a delimiter follows.
         return (start, end) if text[start] in '"[{' or text[end : end + 1] in {*",}] \t\r\n"} - {""} else None
 
 
 def uncertain_places(schema: Schema, greedy: WrittenObject) -> list[Span]:
     """Return the spans of an object's uncertain values: values with a token of a probability below `CERTAIN`.
 
-    A field with two values, such as a boolean, is left out if its probability is known, because the other value is
-    known without samples. A token of unknown probability (nan) makes its value uncertain.
+    A value whose tokens have unknown probabilities (nan) is uncertain. If all probabilities are known, fields with two
+    possible values, such as booleans, need no samples: the other value has the remaining probability.
     """
     known = not any(map(math.isnan, greedy.log_p))
     leaves = [leaf for leaf in schema.leaves_in(greedy.value) if not (known and len(leaf.values) == 2)]
@@ -60,7 +60,7 @@ def uncertain_places(schema: Schema, greedy: WrittenObject) -> list[Span]:
 
 
 def uncertain_values(greedy: WrittenObject, places: Sequence[Span]) -> list[UncertainValue]:
-    """Return the values at these spans of an object; empty if a value has no key, as for the whole object."""
+    """Return the values at these spans; an empty list if no key precedes a span, as for the whole object."""
     found = []
     for span in dict.fromkeys(places):
         first = greedy.tokens(span)[0]
@@ -72,10 +72,10 @@ def uncertain_values(greedy: WrittenObject, places: Sequence[Span]) -> list[Unce
 
 
 def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject]) -> WrittenObject | None:
-    """Return the greedy object with the values of `drawn` in place of its own; None if a drawn value is unfinished."""
+    """Return the greedy object with its uncertain values replaced by drawn values; None if one is unfinished."""
     tokens = _tokens(greedy)
     own = [(end - start, log_p, entropy) for start, end, log_p, entropy in tokens]
-    text, parts, at, token = "", list[tuple[int, float, float]](), 0, 0  # parts: each token's characters, ln P, entropy
+    text, parts, at, token = "", list[tuple[int, float, float]](), 0, 0  # parts: length, ln P and entropy of each token
     for value, other in sorted(drawn.items(), key=lambda item: item[0].span):
         span = value.value_in(other.text)
         if span is None:
@@ -87,7 +87,7 @@ def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject
             for n, (start, end, log_p, entropy) in enumerate(_tokens(other))
             if n in other.tokens(span)
         ]
-        # The first and the last token keep their characters outside the value.
+        # The first and the last new token include the characters beside the value in the tokens that they replace.
         new[0] = (new[0][0] + value.span[0] - tokens[replaced[0]][0], *new[0][1:])
         new[-1] = (new[-1][0] + tokens[replaced[-1]][1] - value.span[1], *new[-1][1:])
         parts += new
@@ -99,5 +99,5 @@ def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject
 
 
 def _tokens(written: WrittenObject) -> list[tuple[int, int, float, float]]:
-    """Return where each token begins and ends, its ln P, and its entropy."""
+    """Return start, end, ln P and entropy of each token."""
     return [*zip([0, *written.ends[:-1]], written.ends, written.log_p, written.entropy, strict=True)]

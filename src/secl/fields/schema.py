@@ -17,8 +17,8 @@ Node = Mapping[str, Any]
 """A JSON Schema, or a part of one."""
 
 Kind = Literal["text", "number", "choice", "tool", "json"]
-"""Kind of a value: a text, a number, one of listed values (booleans too), the choice of a tool, or JSON (lists, texts
-of a format)."""
+"""Kind of a value. A "choice" is one value of an enumeration, or a boolean; a "tool" is the choice of a tool. All other
+values, such as lists and dates, are "json"."""
 
 _KINDS: Mapping[object, Kind] = {"string": "text", "number": "number", "integer": "number"}
 _TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
@@ -75,7 +75,7 @@ class Schema:
         leaves: all fields, in the order in which the model writes the fields; empty if the schema names no fields.
         grammar: JSON Schema of the object that the model writes. Every key is required. null stands for an absent
             field.
-        absent: paths where null stands for a missing key.
+        absent: paths of optional values for which the schema does not allow null. Here, null means a missing key.
         made_by: the pydantic class of the object; None for a plain mapping.
     """
 
@@ -86,7 +86,7 @@ class Schema:
 
     @classmethod
     def anything(cls, grammar: Node = MappingProxyType({"type": "object"})) -> Schema:
-        """Return a schema without fields; the grammar must describe an object."""
+        """Return a schema that names no fields; `grammar` must be the JSON Schema of an object."""
         return cls((), grammar)
 
     @classmethod
@@ -120,8 +120,9 @@ class Schema:
         return cls(tuple(walk.leaves), {**grammar, **definitions}, frozenset(walk.absent), made_by)
 
     def leaves_in(self, written: Mapping[str, Any]) -> tuple[Leaf, ...]:
-        """Return the fields of a written object; for a schema without fields, the object's top-level keys, or the root
-        of an object without keys.
+        """Return the fields of a written object.
+
+        If the schema names no fields, each top-level key is a field. An object without keys is itself the only field.
 
         >>> [leaf.name for leaf in Schema.anything().leaves_in({"total": 12.5})]
         ['total']
@@ -145,7 +146,7 @@ class Schema:
             place = "/".join(map(str, first["loc"]))
             raise QuestionError(
                 f"the model's object does not fit {self.made_by.__name__}: {place or 'the object'}: {first['msg']}; "
-                "relax the class, or give the rule as the instruction."
+                "relax the class, or explain its rule in the description of a field."
             ) from problem
 
     def _pruned(self, written: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
@@ -157,7 +158,7 @@ class Schema:
         }
 
     def listing(self, leaves: Sequence[Leaf] | None = None) -> str:
-        """Return some fields, by default all, as lines of a prompt; fields of a nested object follow its name.
+        """Return some fields, by default all, as lines of a prompt. Nested fields are indented below their object.
 
         >>> print(Schema.of({"total": "Amount to be paid"}).listing())
         - "total" (text or null): Amount to be paid
@@ -176,7 +177,7 @@ class Schema:
 
 
 def _is_descriptions(schema: Mapping[str, object]) -> bool:
-    """Return whether a mapping has a description for each name, and is not a JSON Schema."""
+    """Return whether a mapping maps names to descriptions, and is not a JSON Schema."""
     return all(isinstance(text, str) for text in schema.values()) and schema.get("type") not in _TYPES
 
 
@@ -190,7 +191,7 @@ class _Walk:
     """Collects the fields of a schema.
 
     Attributes:
-        root: the whole schema, in which references are looked up.
+        root: the whole schema, which contains the targets of all references.
         leaves, absent: as in `Schema`.
     """
 
@@ -199,7 +200,7 @@ class _Walk:
     absent: set[tuple[str, ...]] = field(default_factory=set)
 
     def node(self, node: object, path: tuple[str, ...], within: tuple[str, ...], *, required: bool = True) -> Node:
-        """Return the part of the grammar for a node; `within` has the references that lead to the node."""
+        """Add the fields of a node, and return its grammar; `within` has the references that lead to the node."""
         own, within = self._resolved(node, path, within)
         inner, nullable = _without_null(own)
         inner, within = self._resolved(inner, path, within)
@@ -223,7 +224,7 @@ class _Walk:
         return {"anyOf": [closed, _NULL]} if nullable and path else closed
 
     def _resolved(self, node: object, path: tuple[str, ...], within: tuple[str, ...]) -> tuple[Node, tuple[str, ...]]:
-        """Return a node with its references resolved, and the names of these references."""
+        """Return a node with its references resolved, and `within` with these references appended."""
         name = f"the field {'/'.join(path)!r}" if path else "the root"
         while True:
             if not isinstance(node, Mapping):
@@ -265,7 +266,7 @@ def _without_null(node: Node) -> tuple[Node, bool]:
 
 
 def _listed(node: Node) -> tuple[object, ...]:
-    """Return the values that a node lists."""
+    """Return the values of an enumeration, a constant or a boolean; else an empty tuple."""
     values = node.get("enum")
     if isinstance(values, list):
         return tuple(values)

@@ -112,7 +112,7 @@ class CallRequest:
         tools: the tools whose definitions the model reads.
         choice: as in `Choice`.
         parallel: whether one reply may have several calls.
-        since: turns after the question: earlier calls and their results.
+        since: turns after the user's message: calls that the model made, and their results.
         max_tokens: maximum number of tokens of the reply; None for as many as the arguments may need.
     """
 
@@ -164,7 +164,7 @@ class CallRequest:
 
     @property
     def offered(self) -> tuple[Tool, ...]:
-        """Tools that this reply may call."""
+        """Tools that the model may call in its reply."""
         if self.choice == "none":
             return ()
         return tuple(tool for tool in self.tools if self.choice in ("auto", "required", tool.name))

@@ -37,11 +37,12 @@ class WrittenObject:
     Attributes:
         text: the whole object.
         ends: for each token, the number of characters up to the token's end.
-        log_p: ln probability of each token among the tokens that the schema allows; on some servers, among all tokens.
+        log_p: ln probability of each token. The probability is relative to the tokens that the schema allows; some
+            servers give it relative to all tokens.
         entropy: for each token, the entropy of its distribution under the schema, in nats; nan if unknown.
         thought: the model's thought before the object; None if the model wrote the object without a thought.
-        alone: by the name of a field, ln probability of its value in the reply to a request for this field alone.
-        gaps: spans of missing values by their paths: the text in which the model skipped the key.
+        alone: maps a field's name to ln probability of the value as the reply to a request for only this field.
+        gaps: maps the path of a missing value to the span in which the model skipped the key.
     """
 
     text: str
@@ -54,13 +55,13 @@ class WrittenObject:
 
     @cached_property
     def value(self) -> dict[str, Any]:
-        """The object."""
+        """The object, parsed from the text."""
         value: dict[str, Any] = json.loads(self.text)
         return value
 
     @cached_property
     def places(self) -> Mapping[Path, Span]:
-        """The span of each value by its path. The path of a list element contains the element's number."""
+        """The span of each value, or of its gap, by the path of the value."""
         return {**self.gaps, **spans(self.text)}
 
     def tokens(self, span: Span) -> range:
@@ -68,16 +69,16 @@ class WrittenObject:
         return range(bisect_right(self.ends, span[0]), bisect_left(self.ends, span[1]) + 1)
 
     def reading(self, value: object, tokens: range) -> Reading:
-        """Return a value with the probability and the entropy of its tokens. Without tokens, these are 1 and 0."""
+        """Return a value with ln probability and entropy of its tokens; both are 0 if no token is given."""
         log_p = math.fsum(self.log_p[token] for token in tokens)
         return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens), self.thought)
 
     def place_of(self, leaf: Leaf) -> Span:
-        """Return the span of a field's value; if missing, of the parent that is null or lacks the field."""
+        """Return the span of a field's value or gap; without either, the span of the closest parent that has one."""
         return self.places[self._path(leaf)]
 
     def _path(self, leaf: Leaf) -> Path:
-        """Return the path of a field; if missing, of the parent that is null or lacks the field."""
+        """Return the longest beginning of a field's path that is the path of a span."""
         depths = range(len(leaf.path), -1, -1)
         return next(leaf.path[:depth] for depth in depths if leaf.path[:depth] in self.places)
 
@@ -90,16 +91,16 @@ class WrittenObject:
         return read._replace(alone=Likelihood(given=given, alone=math.nan, tokens=len(tokens)))
 
     def single(self, leaf: Leaf) -> tuple[str, str, str] | None:
-        """Return an object with this field alone as three texts: before the value, the value, and after the value.
+        """Return three texts that form an object with only this field: before the value, the value, and after it.
 
-        Return None for a missing field.
+        If the field is missing, the value is the closest parent. Return None if this parent is the whole object.
         """
         path = self._path(leaf)
         if not path:
             return None
         start, end = self.places[path]
         value = self.text[start:end]
-        # The lines of a list have the indentation of the whole object, so the value is written on one line.
+        # Lines of a long value are indented for their depth in the whole object, so write the value on one line.
         value = json.dumps(json.loads(value), ensure_ascii=_has_half(value)) if "\n" in value else value
         return "".join(f"{{{json.dumps(key, ensure_ascii=_has_half(key))}: " for key in path), value, "}" * len(path)
 
@@ -116,13 +117,13 @@ def token_ends(parts: Iterable[bytes]) -> tuple[int, ...]:
 
 
 class Reading(NamedTuple):
-    """A value in an object, as the model wrote the value.
+    """A value that a model wrote, with its probability.
 
     Attributes:
         log_p: ln probability of the value's text.
         entropy: sum of the entropies of the value's tokens, in nats; nan if unknown.
         thought: as in `WrittenObject`.
-        alone: the value's likelihood in the reply to a request for this field alone; None if unknown.
+        alone: likelihood of the value as the reply to a request for only this field; None if unknown.
     """
 
     value: Any
@@ -150,7 +151,7 @@ def _scan(text: str, start: int, path: Path, found: dict[Path, Span]) -> int:
         _, end = _DECODER.raw_decode(text, start)
         found[path] = (start, end)
         return end
-    found[path] = (start, start)  # reserves a place before the spans of the inner values
+    found[path] = (start, start)  # in the dictionary, the value comes before its inner values
     place, number = _behind_space(text, start + 1), 0
     while text[place] not in "}]":
         key = str(number)

@@ -20,27 +20,27 @@ from secl.question import Question
 from secl.records import Record, Reply
 
 SAMPLES = 5
-"""Number of samples of a reply with an uncertain call, and of an object whose tokens have unknown probabilities. For
-such an object, the samples are the only evidence."""
+"""Number of samples of a reply with an uncertain call, and of an object with unknown token probabilities. Without token
+probabilities, samples are the only evidence."""
 
 REDRAWN = 2
-"""Number of samples of an object with known token probabilities, or of its uncertain values. The samples show other
-possible values."""
+"""Number of samples of an object with known token probabilities. The samples only show which other values are
+possible."""
 
 CERTAIN = 0.65
 """A value is certain if each of its tokens has at least this probability."""
 
 OTHER_VALUES = 3
-"""Maximum number of other values among a field's candidates: the most frequent ones, as for open answers."""
+"""Maximum number of values that a field's candidates get from samples: the values that most samples have."""
 
 FIXED_KINDS = ("choice", "number")
-"""Kinds of fields with values of a fixed form: few tokens can be uncertain. Elements of lists have no fixed form."""
+"""Kinds of fields whose values have a fixed form, so that few of their tokens can be uncertain."""
 
 Weigh = Callable[[Question, Rating], Record]
 """Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
 
 Cost = tuple[Ledger, float]
-"""Tokens that went through the network for a field, and the field's share of the tokens of a plain pass."""
+"""A field's share of the tokens that went through the network, and of the tokens of a plain answer."""
 
 
 def is_certain(greedy: WrittenObject, span: Span) -> bool:
@@ -72,7 +72,7 @@ def weigh_value(
 ) -> Record:
     """Return the record of a value.
 
-    `drawn` has the reading of this field in each sample, and None for a sample without a reading.
+    `drawn` has the value of this field in each sample; None for a sample without this field.
     """
     return _with_all_values(leaf, weigh(question, _rating(leaf, question, own, drawn, *cost)))
 
@@ -80,7 +80,7 @@ def weigh_value(
 def _rating(
     leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], ledger: Ledger, plain_tokens: float
 ) -> Rating:
-    """Return a field's value as a reply, with the values of the samples as evidence."""
+    """Return the rating of a value: the value is the reply, and the values of the samples are the evidence."""
     different: list[object] = [own.value]
     numbers: list[int | None] = []
     for each in drawn:
@@ -101,7 +101,7 @@ def _rating(
         for each, number in zip(drawn, numbers, strict=True)
     )
     source = TOOLS if leaf.kind == "tool" else FIXED_VALUES if leaf.kind in FIXED_KINDS else VALUES
-    # A certain value has no samples, because all samples would repeat the value.
+    # secl draws no samples of a certain value, because all would repeat the value. Copies of the value replace them.
     text = shown(own.value)
     samples = samples or (Sample(text=text, candidate=0, log_p=own.log_p),) * SAMPLES
     evidence = CandidateEvidence(
@@ -137,14 +137,14 @@ def _with_all_values(leaf: Leaf, record: Record) -> Record:
 
 
 def with_unseen(posterior: Posterior, stored: Posterior) -> Posterior:
-    """Return a posterior with the unseen values of the enumeration, taken from a `stored` posterior."""
+    """Return a posterior extended by the values of the enumeration that only a `stored` posterior has."""
     return (
         posterior if stored.none_last else _with_unseen(posterior, stored.candidates[len(posterior.candidates) - 1 :])
     )
 
 
 def _with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
-    """Return a posterior in which unseen values replace "none of these" and share its probability."""
+    """Return a posterior in which `unseen` candidates replace "none of these" and share its probability."""
     share = posterior.probabilities[-1] / len(unseen)
     return replace(
         posterior,
@@ -162,7 +162,7 @@ def whole_confidence(fields: Sequence[Record]) -> float:
 def whole_accepted(fields: Sequence[Record], accept: float | None) -> bool | None:
     """Return whether the probability that all fields are correct reaches a threshold; None without a threshold.
 
-    The threshold applies to the confidence before labels, as for a single answer (`Record.accepted`).
+    The threshold applies to label-free confidences, as for a single answer (`Record.accepted`).
     """
     return None if accept is None else math.prod(record.label_free for record in fields) >= accept
 
@@ -173,9 +173,9 @@ def elements_of(
     """Yield the elements of a list as fields: elements of the returned list, then elements that occur only in samples.
 
     Elements of two lists match if they are equal, regardless of their places. Equal elements in one list each match a
-    different element of the other list. A field's value is the element, or null if a list lacks the element. So an
-    element that occurs only in samples is null in the returned list. The pointer of such an element, for example
-    "/tags/3", points behind the list's last element.
+    different element of the other list. A list without the element has the value null for this element. Elements that
+    occur only in samples are therefore null in the returned list, and their pointers lie beyond its end: "/tags/3" for
+    a list of three elements.
 
     Args:
         leaf, question: of the whole list.
@@ -185,7 +185,7 @@ def elements_of(
         for each element its field, its question, and its readings in the returned object and in each sample.
     """
     objects = [own, *drawn]
-    known: list[tuple[object, dict[int, int]]] = []  # an element, and {object: place of the element}
+    known: list[tuple[object, dict[int, int]]] = []  # distinct elements, with {number of the object: index in its list}
     for number, each in enumerate(objects):
         listed = None if each is None else value_of(leaf, each.value)
         for place, value in enumerate(listed if isinstance(listed, list) else []):
@@ -214,7 +214,7 @@ def _same(question: Question, one: object, other: object) -> bool:
 
 
 def _read(each: WrittenObject, leaf: Leaf, place: int | None) -> Reading:
-    """Return the element at a place; for None, return null with the probability of the list's end."""
+    """Return the list element at an index; for None, return null with the probability of the list's last token."""
     if place is not None:
         path = (*leaf.path, str(place))
         return each.reading(value_of(leaf, each.value)[place], each.tokens(each.places[path]))

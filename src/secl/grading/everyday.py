@@ -2,12 +2,12 @@
 
 Equal texts (`same_text`) are right. Otherwise the first row that fits the reference decides:
 
-    yes or no       the answer begins with the same word, or is an affirmative or negative statement
+    yes or no       the answer affirms or denies as the reference does, in a word or in a statement
     an amount       the answer states this amount and no other
     a date          the answer has the day, month and year that the reference gives, in any order
     several items   the answer mentions all of them, in any order
-    a name, words   the answer mentions them (`secl.grading.mentions`); the last name of a person suffices
-    a long text     the answer has at least four fifths of its words, and a negation exactly if the text has one
+    name or words   the answer mentions the name or words (`secl.grading.mentions`); a person's last name suffices
+    a long text     the answer has at least 4/5 of the text's words, and both or neither have a negation
 
 The rule does not understand meaning: a wrong sentence that mentions the right answer can pass, and a paraphrase can
 fail.
@@ -46,7 +46,7 @@ _UNITS = (
     "m metre meter|km kilometre kilometer|cm centimetre centimeter|mm millimetre millimeter|mi mile|ft foot feet|"
     "inch inche|g gram gramme|kg kilogram kilo|lb pound|s sec second|min minute|h hr hour|day|week|month|year yr|"
     "l litre liter|ml millilitre milliliter|°c celsius|°f fahrenheit|kelvin|% percent"
-)  # in lower case and without a plural s; the first word of a unit is its name
+)  # in lower case and without a plural s; each unit begins with the spelling that `Amount.unit` has
 _UNIT_OF = {word: words.split()[0] for words in _UNITS.split("|") for word in words.split()}
 _SPELLED = re.compile(
     rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_SMALL_NUMBERS[1:10])}))?|({'|'.join(_SMALL_NUMBERS)}))\b",
@@ -63,7 +63,7 @@ _TEXT_WORDS = 3
 
 
 def says(question: str, references: Sequence[str], answer: str) -> bool:
-    """Return whether an answer gives any of the references; words of the question do not count."""
+    """Return whether an answer gives any of the references."""
     question, answer = shortened(question), shortened(answer)
     return any(_says(question, shortened(reference), answer) for reference in references)
 
@@ -92,7 +92,7 @@ def _says(question: str, reference: str, answer: str) -> bool:
 
 
 def _polarity(answer: str) -> bool | None:
-    """Return whether an answer to a yes-or-no question affirms; None for an answer like "I do not know"."""
+    """Return True if an answer to a yes-or-no question means yes, False if no, None for one like "I do not know"."""
     words = read_words(answer)
     for place, word in enumerate(words):
         begins = not place or words[place - 1].after or words[place - 1].text in CONJUNCTIONS
@@ -119,7 +119,7 @@ def _items(reference: str) -> list[str]:
 
 
 def _covers(reference: str, answer: str) -> bool:
-    """Return whether an answer has at least 4/5 of the words of a text, and a negation exactly if the text has one."""
+    """Return whether an answer has 4/5 of the content words of a long text, and both or neither have a negation."""
     words, others = read_words(reference), read_words(answer)
     content = {word.text for word in words} - FUNCTION_WORDS
     if len(content) < _TEXT_WORDS or all(word.capital for word in words if word.text not in FUNCTION_WORDS):
@@ -133,7 +133,7 @@ def _denies(words: Sequence[Word]) -> bool:
 
 
 def _date_words(text: str) -> list[str]:
-    """Return words and numbers of a text, with months as "#" and a number: "4th of July" is 4, th, of, #7."""
+    """Return words and numbers of a text, with "#7" for July: "4th of July" gives 4, th, of, #7."""
     spelled = _ISO_DATE.sub(lambda date: f"{date[1]} {_MONTH_NAMES[int(date[2]) - 1]} {date[3]}", text.lower())
     words = re.findall(r"[^\W\d_]+|\d+", spelled)
     return [str(int(word)) if word.isdecimal() else _MONTHS.get(word, word) for word in words]
@@ -141,7 +141,7 @@ def _date_words(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number in a text from `in_figures`: value, number of decimals, unit (may be ""), and place without the unit."""
+    """A number in a text from `in_figures`; the unit may be "". `start` and `end` do not include the unit."""
 
     value: Fraction
     decimals: int
@@ -151,7 +151,7 @@ class Amount:
 
 
 def in_figures(text: str, *, ones: bool = False) -> str:
-    """Return a text with English number words below a hundred in figures; "one" only with `ones`.
+    """Return a text with figures for English number words below 100, and for "one" only with `ones`.
 
     >>> in_figures("Twenty-one is one of three numbers.")
     '21 is one of 3 numbers.'
@@ -192,9 +192,9 @@ def _singular(noun: str) -> str:
 
 
 def whole_amount(question: str, reference: str) -> Amount | None:
-    """Return the amount of a reference that begins with its only number; else None.
+    """Return the amount of a reference that begins with a number and has no other number; else None.
 
-    Words after the number must begin with a unit, or all be words of the question.
+    If words follow the number, the first must be a unit, or all must occur in the question.
 
     >>> whole_amount("How tall is it?", "8 km").unit, whole_amount("Who?", "50 Cent"), whole_amount("", "ten").value
     ('km', None, Fraction(10, 1))
@@ -213,7 +213,7 @@ def states(question: str, reference: Amount, answer: str) -> bool:
     """Return whether an answer states an amount, without alternatives.
 
     Numbers of the question, denied numbers, and numbers with another unit do not count. Of the remaining numbers, the
-    first after the last "=" must be the amount. If no number follows a "=", the first or the last number must be.
+    first after the last "=" must be the amount. If no number follows a "=", the amount must be the first or the last.
     """
     text = in_figures(answer, ones=reference.value == 1)
     in_question = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
@@ -244,5 +244,5 @@ def _has_alternatives(amounts: Sequence[Amount], text: str) -> bool:
 
 
 def _before(text: str, place: int) -> str:
-    """Return up to 40 characters before a place."""
+    """Return up to 40 characters before an index."""
     return text[max(place - 40, 0) : place]

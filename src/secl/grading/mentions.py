@@ -1,4 +1,4 @@
-"""Mentions: whether an English answer names something as its answer.
+"""Mentions: whether an English answer gives a name or words as its answer.
 
 A mention does not count if it is denied ("not Paris but Lyon"), an alternative ("Paris or Lyon"), or part of another
 name ("Paris Hilton").
@@ -26,7 +26,7 @@ FUNCTION_WORDS = word_set(
     "a an the is was are were be been it its he she they in on at of to from by for with and or but as that this "
     "which who has have had does do did can will would also not no so than then there"
 )
-"""Words without content, whose capital letters have no meaning."""
+"""Words without content; a capital letter does not make them names."""
 
 DENIALS = word_set(
     "not never neither nor cannot cant isnt wasnt arent werent doesnt dont didnt wont hasnt unlike except without "
@@ -60,11 +60,11 @@ class Word:
     """A word of a text.
 
     Attributes:
-        text: normalised (`secl.grading.texts.normalise_text`); chemical elements in one spelling.
-        written: as written, without punctuation around it.
+        text: the normalised word (`secl.grading.texts.normalise_text`); "sulphur" becomes "sulfur".
+        written: the word as written, without punctuation around it.
         after: punctuation that follows the word and ends a clause; "(" if a parenthesis follows.
-        article: whether an article precedes the word; articles are not words of their own.
-        listed: whether the word belongs to a list of three or more items.
+        article: whether an article precedes the word; `read_words` leaves out articles.
+        listed: whether the word is in a clause that lists three or more items.
     """
 
     text: str
@@ -79,7 +79,7 @@ class Word:
         return self.written[:1].isupper()
 
 
-@lru_cache(maxsize=32)  # each item of a list is searched in the same answer
+@lru_cache(maxsize=32)  # the search for each item of a list reads the same answer
 def read_words(sentence: str) -> tuple[Word, ...]:
     """Return the words of a sentence.
 
@@ -112,14 +112,14 @@ def read_words(sentence: str) -> tuple[Word, ...]:
 
 
 def _with_lists(words: Sequence[Word]) -> Iterator[Word]:
-    """Yield words, marked if in a list: at least three short items between commas, "and" or "or" before the last."""
+    """Yield words, with `listed` for a clause of four short items, or of three with "and" or "or" before the last."""
     parts: list[list[Word]] = [[]]
     for number, word in enumerate(words, start=1):
         parts[-1].append(word)
         if word.after.startswith(","):
             parts.append([])
         if number == len(words) or (word.after and word.after[0] != ","):
-            # Other words may stand before the first item and after the last item.
+            # Other words may precede the first item, so the text before the first comma may have any length.
             inner = [part for part in parts if part][1:]
             short = len(inner) >= 2 and all(len(part) <= 3 and not part[0].article for part in inner)
             listed = short and (len(inner) > 2 or inner[-1][0].text in ("and", "or"))
@@ -154,7 +154,7 @@ def _is_alternative(words: Sequence[Word], start: int, end: int) -> bool:
 
 
 def mentioned(question: str, reference: str, answer: str, *, listed: bool = False) -> bool:
-    """Return whether an answer gives a reference (a name or words); `listed` accepts alternatives and lists."""
+    """Return whether an answer gives a reference (a name or words); with `listed`, also as an item of a list."""
     in_question = [word.text for word in read_words(question)]
     words = read_words(answer)
     person = _PERSON.search(question) is not None
@@ -173,7 +173,7 @@ def mentioned(question: str, reference: str, answer: str, *, listed: bool = Fals
 
 
 def _ways(reference: str, *, person: bool) -> Iterator[tuple[Sequence[Word], str | None]]:
-    """Yield (words, None) for each spelling of a reference, then (last name, first name) for a person."""
+    """Yield each spelling of a reference as (words, None); for a person, also yield ([last name], first name)."""
     plain = read_words(re.sub(r"(?<=.)\s*\([^)]*\)", "", reference))
     for words in dict.fromkeys(
         (read_words(reference), plain, tuple(word for word in plain if word.text not in _KINDS))
@@ -205,9 +205,9 @@ def _same(wanted: Word, word: Word, *, last: bool) -> bool:
 def _other_name(
     words: Sequence[Word], start: int, end: int, in_question: Sequence[str], *, person: bool, first: str | None
 ) -> bool:
-    """Return whether a mention is part of another name; a `person` may have further last names.
+    """Return whether a mention is part of another name, such as "Paris" in "Paris Hilton".
 
-    `first` is the first name of a person mentioned by the last name alone.
+    More names may follow the full name of a `person`. `first` is the first name if the mention is only a last name.
     """
     before = words[start - 1] if start and not words[start - 1].after else None
     if before is not None and before.capital and before.text in _OTHER_PLACE and words[start].capital:
@@ -224,7 +224,7 @@ def _other_name(
 
 
 def _names_before(words: Sequence[Word], start: int, usual: Collection[str]) -> list[str]:
-    """Return the names directly before a place: capitalised words outside `usual`, and particles."""
+    """Return the capitalised words directly before `start`, up to a word in `usual`; particles are left out."""
     names = []
     for word in reversed(words[:start]):
         if word.after or word.text in usual or not (word.capital or word.text in _PARTICLES):
@@ -234,7 +234,7 @@ def _names_before(words: Sequence[Word], start: int, usual: Collection[str]) -> 
 
 
 def _echo(words: Sequence[Word], end: int, in_question: Sequence[str], wanted: Sequence[Word]) -> bool:
-    """Return whether a mention only repeats words of the question and does not end a clause."""
+    """Return whether a mention repeats words of the question in the middle of a clause."""
     texts = [word.text for word in wanted]
     repeated = any(in_question[place : place + len(texts)] == texts for place in range(len(in_question)))
     if not repeated or "or" in in_question:

@@ -34,7 +34,7 @@ _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
 
 @lru_cache(maxsize=32)
 def shortened(text: str) -> str:
-    r"""Return a text with single spaces or line breaks; for a long text, its beginning and its end.
+    r"""Return a text without repeated spaces and line breaks; of a long text, only the beginning and the end.
 
     >>> shortened(" one  \n two\t three "), len(shortened("four " * LONGEST_TEXT)) <= LONGEST_TEXT
     ('one\ntwo three', True)
@@ -45,7 +45,7 @@ def shortened(text: str) -> str:
 
 
 def answer_key(answer: str, form: Form) -> object:
-    """Return a key that is equal exactly for answers that count as the same.
+    """Return a key by which answers of a form are grouped: two answers with equal keys count as the same.
 
     >>> answer_key("The Nile.", "short") == answer_key("nile", "short"), answer_key("12.0", "number")
     (True, Fraction(12, 1))
@@ -85,7 +85,8 @@ def normalise_text(text: str) -> str:
     plain = unicodedata.normalize("NFKC", _COMBINING_MARKS.sub("", plain))
     plain = DASHES.sub("-", plain)
     bare = _without_punctuation(plain)
-    while bare != (barer := _without_punctuation(bare)):  # a removed mark may have separated a mark and a digit
+    # Removing a mark can bring another mark next to a digit, so repeat until the text stays the same.
+    while bare != (barer := _without_punctuation(bare)):
         bare = barer
     words = bare.split()
     without_articles = [word for word in words[:-1] if word not in {"a", "an", "the"}] + words[-1:]
@@ -110,7 +111,7 @@ def _replacement(text: str, position: int) -> str:
     return "" if character in ".'\u2019" else " "
 
 
-@lru_cache(maxsize=32)  # each answer to a question is compared with several others
+@lru_cache(maxsize=32)  # comparisons of answers read the same answer many times
 def parse_number(text: str) -> Fraction | None:
     """Return the exact final number of a text; None without a number.
 

@@ -12,7 +12,7 @@ from secl.errors import ParameterError
 from secl.records import Record
 
 MIN_CHANCE = 1e-4
-"""Smallest chance of a label. A label's weight is 1 / chance, so a smaller chance would outweigh all other labels."""
+"""Smallest `Label.chance`. A label's weight is 1 / chance, so a smaller chance would outweigh all other labels."""
 
 LabelSource = Literal["review", "feedback"]
 """Source of a label: a review of answers drawn at random (`secl label`, a server's page), or feedback."""
@@ -20,16 +20,16 @@ LabelSource = Literal["review", "feedback"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A human judgement of one answer. Entries are added to a log of labels; the last entry about an answer counts.
+    """A human judgement of one answer: an entry in a log of labels. The latest entry about an answer counts.
 
     Attributes:
-        number: of the entry in its log, from 1.
-        correct: whether the answer is right; None takes back the earlier labels of the record.
+        number: number of the entry in the log, from 1.
+        correct: whether the answer is right; None withdraws the earlier labels of the answer.
         confidence: label-free confidence of the answer.
-        reported: confidence of the answer as reported; 0 for an unreadable answer.
+        reported: `Record.confidence` of the answer, which earlier labels may have moved; 0 for an unreadable answer.
         time: in seconds since 1970.
-        chance: probability that this answer was chosen for a label, in [1e-4, 1]; 1 for answers drawn at random. None
-            if unknown, as for volunteers, who report wrong answers more often.
+        chance: probability with which this answer was chosen for labelling, in [1e-4, 1]. If all probabilities are
+            equal, as in a review, the value is 1. None if unknown: volunteers report wrong answers more often.
 
     Raises:
         ParameterError: the chance lies outside [1e-4, 1].
@@ -83,7 +83,7 @@ def standing(log: Iterable[Label]) -> tuple[Label, ...]:
 
 
 def random_order(positions: Iterable[int], seed: int) -> list[int]:
-    """Return positions of answers in random order; the first ones are a random sample of all."""
+    """Return positions of answers in random order: the first n positions are a random sample, for any n."""
     return sorted(positions, key=lambda position: (random_rank(position, seed), position))
 
 

@@ -4,11 +4,11 @@ The map is Bayesian Platt scaling in logits, with partial pooling of domains:
 
     c' = sigmoid(a logit(c) + b + d_k),    a ~ N(1, slope^2), b ~ N(0, shift^2), d_k ~ N(0, domains^2) for each domain k
 
-Volunteers may label wrong answers more often than right ones, or the reverse. Their labels have a further shift, N(0,
-choice^2), which does not apply to confidences. So these labels inform the slope and the differences between domains,
-but hardly the level. The posterior of (a, b, d) is approximated by a Gaussian at its maximum (Laplace). A narrow and a
-wide prior are weighed by their marginal likelihoods: few labels hardly change a good confidence, but quickly repair a
-bad one.
+Volunteers may prefer to label wrong answers, or right answers. Volunteers' labels therefore have a shift of their own,
+N(0, choice^2), which the fit estimates and the map leaves out. These labels inform the slope and the differences
+between domains, but hardly the level. A Gaussian at the maximum approximates the posterior of (a, b, d) (Laplace). The
+map averages over a narrow and a wide prior, weighted by their marginal likelihoods. So a few labels hardly change a
+good confidence, but quickly repair a bad one.
 
 A map changes the level of confidences. Thresholds (`secl.evaluation.acceptance`) and rankings use the order of the
 label-free confidences.
@@ -47,7 +47,9 @@ CLIP = 1e-3
 """Minimum distance of confidences from 0 and 1 before the logit, so that one label has a limited effect."""
 
 FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
-"""Minimum number of labels for a domain's own shift; maximum number of such shifts, for the domains with most labels.
+"""Minimum number of labels for a domain's own shift; maximum number of domains with their own shifts.
+
+If more domains have enough labels, only the domains with the most labels have their own shifts.
 
 Shifts help if domains differ by half a logit or more; otherwise they cost less than .001 of Brier score
 (docs/lab/log.md). The time of a fit grows with the cube of the number of domains.
@@ -58,7 +60,7 @@ log = logging.getLogger("secl.labels")
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Standard deviations of slope, shift, a domain's own shift and the shift of volunteers' labels, in logits."""
+    """Standard deviations of the slope and of three shifts: of all labels, of a domain, and of volunteers' labels."""
 
     slope: float
     shift: float
@@ -78,7 +80,7 @@ class Scaling:
     """A Gaussian over the parameters: slope, shift, shift of volunteers' labels, and one shift for each domain.
 
     Attributes:
-        domains: index of each domain's parameter; domains with too few labels, or beyond `MOST_DOMAINS`, have none.
+        domains: index of each domain's shift among the parameters; contains only the domains with their own shift.
         mean, covariance: of the parameters.
         evidence: logarithm of the probability of the labels under the prior (Laplace).
     """
@@ -101,7 +103,7 @@ class Scaling:
 
 
 def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
-    """Return the Gaussian fitted to labels, the oldest first; without labels it is the prior."""
+    """Return the Gaussian fitted to labels, the oldest first; without labels, return the prior."""
     most = Counter(label.domain for label in labels).most_common(MOST_DOMAINS)
     domains = {name: 3 + k for k, name in enumerate(sorted(name for name, n in most if n >= FEWEST_OF_DOMAIN))}
     rows = np.zeros((len(labels), 3 + len(domains)))
@@ -146,18 +148,18 @@ def log_odds(confidence: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """The calibration by labels, a pure function of the valid labels.
+    """The calibration by labels, which depends only on the valid labels.
 
     Without labels, each prior has the probability 1/2. If a fit fails, confidences stay unchanged, with a warning in
     the log.
 
     Attributes:
-        carried: labels of an earlier run, older than all others.
+        carried: labels of an earlier run; they count as older than `standing`.
         standing: the valid labels of this stream, the oldest first.
         of_domain: number of labels of each domain.
         until: number of the latest entry of the log; 0 before the first.
         scalings: the fits under the narrow and the wide prior.
-        sound: probability of the narrow prior, under which label-free confidences are nearly calibrated.
+        sound: probability of the narrow prior, which assumes that label-free confidences are nearly calibrated.
     """
 
     carried: tuple[Label, ...]
@@ -186,7 +188,7 @@ class LabelState:
         return cls(carried, own, counts, until, scalings, _sigmoid(narrow.evidence - wide.evidence))
 
     def add(self, labels: Iterable[Label]) -> LabelState:
-        """Return the state after further entries of the log."""
+        """Return the state after more entries of the log."""
         entries = tuple(labels)
         if not entries:
             return self
@@ -208,7 +210,7 @@ class LabelState:
         return Labelled(
             label_free=confidence,
             confidence=calibrated,
-            low=min(calibrated, _sigmoid(low)),  # near 0 and 1 the mean of two maps may leave the band
+            low=min(calibrated, _sigmoid(low)),  # near 0 and 1, the mean of two maps may lie outside the band
             high=max(calibrated, _sigmoid(high)),
             labels=len(self.carried) + len(self.standing),
             of_domain=self.of_domain.get(domain, 0),
@@ -220,7 +222,8 @@ def relabelled(records: Iterable[Record], log: Iterable[Label], carried: Sequenc
     """Yield records with confidences calibrated by all labels of a log.
 
     A labelled answer gets the map fitted to the other folds (`FOLDS`), so that measures of calibration on labelled
-    answers are nearly unbiased (docs/lab/log.md). The maps differ, so rankings must be measured on `Record.label_free`.
+    answers are nearly unbiased (docs/lab/log.md). The maps of the folds change the order of answers, so measures of
+    ranking must use `Record.label_free`.
     """
     state = LabelState.start(carried).add(log)
     drawn = random_order((label.position for label in state.standing), 0)
@@ -241,9 +244,9 @@ def _unlabelled() -> tuple[Scaling, Scaling]:
 
 
 def _quantile(shares: tuple[float, float], parts: list[tuple[float, float]], share: float) -> float:
-    """Return a quantile of a mixture of Gaussians."""
+    """Return a quantile of a mixture of Gaussians: `parts` are (mean, standard deviation), `shares` their weights."""
     from scipy.optimize import brentq
-    from scipy.special import ndtr  # other implementations would change the last digits of stored intervals
+    from scipy.special import ndtr  # another ndtr would change the last digits of stored intervals
 
     def below(z: float) -> float:
         return float(sum(p * ndtr((z - mean) / sd) for p, (mean, sd) in zip(shares, parts, strict=True))) - share

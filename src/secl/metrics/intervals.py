@@ -1,6 +1,6 @@
 """Bootstrap intervals over questions, of the standard measures and of differences between two confidences.
 
-Both sides of a difference have the same resamples, so that the difficulty of a sample of questions cancels out.
+Both confidences of a difference are measured on the same resamples, so the difficulty of the questions cancels out.
 
 Calibration errors need other intervals (`ece_interval`). A calibration error adds up the gaps of its bins in absolute
 value, so few answers bias the error upwards. Resamples add the same bias again, and percentiles of resamples lie above
@@ -35,10 +35,10 @@ FEWEST_COMPARED = 20
 """Minimum number of questions for an interval of a difference."""
 
 BLOCK_SIZE = 2**17
-"""Resamples times answers in a block that fits a processor's cache."""
+"""Maximum number of resamples times answers in a block, which then fits a processor's cache."""
 
 MOST_DRAWN, FEWEST_RESAMPLES = 2_000_000, 100
-"""Maximum number of drawn answers in total, and minimum number of resamples."""
+"""Maximum number of resamples times answers; minimum number of resamples, even beyond this maximum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ def symmetric_interval(estimate: float, resampled: npt.ArrayLike) -> Interval:
     """Return the estimate plus and minus the distance to the farther end of the percentile interval of resamples.
 
     The ECE of few answers is biased upwards, more so with more bins, and the ECE of a resample is biased even more. A
-    percentile interval of a difference can therefore miss the true value. In a simulation with 200 questions, one
-    concentrated and one spread confidence, 2 of 10 percentile intervals covered the true difference, against 8 to 9 of
-    10 symmetric intervals.
+    percentile interval of a difference can therefore miss the true value. We simulated a concentrated and a spread
+    confidence on 200 questions. Of the percentile intervals, 20 % covered the true difference; of the symmetric
+    intervals, 80 to 90 %.
 
     >>> symmetric_interval(9.0, range(41))
     Interval(low=-21.0, high=39.0)
@@ -127,8 +127,8 @@ def paired_differences(
     """Return the differences of all standard measures between two confidences of the same n questions.
 
     Question i is item i of all lists; the answers, and so the grades, may differ. Intervals are clipped to [-1, 1].
-    They are nan below `FEWEST_COMPARED` questions. Those of AUROC are nan if either side has fewer than
-    `FEWEST_OF_A_KIND` right or wrong answers.
+    Intervals are nan below `FEWEST_COMPARED` questions. The intervals of both AUROC measures are also nan if either
+    confidence has fewer than `FEWEST_OF_A_KIND` right or wrong answers.
     """
     sides = graded(a, correct_a), graded(b, correct_b)
     sizes = [confidences.size for confidences, _ in sides]
@@ -160,8 +160,8 @@ def resampled_measures(
 ) -> dict[str, Vector]:
     """Return the standard measures of every resample: one vector for each of `MEASURES`, empty for n = 0.
 
-    `resamples` is limited to `MOST_DRAWN` / n or `FEWEST_RESAMPLES`, whichever is larger. Adaptive ECE keeps equal
-    confidences in the order given. `errors` includes the calibration errors, `OF_BINS`.
+    `resamples` is limited to `MOST_DRAWN` / n or `FEWEST_RESAMPLES`, whichever is larger. For the
+    adaptive ECE, equal confidences keep their given order. `errors` includes the calibration errors (`OF_BINS`).
     """
     check_whole("number of resamples", resamples, least=1)
     confidences, grades = graded(confidence, correct)
@@ -192,8 +192,8 @@ def resampled_measures(
 def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
     """Yield blocks of resamples (rows, n): the number of times that the answer of each rank is drawn.
 
-    `places` has the rank of each answer by confidence. Answers are drawn by number, not by rank, so that all
-    confidences in the same answers have the same resamples.
+    `places` has the rank of each answer by confidence. The generator draws indices of answers, not ranks. Two
+    confidences of the same answers, with different ranks, therefore have the same resamples.
     """
     count = places.size
     if count == 0:
@@ -204,7 +204,7 @@ def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
     for start in range(0, resamples, most):
         rows = min(most, resamples - start)
         drawn = places[generator.integers(count, size=(rows, count))]
-        # One call counts all rows, because each row has its own range of ranks.
+        # One call counts all rows, because an offset gives each row its own range of numbers.
         flat = drawn + count * np.arange(rows)[:, None]
         yield np.bincount(flat.ravel(), minlength=rows * count).astype(np.float64).reshape(rows, count)
 
@@ -225,7 +225,7 @@ def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
     # The first `longer` bins have one more answer, as with numpy.array_split.
     cuts = np.arange(1, runs) * size + np.minimum(np.arange(1, runs), longer)
     drawn, total = np.cumsum(times, axis=1), np.cumsum(sums, axis=1)
-    # Find the answer at each cut by one search in all rows; the offsets make the joined rows increasing.
+    # One search finds the answers at the cuts of all rows: with offsets, the joined rows are one sorted sequence.
     offset = count * np.arange(rows)[:, None]
     at = np.searchsorted((drawn + offset).ravel(), cuts + offset) - offset
     of_answer, mass = np.take_along_axis(sums, at, axis=1), np.take_along_axis(times, at, axis=1)
@@ -235,49 +235,49 @@ def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
 
 
 def _lost_pairs(times: Vector, confidences: Vector, grades: Vector) -> tuple[Vector, Vector]:
-    """Return for each row the number of lost pairs (the wrong answer beats the right one), and of all pairs.
+    """Return for each resample the number of lost pairs and the number of all pairs of a right and a wrong answer.
 
-    Columns are sorted by confidence.
+    A pair is lost if the wrong answer has the higher confidence; a tie is half a lost pair. Columns of `times` have the
+    order of `confidences`, which increase.
     """
     right, starts = times * grades, np.flatnonzero(np.diff(confidences, prepend=-1.0))
     if starts.size < confidences.size:
         right, times = (np.add.reduceat(numbers, starts, axis=1) for numbers in (right, times))
     right, wrong = right[:, ::-1], (times - right)[:, ::-1]
-    # A wrong answer with a higher confidence than a right answer counts fully; with an equal confidence it counts half.
     above = np.cumsum(wrong, axis=1) - wrong / 2.0
     return (right * above).sum(axis=1), right.sum(axis=1) * wrong.sum(axis=1)
 
 
 def _won(lost: Vector, pairs: Vector) -> Vector:
-    """Return AUROC, the share of pairs that the right answer wins; nan without pairs."""
+    """Return the AUROC, which is the share of pairs that are not lost; nan without pairs."""
     return np.asarray(1.0 - np.divide(lost, pairs, out=np.full(lost.size, np.nan), where=pairs > 0))
 
 
 SHRUNK = np.linspace(0.0, 1.0, 21)
-"""True gaps to try, as fractions of the observed gaps."""
+"""`ece_interval` tries these fractions of the observed gaps as true gaps."""
 
 WIDENED = np.linspace(0.15, 3.0, 20)
-"""Larger true gaps to try, in standard errors beyond the observed gaps."""
+"""`ece_interval` adds these multiples of the standard errors to the observed gaps, for larger true gaps."""
 
 DRAWS = 400
-"""Number of simulated sets of grades for each tried world (`ece_interval`)."""
+"""Number of simulated sets of grades for each world of `ece_interval`."""
 
 
 def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:
     """Return the range of true expected calibration errors that agree with the observed error.
 
-    secl tries worlds with different true gaps: the observed gaps times a fraction (`SHRUNK`), the observed gaps plus
-    some standard errors (`WIDENED`), and one gap for all bins. The last kind is needed because chance makes observed
-    gaps more uneven than true gaps. In each world, the number of right answers in a bin is drawn from a binomial
-    distribution. A world agrees unless the observed error is among the outer 5 % of its draws. The interval always
-    includes the observed error. docs/lab/log.md has the interval's coverage.
+    secl simulates worlds with different true gaps: the observed gaps times a fraction (`SHRUNK`), the observed gaps
+    plus some standard errors (`WIDENED`), or gaps of equal size in all bins. Equal gaps are needed because chance makes
+    observed gaps more uneven than true gaps. In each world, the number of right answers in a bin is drawn from a
+    binomial distribution. A world agrees unless the observed error is among the outer 5 % of the world's draws. The
+    interval always includes the observed error. docs/lab/log.md has the interval's coverage.
     """
     confidences, grades = graded(confidence, correct)
     return _error_interval(bin_index(confidences), confidences, grades)
 
 
 def ada_ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:
-    """Return the interval of the adaptive error, whose bins have equal mass."""
+    """Return the interval of the adaptive ECE, computed as in `ece_interval`."""
     confidences, grades = graded(confidence, correct)
     index = np.empty(confidences.size, dtype=np.intp)
     for number, run in enumerate(np.array_split(np.argsort(confidences, kind="stable"), BINS)):
@@ -296,7 +296,7 @@ def _error_interval(index: npt.NDArray[np.intp], confidences: Vector, grades: Ve
     weights = sizes / confidences.size
     observed = float(weights @ np.abs(stated - right))
     gaps = right - stated
-    rate = (right * sizes + 0.5) / (sizes + 1.0)  # never 0 or 1, whose standard error would be 0
+    rate = (right * sizes + 0.5) / (sizes + 1.0)  # never 0 or 1, because then the standard error would be 0
     spread, signs = np.sqrt(rate * (1.0 - rate) / sizes), np.where(gaps < 0.0, -1.0, 1.0)
     even = np.concatenate([SHRUNK * observed, observed + WIDENED * np.sqrt(weights**2 @ spread**2)])
     worlds = np.concatenate([SHRUNK[:, None] * gaps, gaps + WIDENED[:, None] * signs * spread, even[:, None] * signs])

@@ -22,7 +22,7 @@ from secl.metrics.probability import BIN_EDGES, BINS, bin_index, graded
 from secl.metrics.risk_control import risk_coverage
 
 MOST_EXACT = 4000
-"""Maximum number of answers for exact distributions and simulations; a normal approximation serves larger numbers."""
+"""Maximum number of answers for exact distributions. For more answers, secl uses normal approximations."""
 
 Z = 1.96
 """Standard normal quantile of 97.5%."""
@@ -63,9 +63,9 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
     """Return the ECE that n calibrated confidences have by chance alone: about .05 for 450 answers.
 
     The ECE adds up the gaps of bins in absolute value, so chance makes the ECE positive. The floor is simulated with
-    grades from Bernoulli(confidence). `FLOOR_DRAWS` simulations give the mean to about .0005 and the quantile to about
-    .001 for 450 answers spread over all bins. Beyond `MOST_EXACT` answers, the gaps are drawn from normal
-    distributions.
+    grades from Bernoulli(confidence). For 450 answers spread over all bins, `FLOOR_DRAWS` simulations have a standard
+    error of about .0005 for the mean and .001 for the quantile. Beyond `MOST_EXACT` answers, the gaps are drawn from
+    normal distributions.
     """
     confidences = np.sort(graded(confidence, np.zeros(np.shape(confidence)))[0])
     index = bin_index(confidences)
@@ -84,7 +84,7 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
 
 
 def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the adaptive ECE: the same sum over bins of equal mass, in [0, 1].
+    """Return the adaptive ECE: the sum of `ece` over bins with equal numbers of answers, in [0, 1].
 
     Answers are sorted by confidence and split into ten bins by numpy.array_split. Equal confidences keep their given
     order. If a cut falls between equal confidences, the result depends on this order.
@@ -128,7 +128,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=32)
 def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
-    """Return the two-sided p-value of a number of right answers under calibrated confidences.
+    """Return the two-sided p-value of the number of right answers, if the confidences are calibrated.
 
     The number has a Poisson-binomial distribution; beyond `MOST_EXACT` answers, a normal approximation is used.
     """
@@ -143,7 +143,7 @@ def chance_of_count(confidence: tuple[float, ...], right: int) -> float:
 
 
 def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the area under the ROC curve: the share of pairs in which the right answer is more confident.
+    """Return the area under the ROC curve: the share of pairs in which the right answer has the higher confidence.
 
     A tie counts half. 0.5 is chance; nan if all answers are right or all are wrong.
     """
@@ -159,7 +159,7 @@ def auroc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
 
 def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Sequence[Hashable]) -> float:
-    """Return the mean AUROC inside the domains, weighted by their pairs of a right and a wrong answer.
+    """Return the mean AUROC of the domains, weighted by their numbers of pairs of a right and a wrong answer.
 
     Pooled AUROC also rewards a confidence that only distinguishes easy from hard domains. Without any pair, the result
     is nan.
@@ -171,15 +171,15 @@ def auroc_within(confidence: npt.ArrayLike, correct: npt.ArrayLike, domains: Seq
         if 0 < right < len(places):
             areas.append(auroc(confidences[places], grades[places]))
             pairs.append(right * (len(places) - right))
-    # For a single domain, multiplication by shares returns its AUROC to the last digit; numpy.average does not.
+    # For a single domain, this product is exactly the AUROC of the domain. numpy.average would round differently.
     return float(np.dot(areas, np.array(pairs) / sum(pairs))) if areas else math.nan
 
 
 def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the prediction rejection ratio: gain by rejecting the least confident answers, divided by an oracle's.
+    """Return the prediction rejection ratio: gain from rejecting by confidence, divided by the gain of a perfect order.
 
     The gain is the mean accuracy of the remaining answers after 0, 1, ... rejections, minus the accuracy of all. 1 is a
-    perfect order, 0 is chance, and worse orders have negative values without a bound. This is the full PRR of
+    perfect order, 0 is chance, and worse orders have negative values without a lower bound. This is the full PRR of
     lm-polygraph (Vashurin et al. 2025). Malinin and Gales (2021) count a rejected answer as right; for grades their
     ratio is 2 AUROC - 1. Ties count with the expectation over their orders. nan if all answers are right or all are
     wrong.
@@ -221,7 +221,7 @@ OF_BOTH_KINDS = ("auroc", "auroc_within")
 """Measures that compare right answers with wrong ones."""
 
 OF_BINS = ("ece", "ada_ece")
-"""Calibration errors, which compare the answers of a bin."""
+"""Calibration errors, which compare confidence and accuracy in each bin."""
 
 
 def standard_measures(

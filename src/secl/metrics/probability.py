@@ -13,7 +13,7 @@ from secl.errors import ParameterError, check_finite
 from secl.settings.groups import Formula
 
 BINS = 10
-"""Number of bins of confidences, one for each digit."""
+"""Number of bins of confidences, one for each digit in which a model states its confidence."""
 
 BIN_EDGES = np.arange(BINS + 1) / BINS
 """Borders of the bins: the doubles nearest to k/10."""
@@ -43,14 +43,14 @@ def normalised_p_true(p_true: Sequence[float], tau: float, formula: Formula = "l
     With "log" a candidate of P = 0 gets weight 0; if all are 0, each gets 1/n. A nan makes the result nan.
 
     Args:
-        p_true: P("True") of each candidate, the answer first, then its distractors.
+        p_true: P("True") of each candidate: first the answer, then the other candidates.
         tau: temperature, above 0; towards 0 the best candidate gets 1, towards infinity each candidate gets 1/n.
 
     Raises:
         ParameterError: fewer than two candidates, a value outside [0, 1], tau not above 0, or another formula.
     """
     if len(p_true) < 2:
-        raise ParameterError(f"normalised P(True) needs an answer and a distractor, not {len(p_true)} candidates.")
+        raise ParameterError(f"normalised P(True) needs at least 2 candidates, not {len(p_true)}.")
     check_finite("temperature tau", tau, tau > 0.0, "be above 0")
     if formula not in ("log", "exp"):
         raise ParameterError(f"the formula of normalised P(True) is 'log' or 'exp', not {formula!r}.")

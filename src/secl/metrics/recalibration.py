@@ -22,7 +22,7 @@ Kind = Literal["temperature", "platt"]
 """Kind of map."""
 
 CLIP = 1e-6
-"""Minimum distance from 0 and 1 of confidences before the logit, and of the base rate of a constant `Platt`."""
+"""Minimum distance from 0 and 1 of confidences before the logit, and of the result of a constant `Platt`."""
 
 T_MIN, T_MAX = 0.01, 100.0
 """Bounds of a fitted temperature."""
@@ -121,7 +121,7 @@ FOLDS = 5
 def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind) -> tuple[Vector, list[float]]:
     """Map every confidence by a map fitted to the grades of the other folds (scikit-learn's KFold, shuffled).
 
-    Every fold has its own map, which can change the order of answers from different folds, and so the AUROC.
+    Every fold has its own map. This can change the order of answers from different folds, and therefore the AUROC.
 
     Returns:
         the mapped confidences, and the mean over the folds of the map's parameters.
@@ -139,14 +139,14 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
 
 
 FEWEST_SCORED, MOST_REFITTED = 10, 1000
-"""Minimum number of scored questions for a map along a stream; maximum number of signals that each cause a new fit."""
+"""A map along a stream needs `FEWEST_SCORED` signals. Up to `MOST_REFITTED` signals, each signal causes a new fit."""
 
 
 def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:
     """Map each confidence of a stream by a map fitted to the signals of earlier questions, without labels.
 
-    This is the control for learning: the same signal fits one or two parameters, not weights. The signal is nan or
-    None for an unscored question. Confidences stay unchanged up to `FEWEST_SCORED` scored questions. Then each new
+    This is the baseline for SECL: the same signal fits one or two parameters instead of an adapter. The signal is nan
+    or None for a question without a signal. Confidences stay unchanged up to `FEWEST_SCORED` signals. Then each new
     signal causes a new fit. Beyond `MOST_REFITTED` signals, a new fit waits for 2% more signals.
     """
     signals = np.asarray(signal, dtype=np.float64)
@@ -155,7 +155,7 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
     mapped, scored, count = confidences.copy(), np.flatnonzero(~unscored), FEWEST_SCORED
     while count <= scored.size:
         following = count + (count // 50 if count >= MOST_REFITTED else 1)
-        # The next map applies after the last signal that it is fitted to.
+        # A map applies to the questions after the last signal of its fit, until the next map.
         end = scored[following - 1] + 1 if following <= scored.size else None
         earlier, later = scored[:count], slice(scored[count - 1] + 1, end)
         mapped[later] = FITS[kind](confidences[earlier], targets[earlier])(confidences[later])
@@ -170,7 +170,7 @@ def _logits(probability: npt.ArrayLike) -> Vector:
 
 
 MOST_STEPS, TOLERANCE = 100, 1e-12
-"""Newton's method ends after this many steps, or if no parameter moves by more than the tolerance."""
+"""Newton's method ends after `MOST_STEPS` steps, or when no parameter moves by more than `TOLERANCE`."""
 
 
 def fit_logistic(

@@ -8,7 +8,7 @@ is at most r.
 Thresholds are tested in a fixed order (Learn then Test, Angelopoulos et al. 2021, arXiv 2110.01052): from the strictest
 one down, each at level delta, until the first failure. Then with probability 1 - delta no passed threshold has a risk
 above r, however bad the confidences are. The labels must be a random sample of the answers, drawn independently of
-their content, and later answers must be exchangeable with these.
+their content, and later answers must be exchangeable with the present answers.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ FIRST_TEST_PART, MOST_IN_FIRST_TEST = 5, 100
 The first test has more labels if a guarantee needs more."""
 
 MOST_NEEDED, MOST_SEARCHED = 10**6, 10**12
-"""Maximum number of labels that an advice may name, and that its search may try."""
+"""Maximum result of `labels_needed`, and maximum number of labels that its search tries."""
 
 RISK_STEP = 0.01
-"""Step of the search for a risk."""
+"""Difference between two risks that `nearest_risk` tries."""
 
 LEAST_RISK = 1e-9
 """Smallest valid risk; even without a wrong answer, a guarantee with certainty 0.9 takes 2.3 billion labels."""
@@ -152,7 +152,7 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
 
 
 def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.intp]:
-    """Return the indices of the thresholds to test, in order; none if labels are too few even without wrong answers."""
+    """Return the indices of the thresholds to test, in order; empty if labels are too few even when all are right."""
     labels, fewest = curve.total, fewest_labels(risk, certainty)
     if labels < fewest:
         return np.zeros(0, np.intp)
@@ -181,8 +181,8 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
 
     Each threshold whose share of wrong answers lies below the risk needs a number of labels: the fewest accepted labels
     for a guarantee, divided by the coverage. The result is the smallest of these numbers. Without labels, the
-    confidences give the share of wrong answers. The result can be as low as the present number of labels, if a stricter
-    threshold failed. None if no number up to `MOST_NEEDED` suffices.
+    confidences give the share of wrong answers. If a stricter threshold failed, the result can be as
+    low as the present number of labels. None if no number up to `MOST_NEEDED` suffices.
     """
     shares = curve.risk if curve.total else curve.expected
     counted = curve.labels >= min(5, curve.total)  # shares of one or two labels are unreliable
@@ -198,7 +198,8 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
 def estimated(curve: RiskCoverage, risk: float, *, from_labels: bool = False) -> Threshold | None:
     """Return the threshold of the largest coverage whose estimated risk is at most `risk`, or None.
 
-    The estimate is the mean of 1 - confidence of accepted answers, or the share of wrong ones among labelled answers.
+    The estimate is the mean of 1 - confidence over the accepted answers. With `from_labels`, the estimate is the share
+    of wrong answers among accepted labelled answers.
     """
     check_finite("risk", risk, 0.0 <= risk <= 1.0, "lie in [0, 1]")
     within = np.flatnonzero((curve.risk if from_labels else curve.expected) <= risk + 1e-12)

@@ -263,12 +263,12 @@ def _asked(request: CallRequest, name: str, text: str, domain: str) -> Question:
 def _pairs(own: Sequence[WrittenCall], sample: WrittenReply) -> tuple[list[Reading | None], list[WrittenCall | None]]:
     """Pair the calls of a reply with the calls of a sample.
 
-    A call's partner is the sample's call of the same tool with the most equal arguments. A call without a partner, and
-    the end of the reply, are compared with the next unpaired call, or with the end of the sample.
+    A call's partner is the sample's call of the same tool with the most equal arguments.
 
     Returns:
-        the choices of the sample (tool or no tool) to compare with each call and with the end of the reply; and the
-        partner of each call, or None.
+        the choices of the sample (a tool, or no tool), one for each call of the reply and one for the end of the reply:
+        the choice of the partner, else of the sample's next unpaired call, else of the sample's end; and the partner of
+        each call, or None.
     """
     left, same = list(sample.calls), list[WrittenCall | None]()
     for call in own:

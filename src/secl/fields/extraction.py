@@ -22,10 +22,10 @@ from secl.question import Question
 from secl.records import Record
 
 LEAST_TOKENS = 512
-"""Default token limit of an object with few fields."""
+"""The default token limit of an object is at least this number."""
 
 FIELD_TOKENS = 64
-"""Default token limit for each field of an object with many fields."""
+"""The default token limit of an object is at least this number times the number of fields."""
 
 ONE_FIELD = "Reply with one JSON object that has only this key"
 

@@ -37,7 +37,7 @@ class UncertainValue:
     key_end: int
 
     def value_in(self, text: str) -> Span | None:
-        """Return the span of the redrawn value in a text with the same beginning; None if the value is unfinished."""
+        """Return the span of the value after the same key in a redrawn text; None if the value is unfinished."""
         behind = _BEHIND_KEY.match(text, self.key_end + 1)
         start = len(text) if behind is None else behind.end()
         try:
@@ -87,7 +87,7 @@ def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject
             for n, (start, end, log_p, entropy) in enumerate(_tokens(other))
             if n in other.tokens(span)
         ]
-        # The first and the last new token include the characters beside the value in the tokens that they replace.
+        # The first and last new token take over the characters that the replaced tokens have outside the value.
         new[0] = (new[0][0] + value.span[0] - tokens[replaced[0]][0], *new[0][1:])
         new[-1] = (new[-1][0] + tokens[replaced[-1]][1] - value.span[1], *new[-1][1:])
         parts += new

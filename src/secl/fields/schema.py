@@ -146,7 +146,7 @@ class Schema:
             place = "/".join(map(str, first["loc"]))
             raise QuestionError(
                 f"the model's object does not fit {self.made_by.__name__}: {place or 'the object'}: {first['msg']}; "
-                "relax the class, or explain its rule in the description of a field."
+                "relax the class, or explain the rule in the description of a field."
             ) from problem
 
     def _pruned(self, written: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:

@@ -74,11 +74,11 @@ class WrittenObject:
         return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens), self.thought)
 
     def place_of(self, leaf: Leaf) -> Span:
-        """Return the span of a field's value or gap; without either, the span of the closest parent that has one."""
+        """Return the span of a field's value or gap; without either, the span of the closest parent in the object."""
         return self.places[self._path(leaf)]
 
     def _path(self, leaf: Leaf) -> Path:
-        """Return the longest beginning of a field's path that is the path of a span."""
+        """Return the path of the span that `place_of` returns."""
         depths = range(len(leaf.path), -1, -1)
         return next(leaf.path[:depth] for depth in depths if leaf.path[:depth] in self.places)
 
@@ -93,7 +93,7 @@ class WrittenObject:
     def single(self, leaf: Leaf) -> tuple[str, str, str] | None:
         """Return three texts that form an object with only this field: before the value, the value, and after it.
 
-        If the field is missing, the value is the closest parent. Return None if this parent is the whole object.
+        If the field is missing, the second text is the closest parent. Return None if this parent is the whole object.
         """
         path = self._path(leaf)
         if not path:

@@ -101,7 +101,7 @@ def _rating(
         for each, number in zip(drawn, numbers, strict=True)
     )
     source = TOOLS if leaf.kind == "tool" else FIXED_VALUES if leaf.kind in FIXED_KINDS else VALUES
-    # secl draws no samples of a certain value, because all would repeat the value. Copies of the value replace them.
+    # secl draws no samples of a certain value, because all would repeat the value. Copies serve as samples.
     text = shown(own.value)
     samples = samples or (Sample(text=text, candidate=0, log_p=own.log_p),) * SAMPLES
     evidence = CandidateEvidence(
@@ -173,7 +173,7 @@ def elements_of(
     """Yield the elements of a list as fields: elements of the returned list, then elements that occur only in samples.
 
     Elements of two lists match if they are equal, regardless of their places. Equal elements in one list each match a
-    different element of the other list. A list without the element has the value null for this element. Elements that
+    different element of the other list. secl treats an element as null in a list that lacks the element. Elements that
     occur only in samples are therefore null in the returned list, and their pointers lie beyond its end: "/tags/3" for
     a list of three elements.
 

@@ -1,7 +1,7 @@
 """Grading: whether an answer is right. secl measures with grades and never learns from them.
 
-secl grades the choice of an option by its letter. For every other question, `Question.grader` names a grader. If a
-question has several right answers, one of them suffices:
+If a question has several right answers, one of them suffices. secl grades the choice of an option by its letter. For
+every other question, `Question.grader` names one of these graders:
 
     auto      the everyday rule, `secl.grading.everyday`: the judgement of a reader. The default, except that questions
               of the form "number" have number, and questions whose references include wrong answers have overlap

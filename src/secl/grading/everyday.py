@@ -173,7 +173,7 @@ def read_amounts(text: str) -> list[Amount]:
         value = number_value(match)
         behind = _BEHIND.match(text, match.end())
         if value is None or behind is None:
-            continue  # too long, or a division by zero
+            continue  # the number is too long, or divides by zero
         if re.match(r"\.\d", text[match.end() :]) or re.search(r"\d\.$", _before(text, match.start())):
             continue  # part of "2.0.1"
         scale = (behind[1] or "").lower()

@@ -112,7 +112,7 @@ def read_words(sentence: str) -> tuple[Word, ...]:
 
 
 def _with_lists(words: Sequence[Word]) -> Iterator[Word]:
-    """Yield words, with `listed` for a clause of four short items, or of three with "and" or "or" before the last."""
+    """Yield words; `listed` is true in clauses such as "A, B, and C" or "A, B, C, D", whose items are short."""
     parts: list[list[Word]] = [[]]
     for number, word in enumerate(words, start=1):
         parts[-1].append(word)
@@ -154,7 +154,7 @@ def _is_alternative(words: Sequence[Word], start: int, end: int) -> bool:
 
 
 def mentioned(question: str, reference: str, answer: str, *, listed: bool = False) -> bool:
-    """Return whether an answer gives a reference (a name or words); with `listed`, also as an item of a list."""
+    """Return whether an answer gives a reference (a name or words); `listed` accepts alternatives and list items."""
     in_question = [word.text for word in read_words(question)]
     words = read_words(answer)
     person = _PERSON.search(question) is not None

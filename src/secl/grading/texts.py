@@ -45,7 +45,7 @@ def shortened(text: str) -> str:
 
 
 def answer_key(answer: str, form: Form) -> object:
-    """Return a key by which answers of a form are grouped: two answers with equal keys count as the same.
+    """Return a key for grouping answers of one form: two answers with equal keys count as the same.
 
     >>> answer_key("The Nile.", "short") == answer_key("nile", "short"), answer_key("12.0", "number")
     (True, Fraction(12, 1))

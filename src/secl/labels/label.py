@@ -27,7 +27,7 @@ class Label:
         correct: whether the answer is right; None withdraws the earlier labels of the answer.
         confidence: label-free confidence of the answer.
         reported: `Record.confidence` of the answer, which earlier labels may have moved; 0 for an unreadable answer.
-        time: in seconds since 1970.
+        time: time of the judgement, in seconds since 1970.
         chance: probability with which this answer was chosen for labelling, in [1e-4, 1]. If all probabilities are
             equal, as in a review, the value is 1. None if unknown: volunteers report wrong answers more often.
 

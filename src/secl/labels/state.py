@@ -5,7 +5,7 @@ The map is Bayesian Platt scaling in logits, with partial pooling of domains:
     c' = sigmoid(a logit(c) + b + d_k),    a ~ N(1, slope^2), b ~ N(0, shift^2), d_k ~ N(0, domains^2) for each domain k
 
 Volunteers may prefer to label wrong answers, or right answers. Volunteers' labels therefore have a shift of their own,
-N(0, choice^2), which the fit estimates and the map leaves out. These labels inform the slope and the differences
+with the prior N(0, choice^2). The map leaves out this shift, so volunteers' labels inform the slope and the differences
 between domains, but hardly the level. A Gaussian at the maximum approximates the posterior of (a, b, d) (Laplace). The
 map averages over a narrow and a wide prior, weighted by their marginal likelihoods. So a few labels hardly change a
 good confidence, but quickly repair a bad one.
@@ -35,7 +35,7 @@ BAND = 0.9
 """Probability of the credible interval of a calibrated confidence."""
 
 DECAY = 0.999
-"""Weight of a label relative to the next one."""
+"""Weight of a label, relative to the weight of the next newer label."""
 
 MOST_FITTED = 5000
 """A fit uses the latest labels, at most this number; older labels would have a weight below 0.01."""
@@ -69,10 +69,10 @@ class Prior:
 
 
 WIDE = Prior(slope=0.4, shift=0.8, domains=0.5, choice=2.0)
-"""Prior of confidences that need calibration."""
+"""Prior for confidences that need calibration."""
 
 NARROW = Prior(slope=0.1, shift=0.2, domains=0.125, choice=2.0)
-"""Prior of calibrated confidences, a quarter as wide except for `choice`."""
+"""Prior for calibrated confidences: a quarter of the deviations of `WIDE`, except for `choice`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ LEVEL = 0.95
 """Level of every interval."""
 
 RESAMPLES = 1000
-"""Resamples of a bootstrap."""
+"""Default number of resamples of a bootstrap."""
 
 FEWEST_OF_A_KIND = 5
 """Minimum number of right, and of wrong, answers for intervals of measures that compare them (`OF_BOTH_KINDS`)."""
@@ -87,9 +87,9 @@ def symmetric_interval(estimate: float, resampled: npt.ArrayLike) -> Interval:
     """Return the estimate plus and minus the distance to the farther end of the percentile interval of resamples.
 
     The ECE of few answers is biased upwards, more so with more bins, and the ECE of a resample is biased even more. A
-    percentile interval of a difference can therefore miss the true value. We simulated a concentrated and a spread
-    confidence on 200 questions. Of the percentile intervals, 20 % covered the true difference; of the symmetric
-    intervals, 80 to 90 %.
+    percentile interval of a difference can therefore miss the true value. We simulated 200 questions with one
+    narrowly and one widely spread confidence. Of the percentile intervals, 20 % covered the true difference; of the
+    symmetric intervals, 80 to 90 %.
 
     >>> symmetric_interval(9.0, range(41))
     Interval(low=-21.0, high=39.0)
@@ -160,8 +160,8 @@ def resampled_measures(
 ) -> dict[str, Vector]:
     """Return the standard measures of every resample: one vector for each of `MEASURES`, empty for n = 0.
 
-    `resamples` is limited to `MOST_DRAWN` / n or `FEWEST_RESAMPLES`, whichever is larger. For the
-    adaptive ECE, equal confidences keep their given order. `errors` includes the calibration errors (`OF_BINS`).
+    `resamples` is limited to `MOST_DRAWN` / n or `FEWEST_RESAMPLES`, whichever is larger. For the adaptive ECE,
+    equal confidences keep their given order. `errors` includes the calibration errors (`OF_BINS`).
     """
     check_whole("number of resamples", resamples, least=1)
     confidences, grades = graded(confidence, correct)

@@ -181,8 +181,8 @@ def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     The gain is the mean accuracy of the remaining answers after 0, 1, ... rejections, minus the accuracy of all. 1 is a
     perfect order, 0 is chance, and worse orders have negative values without a lower bound. This is the full PRR of
     lm-polygraph (Vashurin et al. 2025). Malinin and Gales (2021) count a rejected answer as right; for grades their
-    ratio is 2 AUROC - 1. Ties count with the expectation over their orders. nan if all answers are right or all are
-    wrong.
+    ratio is 2 AUROC - 1. For ties, the result is the expectation over their orders. nan if all answers are right or
+    all are wrong.
     """
     curve = risk_coverage(*graded(confidence, correct))
     right = curve.labels - curve.wrong

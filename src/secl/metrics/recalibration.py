@@ -111,7 +111,7 @@ FITS: Mapping[Kind, Callable[[npt.ArrayLike, npt.ArrayLike], Map]] = {
     "temperature": fit_temperature,
     "platt": fit_platt,
 }
-"""The fit of each kind of map."""
+"""Function that fits each kind of map."""
 
 
 FOLDS = 5

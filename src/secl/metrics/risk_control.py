@@ -158,10 +158,10 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
         return np.zeros(0, np.intp)
     first = max(fewest, min(labels // FIRST_TEST_PART, MOST_IN_FIRST_TEST))
     expected = labels * curve.coverage
-    # The standard deviation of a sample without replacement, which is 0 if every answer has a label.
+    # Standard deviation of the number of accepted labels, a sample without replacement; 0 if all answers have labels.
     spread = np.sqrt(expected * (1 - curve.coverage) * (1 - labels / curve.answers))
     enough = expected - 2 * spread >= first - 1e-9
-    # At full coverage every label counts, so the standard deviation is 0.
+    # At full coverage, all labels count and the standard deviation is 0, so `enough` is true except for rounding.
     start = int(np.argmax(enough)) if enough.any() else len(enough) - 1
     tested, last = [start], len(enough) - 1
     while tested[-1] < last:
@@ -181,8 +181,8 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
 
     Each threshold whose share of wrong answers lies below the risk needs a number of labels: the fewest accepted labels
     for a guarantee, divided by the coverage. The result is the smallest of these numbers. Without labels, the
-    confidences give the share of wrong answers. If a stricter threshold failed, the result can be as
-    low as the present number of labels. None if no number up to `MOST_NEEDED` suffices.
+    confidences give the share of wrong answers. If a stricter threshold failed, the result can be
+    as low as the present number of labels. None if no number up to `MOST_NEEDED` suffices.
     """
     shares = curve.risk if curve.total else curve.expected
     counted = curve.labels >= min(5, curve.total)  # shares of one or two labels are unreliable

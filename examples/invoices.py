@@ -3,7 +3,8 @@
     python examples/invoices.py FOLDER [MODEL [OUT]]
 
 Reads every .txt file of a folder. Writes `invoices.csv` with a row for each invoice, and `review.csv` with every value
-whose confidence is below 0.9. The invoices with most expected errors come first, the least certain value of each first.
+whose confidence is below 0.9. The invoices with most expected errors come first, and each invoice begins with its least
+certain value.
 """
 
 from __future__ import annotations

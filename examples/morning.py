@@ -30,7 +30,7 @@ COST_WRONG, COST_REVIEW = 2.0, 1.0
 def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".csv")), folder: str = "morning") -> None:
     questions = secl.read_questions(Path(file))
     chat = secl.load(model)
-    # secl does not see the right answers. They replace the person's labels, and grade all answers at the end.
+    # secl does not see the right answers. The script uses them instead of a person's labels, and to grade all answers.
     records = list(chat.ask_all([replace(question, reference=None) for question in questions]))
     by_position = {record.position: question for record, question in zip(records, questions, strict=True)}
 
@@ -42,7 +42,7 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     before, after = (sum(each.confidence for each in group) / len(group) for group in (records, rated))
     print(f"{len(records)} answers, mean confidence {before:.2f}; after {LABELS} labels {after:.2f}")
 
-    accept = 1 - COST_REVIEW / COST_WRONG  # from here on, a check costs more than the expected error
+    accept = 1 - COST_REVIEW / COST_WRONG  # at a higher confidence, a check costs more than the expected error
     right = [bool(grade(by_position[record.position], record.answer)) for record in rated]
     taken = [verdict for record, verdict in zip(rated, right, strict=True) if record.confidence >= accept]
     print(f"in truth: {sum(right)} of {len(right)} answers are right, {sum(taken)} of {len(taken)} accepted ones")

@@ -6,8 +6,8 @@ the views gives probabilities:
     options   .8 s * letters under two orders  +  (.5 - s/3) * ln P of the option's text per token
     open      .3 s * letters under two orders  +  .4 * ln share of the samples  +  .4 * ln P of the text
 
-s, the reliability of the letters (0 to 1), tells how much letters depend on the options, not on their places. Earlier
-questions show s. Left out: numbers, sentences, and the full rule for equal answers. The library's numbers equal these.
+s, the reliability of the letters (0 to 1), tells how much letters depend on the options, not on their places; earlier
+questions give s. The results equal the library's. Numbers, sentences and the full rule for equal answers are left out.
 
     python examples/posterior_by_hand.py FOLDER "What is the capital of Peru?" [Quito Lima Bogota]
 """
@@ -37,7 +37,7 @@ Text = tuple[str, float]  # and its ln P
 
 
 class PosteriorByHand:
-    """A chat model with the letters of earlier questions, by kind: a tensor (orders, candidates) for each question."""
+    """A chat model. `past` holds ln P of the letters of each earlier question: a tensor (orders, candidates)."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
@@ -77,10 +77,10 @@ class PosteriorByHand:
             both, own = both + rest.prod(1).sum().item(), own + rest.square().sum().item() / 2
             questions += len(past)
         r = max(0.0, (questions * both / own + 0.5 * 20) / (questions + 20)) if own else 0.5
-        return 2 * r / (1 + r)  # of a mean over two orders (Spearman-Brown)
+        return 2 * r / (1 + r)  # reliability of the mean of two orders (Spearman-Brown)
 
     def mean_letters(self, asked: Sequence[Tensor], first: Sequence[int], is_open: bool) -> tuple[float, Tensor]:
-        """Return s, and each candidate's mean letter without place effects; `first` is the first of two orders."""
+        """Return s, and ln P of each letter minus its place's mean, averaged over two orders; `first` is one order."""
         past = self.past.setdefault((is_open, len(first)), [])
         s, by_place = self.reliability(is_open), torch.stack([letters[list(first)] for letters in asked])
         places = torch.stack([0 * by_place, *past]).sum(0) / (len(past) + 5)
@@ -102,7 +102,7 @@ class PosteriorByHand:
     def open(self, question: str, own: Text, samples: Sequence[Text], first: Sequence[int] = ()) -> dict[str, float]:
         """Return the probabilities of the own answer, of up to three sampled answers, and of "None of these"."""
         counts = Counter(said(text) for text, _ in (own, *samples))
-        texts = {said(text): (text, log_p) for text, log_p in (*reversed(samples), own)}  # the first of equal ones
+        texts = {said(text): (text, log_p) for text, log_p in (*reversed(samples), own)}  # of equal texts, the first
         keys = [said(own[0]), *[key for key, _ in counts.most_common() if key not in ("", said(own[0]))][:3]]
         kept, shares = [texts[key] for key in keys], [counts[key] for key in keys]
         share = torch.tensor([*shares, counts.total() - sum(shares)]).add(0.5).log()

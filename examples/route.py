@@ -5,7 +5,7 @@
     python examples/route.py QUESTIONS.jsonl http://127.0.0.1:8080/v1 http://127.0.0.1:8000/v1 0.1 2.0
 
 The second address is a server with OpenAI's chat API; OPENAI_API_KEY is its key. The last two numbers are the prices of
-a thousand tokens of the small and the large model. The small model also pays for the tokens of its confidences.
+a thousand tokens of the small and the large model. The price of the small model includes the tokens of its confidences.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Endpoint:
 
     @classmethod
     def at(cls, address: str, price: float, key: str | None = None) -> Endpoint:
-        """Return the first model that an address lists. Without a key, the environment's key is used."""
+        """Return the first model that an address lists. Without a key, the SDK uses OPENAI_API_KEY."""
         client = openai.OpenAI(base_url=address, api_key=key)
         return cls(client, next(iter(client.models.list())).id, price)
 
@@ -50,7 +50,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Routed:
-    """An answer, its model ("small" or "large"), the small model's confidence in its own answer, and the price paid."""
+    """An answer by the "small" or "large" model, the small model's confidence in its own answer, and the prices."""
 
     question: secl.Question
     answer: str
@@ -78,7 +78,7 @@ def route(questions: Iterable[secl.Question], small: Endpoint, large: Endpoint) 
 
 
 def bill(answers: list[Routed]) -> str:
-    """Return the price paid, and the estimated price of the large model alone, from its average price."""
+    """Return the price paid, and an estimate of the price if the large model had answered every question."""
     sent_on = [each for each in answers if each.by == "large"]
     paid = sum(each.paid_small + each.paid_large for each in answers)
     kept = (

@@ -1,9 +1,9 @@
 """SECL in one flat file of plain transformers and PEFT, without the library.
 
 The method for multiple-choice questions in the order of the paper: answer, stated confidence, entropy, gate, bursts,
-normalised P(True), bin gate, three LoRA steps. Open answers with their distractors, the KL term, and models that think
-in spite of their chat template are left out. Tests compare the library's numbers with those of this file, benchmarks
-its speed. Prompts are padded into batches; every pass goes through the whole network.
+normalised P(True), bin gate, three LoRA steps. The script leaves out open answers with their distractors, the KL term,
+and models that think in spite of their chat template. It pads prompts into batches, and sends every pass through the
+whole network. Tests compare the library's numbers with the script's numbers; benchmarks compare the speed.
 
     python examples/secl_by_hand.py FOLDER QUESTIONS.jsonl [--gate page-hinkley|always|never] [--tau 0.7] [--limit 20]
 
@@ -67,7 +67,7 @@ class ByHand:
         return ids
 
     def last_tokens(self, text: str, words: Sequence[str]) -> list[int]:
-        """Return the token of each word after `text`, 0 if a word is not a single token."""
+        """Return the id of each word after `text`; 0 for a word that is not a single token."""
         prefix = self.encode(text + words[0])[:-1]
         ids = [self.encode(text + word) for word in words]
         return [i[-1] if i[:-1] == prefix else 0 for i in ids]

@@ -51,7 +51,7 @@ class LetterModel(secl.Model):
 
     def check(self, question: secl.Question) -> None:
         if not question.options:
-            raise secl.QuestionError(f"question {question.id!r} has no options; this model answers nothing else.")
+            raise secl.QuestionError(f"question {question.id!r} has no options; this model needs options.")
 
     def write(self, question: secl.Question, writing: Writing) -> Iterator[Piece]:
         raise secl.QuestionError("this model writes no free texts; ask it with options.")
@@ -91,7 +91,7 @@ class LetterModel(secl.Model):
         self.check(given.question)
 
     def rate_given(self, given: Sequence[secl.GivenAnswer], evidence: Collection[str]) -> list[Rating]:
-        """Rate answers from elsewhere; a model that is never asked for ratings may omit this."""
+        """Rate answers from elsewhere. A model without this method works for everything except ratings."""
         return [self.rate_one(each, evidence) for each in given]
 
     def rate_one(self, given: secl.GivenAnswer, evidence: Collection[str]) -> Rating:
@@ -104,7 +104,7 @@ class LetterModel(secl.Model):
         )
         return Rating(reply=reply, evidence=gathered, ledger=self.meter.take(), plain_tokens=answered.plain_tokens)
 
-    # Evidence of the frozen model. This model does not support samples and beams, which other baselines need.
+    # Evidence of the frozen model. This model supports neither samples nor beams, which some baselines need.
 
     def score_p_true(self, question: secl.Question, reply: Reply) -> PTrue | None:
         if reply.answer is None:
@@ -151,7 +151,7 @@ class LetterModel(secl.Model):
     def relative_norm(self) -> float:
         return abs(self.weight) / 100
 
-    # Versions: what is kept, restored and rolled back.
+    # Versions: secl stores a snapshot of the model, and restores it or an earlier version.
 
     def reset(self) -> None:
         self.weight, self.version = 0.0, 0

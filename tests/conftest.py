@@ -1,4 +1,4 @@
-"""Real data and models. Tests that need missing ones are skipped with a reason."""
+"""Fixtures with real data and models. If one is missing, the tests that need it are skipped with a reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the README's examples as slow (they run on the embedded model) and as smoke; put files of slow tests first.
 
     Tests of another environment (`elsewhere`) run only in the make target that sets their variable. Parallel runs end
-    sooner if the last files are short. Slow and heavy tests count no lines (docs/lab/decisions.md).
+    sooner if the last files are short. Coverage ignores slow and heavy tests (docs/lab/decisions.md).
     """
     absent = [item for item in items if any(mark.args[0] not in os.environ for mark in item.iter_markers("elsewhere"))]
     if absent:

@@ -32,7 +32,7 @@ MakeRemote = Callable[..., LocalModel]
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Print a line while a test runs that takes minutes."""
+    """Return a function that prints a line of progress during a test of several minutes."""
 
     def print_it(text: str) -> None:
         with capsys.disabled():
@@ -71,7 +71,7 @@ def fakes() -> Iterator[Fakes]:
 
 
 class TinyRule:
-    """Logits of the tiny Llama with an adapter that PEFT itself loads: an oracle for published versions."""
+    """Computes logits of the tiny Llama with an adapter that PEFT itself loads, to check published versions."""
 
     def __init__(self, config: dict[str, Any], seed: int = 0) -> None:
         self.config = peft.LoraConfig(**{**config, "base_model_name_or_path": None})
@@ -123,7 +123,7 @@ def tiny_server(fakes: Fakes, make_learner: MakeLearner) -> Fakes:
 
 @pytest.fixture
 def make_remote(tmp_path: Path) -> Iterator[MakeRemote]:
-    """Models with a server that finds their versions; the fixture closes the models."""
+    """Connects learners to a server that finds their versions; the fixture closes the learners."""
     made: list[LocalModel] = []
 
     def make(learner: LocalModel, server: FakeVllm, **settings: Any) -> LocalModel:

@@ -15,7 +15,7 @@ from secl.writing import Piece, Writing
 TokenSequence = Sequence[int]
 
 Position = tuple[int, int]
-"""A place in a bundle: (index of a sequence, number of its tokens before the place)."""
+"""A position between tokens of a bundle: (index of a sequence, number of its tokens before the position)."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Bundle:
         verdicts: sequences that end before a word whose probability is read, such as True or Yes.
         orders: sequences with reordered options that end before an option letter.
         spans: texts whose likelihoods are read.
-        draft: draft with which the first sequence begins; the backend reuses its `begun` or its `steps`.
+        draft: draft whose prompt and text begin the first sequence. The backend reuses its `begun` or its `steps`.
     """
 
     answers: Sequence[TokenSequence] = ()
@@ -165,7 +165,7 @@ class TokenBackend(Protocol[R]):
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish drafts with the frozen model. Drafts of one batch go through the network together.
 
-        The backend may keep its state in `Draft.begun`. Then `read` and later drafts do not recompute the same prompt.
+        The backend may keep its state in `Draft.begun`. Then `read` and later drafts do not recompute the prompt.
         """
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:

@@ -137,7 +137,7 @@ def messages(history: Sequence[Turn]) -> list[Message]:
 
 
 def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None) -> str:
-    """Return the conversation `text`, in which the answer follows the same text as when the model wrote the answer.
+    """Return the conversation `text`, in which the text before the answer equals the prompt that the model answered.
 
     A template that switches thoughts off begins a reply with an empty thought, but drops this thought from earlier
     turns; secl puts the thought back. If secl does not find the start of the answer, `text` stays unchanged.

@@ -39,7 +39,7 @@ def _tail(rest: float, smallest: float, count: int, others: int) -> float:
     ratio = rest / (math.exp(smallest) * count)
     span = math.log1p(others / count)
     high = min(1.0, 600.0 / span)
-    low = -1.0 - 1.0 / ratio  # too small: for a < 0, (R^a - 1) / a is less than 1 / -a
+    low = -1.0 - 1.0 / ratio  # a lower bound of a, because (R^a - 1) / a < 1 / -a for a < 0
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (middle, high) if _mass(middle, span) < ratio else (low, middle)

@@ -178,7 +178,7 @@ class TextRules:
         """Add a token with its log-probabilities to a free text, and return the new part of the text.
 
         A later token never changes an earlier piece. Text that may be the beginning of a stop text waits for the next
-        token. Part of a character also waits.
+        token. An incomplete character waits, too.
         """
         draft.written.append(token)
         if self._closed(draft):

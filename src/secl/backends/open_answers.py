@@ -21,8 +21,8 @@ FIRST = 3
 """Number of further answers in the first round."""
 
 FURTHER = 2
-"""Number of further answers in the second round. secl needs it if an answer of the first round differs from the
-model's answer."""
+"""Number of further answers in the second round. This round follows only if an answer of the first round differs
+from the model's answer."""
 
 LISTED = 3
 """Maximum number of other answers among the options; the most frequent ones come first."""
@@ -71,7 +71,7 @@ def settled(question: Question, answer: str, drawn: Sequence[Sample], rivals: Se
 def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Sequence[str] = ()) -> CandidateEvidence:
     """Group further answers by meaning, and return evidence without letters.
 
-    Its candidates are the answer, its `rivals` (other given answers), and the most frequent other answers.
+    The candidates are the answer, the given `rivals`, and up to `LISTED` other answers, the most frequent first.
 
     >>> drawn = [Sample(text=text, candidate=None, log_p=None) for text in ("It is Lima.", "Cusco")]
     >>> compare(Question("Capital of Peru?"), "Lima", drawn).candidates

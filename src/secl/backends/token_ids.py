@@ -134,7 +134,8 @@ class TokenIds:
         first, *others = re.sub(f"{_PLAIN}(.)", rf"\1{_PLAIN}", text).split(_PLAIN)
         ids = self._ids(first)
         for other in others:
-            # Some tokenizers add a space at the start of a text. After a line break, they add none.
+            # Some tokenizers add a space at the start of a text, but none after a line break. So secl encodes a line
+            # break with the text, and drops the ids of the line break.
             before, whole = self._ids("\n"), self._ids(f"\n{other}")
             ids += whole[len(before) :] if whole[: len(before)] == before else self._ids(other)
         return ids

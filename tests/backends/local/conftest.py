@@ -22,7 +22,7 @@ from tests.backends.local.architectures import tokenizer_with
 from tests.tiny import tiny_model, tiny_tokenizer
 
 MakeModel = Callable[..., Any]
-"""Makes a `LocalModel`, untyped: tests read optional answers and evidence without checks for None."""
+"""Makes a `LocalModel`. The type is Any, so that tests read optional answers without checks for None."""
 
 QUESTIONS = (
     Question("What is the capital of France?", options=("Paris", "Rome", "Bern"), reference="A", id="a"),
@@ -40,7 +40,7 @@ def taught(model: LocalModel) -> list[Record]:
 
 
 def tiny_local(loaded: Loaded, **settings: Any) -> Any:
-    """Return a model; settings of the adapter and other settings may be mixed."""
+    """Return a model; `settings` are fields of `AdapterSettings` and arguments of `LocalModel`."""
     adapter = {name: settings.pop(name) for name in AdapterSettings.model_fields if name in settings}
     return LocalModel(loaded, AdapterSettings(**{"layers": "last:2", **adapter}), **settings)
 
@@ -60,7 +60,7 @@ class Habit:
 
     Args:
         tokenizer: of the model.
-        says: continuation by end of a text; the first end that fits counts.
+        says: continuation for each end of a text; the first matching end applies.
     """
 
     def __init__(self, tokenizer: Any, says: Mapping[str, str]) -> None:
@@ -88,7 +88,7 @@ class Habit:
 
 
 def tiny_with(template: Any, habit: Mapping[str, str] | None = None, **settings: Any) -> Any:
-    """Return a tiny model with a chat template by name or with a tokenizer; `habit` sets its continuations."""
+    """Return a tiny model; `template` is a template's name or a tokenizer, and `habit` the `says` of a `Habit`."""
     tokenizer = tokenizer_with(template) if isinstance(template, str) else template
     made = tiny_model(vocab_size=len(tokenizer)) if habit is None else Habit(tokenizer, habit).model
     model = tiny_local(wrap("tiny", made, tokenizer), **settings)
@@ -98,7 +98,7 @@ def tiny_with(template: Any, habit: Mapping[str, str] | None = None, **settings:
 
 
 def alike(some: Iterable[Any], others: Iterable[Any], atol: float = 1e-5, entropy: float | None = None) -> None:
-    """Check that replies have the same words, and equal numbers but for rounding; `entropy` is a tolerance."""
+    """Check that replies have equal texts, and numbers within `atol`; `entropy` is the tolerance of the entropy."""
     for one, other in zip(some, others, strict=True):
         assert (one.text, one.answer, one.thought) == (other.text, other.answer, other.thought)
         assert one.version == other.version

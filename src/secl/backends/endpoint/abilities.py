@@ -195,8 +195,8 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
 def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
     """Return the reply to the trial question.
 
-    If the reply is cut and begins without a digit, secl requests a longer reply: the model may have begun a thought
-    without an opening mark, and then the longer reply contains the end mark.
+    If the token limit cuts the reply, and the reply begins without a digit, secl requests a longer
+    reply: the model may have begun a thought without an opening mark, and the longer reply then contains the end mark.
     """
     said, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL)))
     if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
@@ -253,7 +253,7 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
             f"{endpoint.url} answers {alone.text!r} but gives log-probabilities of the tokens of {reported_text!r}, so "
             "secl cannot read a confidence; choose another server, or another version of this server."
         )
-    # A server may merge tokens of equal text, and then list fewer tokens than requested. Ten are enough.
+    # A server may merge tokens of equal text, and then list fewer tokens than requested. Ten suffice for the digits.
     most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
     mass = bins_of(read_names(alone.tokens, DIGITS))[1]
     return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass))

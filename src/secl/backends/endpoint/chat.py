@@ -100,7 +100,7 @@ class Requests:
                 text.close()
 
     def _write(self, question: Question, writing: Writing, number: int) -> Generator[Piece, None, None]:
-        """Yield the pieces of a text. If no text follows its thought, request a text without a thought."""
+        """Yield the pieces of a text. If no text follows the thought, request a text without a thought."""
         able, begun = self.abilities.thinks_first and self.abilities.off is not None, False
         with closing(self._stream(question, writing, number)) as pieces:
             for piece in pieces:

@@ -25,7 +25,7 @@ WORD_LENGTH = 3
 """Assumed tokens of a reply with one letter, digit or verdict, including the end token."""
 
 FULL = 0.4
-"""Assumed length of longer replies, as a share of their token limit."""
+"""Assumed length of a longer reply (text, list or program), as a share of its token limit."""
 
 COUNTED = 300
 """Maximum number of questions whose requests are counted. Further questions are assumed to cost the average."""

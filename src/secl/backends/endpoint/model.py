@@ -38,8 +38,8 @@ Asked = tuple[Question, str | None, Thought | None]
 class EndpointModel(Shown):
     """A `secl.model.Model` on any server that has OpenAI's API and gives log-probabilities.
 
-    The model does not learn: only the posterior and labels change confidences. Before the first question, a
-    trial question finds out the server's abilities. secl warns of missing abilities.
+    The model does not learn: only the posterior and labels change confidences. Before the first question, a trial
+    question finds out the server's abilities. secl warns of missing abilities.
 
     Args:
         url: base address of the server, such as "https://api.example.com/v1".
@@ -144,7 +144,8 @@ class EndpointModel(Shown):
     def _wait(self, pending: Collection[Future[Findings]]) -> None:
         """Wait for a window of questions.
 
-        A refusal remains the outcome of its question. Any other error cancels all waiting requests, and is raised.
+        If the server refuses a question, the question's future keeps the error. Any other error cancels all waiting
+        requests, and this method raises the error.
         """
         try:
             for future in as_completed(pending):
@@ -181,7 +182,7 @@ class EndpointModel(Shown):
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Piece | None = None
     ) -> ModelAnswer:
-        """Answer and state a confidence. Equal questions of a window share one answer.
+        """Answer and state a confidence. Equal questions of one `prefetch` share an answer.
 
         Raises:
             QuestionError: the server refuses the question, for example because the question is too long.

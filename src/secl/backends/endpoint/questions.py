@@ -264,7 +264,7 @@ def _with_thought(thought: Thought | None, answer: str) -> str:
 
 
 def _stated(tokens: Sequence[Token], entropies: Sequence[float]) -> dict[str, Any]:
-    """Return the `bins`, `digit_mass` and `entropy` of a reply. The model stated the confidence in `tokens`.
+    """Return the `bins`, `digit_mass` and `entropy` of a `Reply`, from the tokens that state its confidence.
 
     Without tokens, `bins` is (). `entropy` is the mean of the answer's `entropies` and the digit's entropy. If all are
     unknown, `entropy` is 0, because gates do not accept nan.

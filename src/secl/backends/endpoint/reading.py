@@ -84,8 +84,8 @@ class Said:
         """Return the answer and its tokens without the thought. If the tokens do not spell the answer, leave them out.
 
         Args:
-            thinking: whether a thought may begin without a mark. If not, a text in the field for thoughts is the
-                answer, because some servers use this field even if the model did not think.
+            thinking: whether a thought may begin without a mark. If not, and if the content is empty, the text in the
+                field for thoughts is the answer: some servers use this field even if the model did not think.
             stop: texts that may have ended the reply.
         """
         text, thought = self.text, self.thought
@@ -176,7 +176,7 @@ def read_chat(answer: Any, *, thinking: bool = False) -> Piece:
 
 
 def first_said(answer: Any) -> tuple[Said, Usage]:
-    """Return the first text and the usage in an answer. Raises ModelError: no text, or an unknown form."""
+    """Return the first text and the usage in an answer. Raises ModelError: no text, or not in OpenAI's form."""
     texts, usage = said_in(answer)
     if not texts:
         raise ModelError(OTHERWISE)
@@ -184,7 +184,7 @@ def first_said(answer: Any) -> tuple[Said, Usage]:
 
 
 def said_in(answer: Any) -> tuple[list[Said], Usage]:
-    """Return the texts and the usage in an answer, or in a chunk of a stream. Raises ModelError: an unknown form."""
+    """Return the texts and the usage in an answer or a chunk of a stream. Raises ModelError: not in OpenAI's form."""
     try:
         numbers = answer.get("usage") or {}
         usage = {name: int(numbers[name]) for name in ("prompt_tokens", "completion_tokens") if numbers.get(name)}

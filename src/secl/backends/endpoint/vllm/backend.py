@@ -138,8 +138,8 @@ class VllmBackend:
     def adapt(self, readings: Sequence[VllmReading], version: int) -> Sequence[VllmReading | LocalReading]:
         """Read with an adapted version.
 
-        In a burst, most questions have their own version. The learner itself reads a single question with such a
-        version, so that secl need not write a folder for it, and servers need not load the folder.
+        In a burst, almost every question makes a new version. The learner itself reads a single question with this
+        version, so that secl need not write a folder, and servers need not load the version.
         """
         if self.learns and not self._name and len(readings) == 1:
             bundle = readings[0].bundle
@@ -231,7 +231,7 @@ class VllmBackend:
         """
         if not version:
             return ""
-        with self._naming:  # requests of a window ask at the same time
+        with self._naming:  # parallel requests call this method
             adapter = self.learner.adapter
             if version != adapter.version:
                 raise ValueError(f"Version {version} was requested, but the learner has version {adapter.version}.")

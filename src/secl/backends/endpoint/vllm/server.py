@@ -216,7 +216,7 @@ class Versions:
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"
 
     def publish(self, version: int, weights: bytes) -> str:
-        """Write a version, remove the least recently used ones, and return the version's name. Raises StorageError.
+        """Write a version, remove the least recently used folders, and return the version's name. Raises StorageError.
 
         `weights`: safetensors bytes with PEFT's names.
         """

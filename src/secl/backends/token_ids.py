@@ -178,7 +178,7 @@ def distinct_tokens(*groups: Sequence[Sequence[int]]) -> list[int]:
 
 
 def common_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return the length of the common beginning.
+    """Return the length of the common beginning of two sequences.
 
     >>> common_length([1, 2, 3], [1, 2, 4, 5])
     2

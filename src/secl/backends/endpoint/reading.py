@@ -153,7 +153,7 @@ def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> 
 
 
 def _begin(whole: str, text: str) -> int | None:
-    """Return where a text begins in `whole` if only tokens that end replies follow the text; else None."""
+    """Return where a text begins in `whole` if no token follows the text except end tokens; else None."""
     if whole.endswith(text):
         return len(whole) - len(text)
     return _begin(END.sub("", whole).rstrip(), text) if END.search(whole) else None

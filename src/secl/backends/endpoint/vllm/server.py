@@ -85,9 +85,9 @@ class TokenServer:
     """A vLLM server. Raises UnavailableError: no answer, or another kind of server.
 
     Attributes:
-        url: base address of its API.
-        base: name of its base model.
-        root: folder or hub id of its base model.
+        url: base address of the API.
+        base: name of the base model on the server.
+        root: folder or hub id of the base model.
         window: maximum number of tokens of a prompt and its answer; 0 if unknown.
     """
 

@@ -100,7 +100,7 @@ class Objects(Generic[W]):
     """A model's texts for a request: JSON objects, or replies with calls of tools.
 
     Attributes:
-        greedy: the greedily written object, which is returned to the user.
+        greedy: the greedily written object, which secl returns to the user.
         samples: objects drawn at temperature 1; a model that thinks writes each sample after a new thought. None for an
             object that the model did not close.
         ledger: tokens that went through the network for all objects.

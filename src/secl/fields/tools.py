@@ -33,7 +33,7 @@ class Tool:
     """A tool that a model may call.
 
     Attributes:
-        name: of 1 to 64 letters, digits, dots, hyphens and underscores.
+        name: 1 to 64 letters, digits, dots, hyphens and underscores.
         definition: the tool in OpenAI's form, for the chat template.
         schema: the fields of the tool's arguments; None for a tool without arguments.
         grammar: JSON Schema of the arguments as a model writes them; keys that are not required may be missing.

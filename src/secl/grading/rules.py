@@ -52,7 +52,7 @@ def correctness(record: Record, answer: str | None) -> bool | None:
 
 
 def grader_of(question: Question) -> str:
-    """Return the grader of an open question, by default determined by form and reference."""
+    """Return the grader of an open question: `Question.grader`, or the default for its form and reference."""
     if question.grader not in ("", "auto"):
         return question.grader
     if isinstance(question.reference, References):

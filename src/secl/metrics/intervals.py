@@ -87,9 +87,9 @@ def symmetric_interval(estimate: float, resampled: npt.ArrayLike) -> Interval:
     """Return the estimate plus and minus the distance to the farther end of the percentile interval of resamples.
 
     The ECE of few answers is biased upwards, more so with more bins, and the ECE of a resample is biased even more. A
-    percentile interval of a difference can therefore miss the true value. We simulated 200 questions with one
-    narrowly and one widely spread confidence. Of the percentile intervals, 20 % covered the true difference; of the
-    symmetric intervals, 80 to 90 %.
+    percentile interval of a difference can therefore miss the true value. We simulated 200 questions with one narrowly
+    and one widely spread confidence. Of the percentile intervals, 20 % covered the true difference; of the symmetric
+    intervals, 80 to 90 %.
 
     >>> symmetric_interval(9.0, range(41))
     Interval(low=-21.0, high=39.0)

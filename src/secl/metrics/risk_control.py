@@ -87,7 +87,7 @@ class Threshold:
 
 
 def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCoverage:
-    """Return the curve of n answers; the grade of an answer without a label is nan."""
+    """Return the risk-coverage curve of n answers; the grade of an answer without a label is nan."""
     labelled = ~np.isnan(np.asarray(correct, np.float64))
     confidences, grades = graded(confidence, np.where(labelled, correct, 0.0))
     distinct, index = np.unique(-confidences, return_inverse=True)
@@ -181,8 +181,8 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
 
     Each threshold whose share of wrong answers lies below the risk needs a number of labels: the fewest accepted labels
     for a guarantee, divided by the coverage. The result is the smallest of these numbers. Without labels, the
-    confidences give the share of wrong answers. If a stricter threshold failed, the result can be
-    as low as the present number of labels. None if no number up to `MOST_NEEDED` suffices.
+    confidences give the share of wrong answers. If a stricter threshold failed, the result can be as low as the present
+    number of labels. None if no number up to `MOST_NEEDED` suffices.
     """
     shares = curve.risk if curve.total else curve.expected
     counted = curve.labels >= min(5, curve.total)  # shares of one or two labels are unreliable

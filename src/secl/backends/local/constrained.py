@@ -276,7 +276,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         return in_groups(finished, wanted, [task.tokens for task, *_ in wanted], self.backend.text_tokens)
 
     def finish(self, batch: Batch, rows: Sequence[Row], *, keep: bool = False) -> None:
-        """Finish texts together. Finished texts leave the batch; `keep` keeps their keys and values."""
+        """Finish rows together. Finished rows leave the batch; `keep` stores their keys and values in `Row.kept`."""
         top_p = self.asker.prompting.top_p
         active = list(rows)
         while True:

@@ -265,7 +265,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
 
 def _given(asker: Asker, rated: GivenAnswer, kinds: frozenset[EvidenceKind]) -> Case:
-    """Return the case of a given answer, before its rivals are known."""
+    """Return the case of a given answer, without the texts to judge, which `_find_rivals` sets."""
     question, text = rated.question, rated.answer
     if question.options:
         case = Case(question, text, kinds, question.option(text))

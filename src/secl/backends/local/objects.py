@@ -28,7 +28,7 @@ SHORTEST = 8
 """Minimum number of tokens of a field with its name; secl refuses a document that leaves less room for each field."""
 
 FURTHER = 2
-"""Maximum number of further thoughts about a request."""
+"""Maximum number of thoughts about a request, besides the first."""
 
 ObjectTask = Task[ObjectRequest, WrittenObject]
 

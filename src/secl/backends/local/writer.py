@@ -47,7 +47,7 @@ class Writer:
         def write(some: Sequence[Draft]) -> list[None]:
             whole = len(some) == len(drafts)
             if begun is not None and not whole:
-                begun.clear()  # halves need its memory
+                begun.clear()  # the halves need its memory
             for draft in some:
                 written, log_p = before[id(draft)]
                 draft.written, draft.log_p = list(written), list(log_p)

@@ -311,6 +311,6 @@ def _sample_of(asker: Asker, case: Case, draft: Draft) -> Sample:
     answer = read_answer(asker.answer_in(draft), case.question.form)
     cut_off = len(draft.written) >= draft.limit
     text = answer if answer is not None and not cut_off and is_brief(answer, draft.form) else None
-    # The sum excludes the end token, as the log-probability of the answer does.
+    # ln P of an answer excludes the end token.
     log_p = sum(draft.log_p[:-1]) if draft.log_p else None
     return Sample(text=text, candidate=None, log_p=log_p, thought=draft.thought)

@@ -33,7 +33,7 @@ Pair = tuple[str, str]
 
 @lru_cache(maxsize=1)
 def nli_model(name: str, device: torch.device) -> NliModel:
-    """Return an NLI model. The latest NLI model stays in memory for further runs, because it never learns."""
+    """Return an NLI model. The latest NLI model stays in memory for later runs, because NLI models never learn."""
     return NliModel(name, device)
 
 
@@ -57,7 +57,7 @@ class NliModel:
         ]
         if None in columns:
             raise ModelError(
-                f"{name!r} is not an NLI model: its labels are {', '.join(labels)}; name a model with entailment."
+                f"{name!r} is not an NLI model: its labels are {', '.join(labels)}; name an entailment model."
             )
         self._columns = columns
 

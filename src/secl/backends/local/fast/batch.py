@@ -58,7 +58,7 @@ class Batch:
         tokens = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=home)
         mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=home)
         cache = DynamicCache(config=model.config)
-        # Positions count from the first token after the padding; the mask hides the padding, whatever its positions.
+        # Positions count from the first token after the padding. The mask hides the padding, so any position will do.
         return cls(model, cache, mask, next_logits(model, cache, mask, tokens, (mask.cumsum(-1) - 1).clamp(min=0)))
 
     def chosen(self, rows: Sequence[int]) -> Batch:
@@ -87,7 +87,7 @@ class Batch:
         return [(keys[row : row + 1, :, start:].clone(), own[row : row + 1, :, start:].clone()) for keys, own in layers]
 
     def clear(self) -> None:
-        """Release all tensors; the batch cannot go on afterwards."""
+        """Release all tensors; the batch cannot be used afterwards."""
         self.cache, self.mask, self.logits = DynamicCache(), self.mask.new_empty(0), self.logits.new_empty(0)
 
     def step(self, keep: list[int], tokens: list[int]) -> None:
@@ -125,7 +125,7 @@ class Batch:
 
 
 def next_logits(model: PreTrainedModel, cache: DynamicCache, mask: Tensor, tokens: Tensor, positions: Tensor) -> Tensor:
-    """Send tokens through the network after those in the cache; return the logits after the last one of each row."""
+    """Send tokens through the network after the cached tokens; return the logits after the last token of each row."""
     out = model(
         input_ids=tokens,
         attention_mask=mask,

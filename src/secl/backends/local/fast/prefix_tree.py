@@ -78,7 +78,7 @@ class Trie:
             node = -1  # the parent of all roots
             path = []
             for depth, token in enumerate(sequence):
-                # A node is its parent and its token; the number of the sequence keeps unshared nodes apart.
+                # Parent and token identify a node. Without sharing, the number of the sequence is part of the key.
                 key = (0 if shared else number, node, token)
                 if key not in children:
                     children[key] = len(nodes)
@@ -102,10 +102,7 @@ class Trie:
         return size if 0 < size <= int(self.depths.max()) else None
 
     def at(self, nodes: Tensor) -> Trie:
-        """Return the tree of some of the nodes, which must include all tokens that they see.
-
-        The new tree has no paths.
-        """
+        """Return the tree of `nodes` without paths; `nodes` must include all tokens that they see."""
         return Trie(self.tokens[nodes.numpy()], self.depths[nodes], self.enters[nodes], self.leaves[nodes], ())
 
     def to(self, device: torch.device) -> Trie:

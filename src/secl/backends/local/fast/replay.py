@@ -135,7 +135,7 @@ class Pass:
 
 
 def numbered(begun: Sequence[Pass]) -> tuple[list[Pass], list[Nodes]]:
-    """Return the distinct passes, and all paths; nodes are numbered consecutively over these passes."""
+    """Return the distinct passes, and all paths with nodes numbered consecutively over these passes."""
     forwards = list({id(each.states): each for each in begun}.values())
     starts = np.cumsum([0, *(len(each.trie.tokens) for each in forwards)])
     start_of = {id(each.states): start for each, start in zip(forwards, starts, strict=False)}

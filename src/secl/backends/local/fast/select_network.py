@@ -74,7 +74,7 @@ class PlainNetwork:
         return Replay(len(order), compute)
 
     def forward(self, sequence: Sequence[int]) -> Tensor:
-        """Return the inputs of the head for one sequence: hidden states (length, d), or its logits (length, V)."""
+        """Return the inputs of the head for one sequence: hidden states (length, d), or logits (length, V)."""
         tokens = torch.tensor([list(sequence)], device=self.device)
         logits: Tensor = self.model(input_ids=tokens, use_cache=False).logits
         return logits[0] if isinstance(self.head, AsLogits) else self._hidden[0].to(self.device)

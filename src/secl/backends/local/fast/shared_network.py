@@ -29,7 +29,7 @@ from secl.errors import ModelError
 from secl.writing import Piece
 
 CHUNK = 2048
-"""Tokens of a prompt that are read at a time; a server may do other work between two chunks."""
+"""Number of tokens of a prompt in one pass; a server may do other work between two passes."""
 
 EXACT_TOKENS = 1024
 """Maximum number of tokens of a replay whose gradients are reproducible to the last bit on a GPU."""
@@ -71,7 +71,7 @@ class SharedNetwork:
         if self._capture is None:
             return
         if len(args) != 1:
-            raise ModelError("its layers do not take the hidden states as their only positional argument.")
+            raise ModelError("the model's layers do not take the hidden states as their only positional argument.")
         # Rotary embeddings may differ from layer to layer (Gemma).
         self._capture.keep(args[0], kwargs)
 
@@ -153,7 +153,7 @@ class SharedNetwork:
 
         Args:
             queries: tokens whose attention output is needed in the last layer; None for all.
-            known: number of first tokens, whose keys and values are cached.
+            known: number of initial tokens, whose keys and values are cached.
         """
         windows = {kind: trie.window(kind, self.config) for kind in dict.fromkeys(self.kinds)}
         if self.sparse:

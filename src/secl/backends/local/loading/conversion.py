@@ -49,7 +49,7 @@ SHARD_BYTES = 10**9
 """Maximum size of a file of weights. A whole file is in memory before it is written."""
 
 Advance = Callable[[int], None]
-"""Reports how many bytes were written since the last report."""
+"""Function for the progress bar that takes the number of bytes written since its last call."""
 
 
 def convert_gguf(path: Path, precision: torch.dtype) -> Path:
@@ -185,7 +185,7 @@ def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> d
     kind = next(kind for kind, name in MODEL_ARCH_NAMES.items() if name == model.config.model_type)
     names = get_tensor_name_map(kind, model.config.num_hidden_layers)
     weights = {}
-    for name, _ in model.named_parameters():  # shared weights come once
+    for name, _ in model.named_parameters():  # tied weights appear only once
         tensor = stored.get(names.get_name(name, (".weight", ".bias")))
         if tensor is None:
             raise ValueError(f"the weights of {name} are not in the file.")
@@ -206,7 +206,7 @@ def _in_order(name: str, rows: NDArray[np.generic], config: PreTrainedConfig) ->
 
 
 def _check_finite(name: str, values: Tensor) -> None:
-    if not values.isfinite().all():  # fp16 ends at 65504
+    if not values.isfinite().all():  # the largest number in fp16 is 65504
         raise ValueError(f"the weights of {name} are too large for {values.dtype}; take another --dtype or file.")
 
 

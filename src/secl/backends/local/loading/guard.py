@@ -102,7 +102,7 @@ def _causes(problem: BaseException) -> Iterator[BaseException]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Within the block, transformers shows no bars and hints; secl reports its own progress."""
+    """Within the block, transformers shows neither progress bars nor hints."""
     verbosity = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()
     try:

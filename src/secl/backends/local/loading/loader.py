@@ -168,7 +168,7 @@ def adopt(model: Any, tokenizer: Any) -> Loaded:
 
 
 def _check_model(name: str, model: object) -> None:
-    """Reject models other than plain causal language models."""
+    """Reject a model with a PEFT adapter, a model that is no causal language model, and other objects."""
     if hasattr(model, "peft_config") or getattr(model, "_hf_peft_config_loaded", False):
         raise ModelError(
             f"the model {name!r} carries a PEFT adapter; pass model.merge_and_unload(), or the base model alone."

@@ -148,7 +148,7 @@ class Layout:
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
-    """Return the decoder layers of a model; the model itself if its layout is unknown."""
+    """Return the decoder layers of a model; `[model]` if the layout of the model is unknown."""
     try:
         return list(Layout.find(model).layers)
     except ModelError:

@@ -89,7 +89,7 @@ def parse_layers(text: str, count: int) -> tuple[int, ...]:
 
 
 def preset_of(name: str) -> Preset | None:
-    """Return the preset for its own name, or for a hub id, folder or GGUF file named like its model; else None.
+    """Return the preset `name`, or the preset whose model has the name of this hub id, folder or GGUF file; else None.
 
     >>> preset_of("unsloth/Llama-3.2-3B-Instruct-Q4_K_M.gguf") is preset_of("llama-3.2-3b")
     True
@@ -117,8 +117,8 @@ def rule_for(model: PreTrainedModel) -> Preset:
     modules = next((usual for usual in _BY_INSPECTION if set(usual) <= names), None)
     if modules is None:
         raise ModelError(
-            f"{type(model).__name__} has no query and value modules of a known name; name them with adapter.modules "
-            f"(linear modules: {', '.join(sorted(names))})."
+            f"{type(model).__name__} has no query and value modules of a known name; list their names in "
+            f"adapter.modules (linear modules: {', '.join(sorted(names))})."
         )
     layers = f"last:{min(8, max(1, text_config(model.config).num_hidden_layers // 4))}"
     return Preset("", layers, modules, 1.0, None, "by inspection")

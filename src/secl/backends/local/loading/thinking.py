@@ -85,7 +85,7 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
 def _thinker(tokenizer: Tokenizer, reply: str, free: str, known: list[Marks]) -> Thinker | None:
     """Return how a model thinks according to its template; None without any sign of thoughts.
 
-    The template begins replies without a thought by `reply`, and replies with a thought by `free`.
+    The template begins replies without a thought with `reply`, and replies with a thought with `free`.
     """
     for marks in known:
         if marks.opening in free.rpartition(marks.closing)[2]:  # the template opens a thought

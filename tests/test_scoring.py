@@ -177,7 +177,7 @@ def test_what_is_no_text_is_no_answer_and_no_rival_and_options_are_the_only_riva
         for parts in ((text,), ("Shakespeare", ("Marlowe", text))):
             with pytest.raises(QuestionError, match="'h'"):
                 GivenAnswer(Question("Who wrote Hamlet?", id="h"), *parts)
-    with pytest.raises(QuestionError, match="give no others"):
+    with pytest.raises(QuestionError, match="leave rivals out"):
         GivenAnswer(CAPITAL, "B", ("London",))
 
 

@@ -1,7 +1,7 @@
 """secl gives every answer of a chat model the probability that it is correct, without labels.
 
-Begin with `load`. Most programs need only the names here; docs/extending.md names further modules. PyTorch is imported
-when it is first needed.
+Begin with `load`. Most programs need only the names in this package; docs/extending.md lists further modules.
+`import secl` does not import PyTorch; loading a local model does.
 
 >>> import secl
 >>> model = secl.load(secl.ScriptedModel())        # a stand-in for secl.load("smollm2")

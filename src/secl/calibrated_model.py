@@ -25,7 +25,7 @@ from secl.runs.extracting import writer_of
 class CalibratedModel(Shown):
     """A chat model whose answers come with the probability that they are correct; `secl.load` makes one.
 
-    `calibrator` is the loop around the model, with its state.
+    `calibrator`, a `secl.Calibrator`, asks the model and has the state of the stream of questions.
 
     >>> import secl
     >>> model = secl.load(secl.ScriptedModel())
@@ -46,7 +46,7 @@ class CalibratedModel(Shown):
         self.close()
 
     def close(self) -> None:
-        """Release the model. secl never changes a transformers model that was passed to `secl.load`."""
+        """End the model's connections and threads. A transformers model passed to `secl.load` stays unchanged."""
         self.calibrator.model.close()
 
     def _facts(self) -> dict[str, object]:
@@ -56,7 +56,7 @@ class CalibratedModel(Shown):
 
     @property
     def accept(self) -> float | None:
-        """Lowest confidence of an accepted answer, in [0, 1], or None. Callers may set `accept` between questions."""
+        """Lowest confidence at which an answer is accepted, in [0, 1], or None. May change between questions."""
         return self.calibrator.accept
 
     @accept.setter
@@ -74,17 +74,17 @@ class CalibratedModel(Shown):
         system: str = "",
         history: Sequence[object] = (),
     ) -> Record:
-        """Ask one question and return the answer with its confidence. A learning method learns after the answer.
+        """Ask one question and return the answer with its confidence. The method "secl" learns after the answer.
 
         Args:
             question: a text, or a `Question` with its own options, context, system text and history.
-            options: 2 to 26 answers to choose from; none for an open question.
+            options: 2 to 26 answers to choose from; empty for an open question.
             context: a passage to answer from.
             system: the system text; by default the model's own system text.
             history: earlier turns, each a `Turn`, a pair (role, text), or {"role": ..., "content": ...}.
 
         Raises:
-            QuestionError: the parts do not make a question, or the question is too long for the model.
+            QuestionError: the arguments do not form a valid question, or the question is too long for the model.
         """
         asked = Question.of(question, options=options, context=context, system=system, history=history)
         return self._noted(self.calibrator.ask(asked))
@@ -98,14 +98,14 @@ class CalibratedModel(Shown):
         columns: Mapping[str, str] | None = None,
         progress: bool = False,
     ) -> Iterator[Record]:
-        """Ask many questions and yield each answer as soon as it is ready; up to 16 questions share passes.
+        """Ask many questions and yield each answer as soon as it is ready. The model reads up to 16 questions at once.
 
         Args:
             rows: texts, `Question`s, mappings such as {"question": ..., "options": [...]}, a DataFrame, or the path of
-                a file (`secl.read_rows`). secl reads an iterator to its end first.
+                a file (`secl.read_rows`). secl reads an iterator to its end before it asks the first question.
             options: options of every row, for classification.
-            template: makes the question from columns: "Which team should handle this? {subject}: {body}".
-            columns: names of columns by their meaning: {"question": "prompt"}.
+            template: text with names of columns, such as "Which team should handle this? {subject}: {body}".
+            columns: your names of columns: {"question": "prompt"} takes the question from the column "prompt".
             progress: whether to show a progress bar.
 
         Raises:
@@ -119,8 +119,8 @@ class CalibratedModel(Shown):
     def extract(self, document: str, schema: object, *, context: str = "", instruction: str = "") -> Extraction:
         """Extract the fields of a document as a JSON object, each with the probability that it is correct.
 
-        The object satisfies the schema. With every method, secl weighs each field like an open answer. Each field has a
-        record, which can be labelled. A local model needs the extra "fields".
+        The object satisfies the schema. With every method, the confidence of a field comes from the posterior
+        (docs/fields.md). Each field has a record that you can label. A local model needs the extra "fields".
 
         Args:
             document: the text to read.
@@ -147,18 +147,18 @@ class CalibratedModel(Shown):
         instruction: str = "",
         progress: bool = False,
     ) -> Iterator[Extraction]:
-        """Extract the fields of many documents and yield each object as soon as it is ready; 8 documents share passes.
+        """Extract the fields of many documents, up to 8 at once, and yield each object as soon as it is ready.
 
         Args:
-            rows: texts, mappings such as {"text": ...}, or a DataFrame; or the path of a table with a column of texts,
-                of a text file, or of a folder of text files. secl reads an iterator to its end first.
+            rows: texts, mappings such as {"text": ...}, a DataFrame, or a path: a table with a column of texts, a text
+                file, or a folder of text files. secl reads an iterator to its end before it extracts the first object.
             schema, context, instruction: as for `extract`.
             text: name of the column with the documents.
             progress: whether to show a progress bar.
 
         Raises:
             DataError: a row holds no document. secl checks all rows before the model reads the first document.
-            ParameterError, QuestionError, ModelError: as for `extract`; earlier objects have been yielded.
+            ParameterError, QuestionError, ModelError: as for `extract`, after the objects of earlier documents.
         """
         documents = texts_in(rows, text)
         found = self._extracted(documents, schema, context, instruction)
@@ -190,12 +190,12 @@ class CalibratedModel(Shown):
     ) -> Calls:
         """Let the model call tools, and return its calls, each with the probability that it is correct.
 
-        The model may also reply with a text. The choice of a tool, or of no tool, is a record of the domain "tool".
-        Each argument is a record of a domain such as "book_room.date". Tools need a local model and the extra "fields".
+        The model may also reply with a text. A record of the domain "tool" rates each choice of a tool, or of no tool.
+        A record of a domain such as "book_room.date" rates each argument. Needs a local model and the extra "fields".
 
         Args:
-            request: the user's message; or the whole conversation as turns, which ends with a user's message or with
-                the results of calls.
+            request: the user's message, or a whole conversation as turns. The last turn is a user's message or the
+                result of a call.
             tools: Python functions with type hints and Google docstrings, pydantic classes, or tools in OpenAI's form.
             system, history, context: as for `ask`.
             choice: "auto" (the model may call tools), "required" (the model must), "none" (the model must not), or the
@@ -205,15 +205,15 @@ class CalibratedModel(Shown):
         Raises:
             ParameterError: a tool is not usable, no tool has the name in `choice`, llguidance is not installed, or the
                 model runs on a server.
-            QuestionError: the parts do not form a conversation, the conversation is too long, or a pydantic class
-                rejects the arguments.
+            QuestionError: `request` and `history` do not form a conversation, the conversation is too long, or a
+                pydantic class rejects the arguments of a call.
             ModelError: the model did not finish a call.
         """
         model = self.calibrator.model
         if not isinstance(model, WritesCalls):
             raise ParameterError(
-                f"call works only with local models, and {model.name!r} is not local; load a model by its hub id, "
-                "folder or GGUF file."
+                f"the model {model.name!r} is not local, and only local models can call tools; load a model by its "
+                "hub id, folder or GGUF file."
             )
         if isinstance(tools, list | tuple) and any(map(isfunction, tools)):
             from secl.backends.local.calls import definition_of  # transformers takes seconds to import
@@ -256,7 +256,7 @@ class CalibratedModel(Shown):
         return self._noted(record)
 
     def score_all(self, rows: Any, *, progress: bool = False) -> Iterator[Record]:
-        """Yield the confidences of many answers; up to 16 of them share passes.
+        """Yield a record with the confidence of each answer. The model rates up to 16 answers at once.
 
         Args:
             rows: pairs (question, answer), `GivenAnswer`s, mappings such as {"question": ..., "answer": ...}, a
@@ -280,8 +280,8 @@ class CalibratedModel(Shown):
         Args:
             answer: a record that this object returned.
             correct: whether `answer.text` is correct; None takes back earlier labels of this answer.
-            chance: probability, in [1e-4, 1], that this answer was chosen for a label; 1 if all chances are equal.
-                None if unknown: volunteers label wrong answers more often.
+            chance: probability with which this answer was chosen for a label, in [1e-4, 1]; 1 if all answers had equal
+                probabilities. None if unknown, for example if users choose which answers they label.
 
         Raises:
             ParameterError: a chance outside [1e-4, 1].
@@ -299,11 +299,11 @@ class CalibratedModel(Shown):
         return label
 
     def threshold(self, risk: float, certainty: float = 0.9) -> Advice:
-        """Return the threshold with the largest coverage that keeps the share of wrong accepted answers within `risk`.
+        """Return the threshold that accepts the most answers while at most the share `risk` of them is wrong.
 
-        The advice covers the answers that this object returned. Labels of answers drawn at random guarantee the risk
-        with this certainty; without labels the risk is an estimate. To use the threshold, set `accept` to
-        `Advice.value`.
+        secl computes the threshold from the answers that this object has returned. If the labelled answers were drawn
+        at random, the threshold keeps the risk with this certainty. Without labels, the risk is an estimate. To use the
+        threshold, set `accept` to `Advice.value`.
 
         Args:
             risk: largest share of wrong answers among accepted answers, in (0, 1).
@@ -315,6 +315,6 @@ class CalibratedModel(Shown):
         return advise(answers_from(self._judgements, self._labels), risk, certainty)
 
     def _noted(self, record: Record) -> Record:
-        """Keep the numbers of a record that `threshold` needs, and return the record."""
+        """Keep position, confidence and grade of a record for `threshold`, and return the record."""
         self._judgements.append(judgement_of(record))
         return record

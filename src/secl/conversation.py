@@ -1,4 +1,4 @@
-"""Conversations and prompts: turns, and the calls of tools in turns."""
+"""Conversations and prompts: turns, and tool calls in turns."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from secl.display import excerpt
 from secl.errors import QuestionError
 
 Role = Literal["system", "user", "assistant", "tool"]
-"""Who speaks in a conversation; "tool" for the result of a call."""
+"""Speaker of a turn. A turn of the role "tool" has the result of a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool, as it stands in a conversation.
+    """A call of a tool in a conversation.
 
     Attributes:
         name: name of the tool, which may no longer exist.
         arguments: a JSON object as text.
-        id: the turn with the result of the call names this id; "" if results come in the order of the calls.
+        id: identifier of the call, repeated by the turn with its result; "" if results come in the order of the calls.
     """
 
     name: str
@@ -55,7 +55,8 @@ class Turn:
         role: the speaker.
         text: the message; may be empty.
         calls: the assistant's calls of tools.
-        answers: in a tool's turn, the id of the call that has this result; "" for the next call without a result.
+        answers: in a turn of the role "tool", the id of the call with this result; "" for the next call that has no
+            result yet.
     """
 
     role: Role
@@ -98,12 +99,12 @@ class Prompt:
     """A conversation for the model to continue.
 
     Attributes:
-        turns: contents of the turns, user and assistant alternating, the user first and last.
+        turns: texts of the turns after `history`, user and assistant alternating, the user first and last.
         prefill: beginning of the reply, which the model continues.
         system, history: as in `secl.Question`.
         tools: definitions of tools that the model may call, each as JSON.
-        thought: the thought before the prefill of the first reply, without marks; None for a model that answers at
-            once.
+        thought: the thought at the beginning of the first reply, without the marks around the thought; None for a reply
+            without a thought.
     """
 
     turns: tuple[str, ...]

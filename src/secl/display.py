@@ -13,7 +13,7 @@ EXCERPT = 200
 
 
 class Shown:
-    """Base of classes whose display has a few facts instead of all fields."""
+    """Base of classes that display the few facts of `_facts` instead of all fields."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The front door: `secl.load` gives a model whose answers come with the probability that they are correct."""
+"""`secl.load` loads a model whose answers come with the probability that they are correct."""
 
 from __future__ import annotations
 
@@ -46,16 +46,17 @@ def load(
             `secl.model.Model`.
         tokenizer: the tokenizer of a loaded transformers model.
         method: "posterior" compares all candidates and never changes a weight. "secl", the paper's method, trains an
-            adapter in bursts. `secl methods` lists the others.
+            adapter in bursts. `secl methods` lists all methods.
         thinking: how long the model thinks before it answers: "off", "auto" (no limit), or a number of tokens.
-        accept: lowest confidence of an accepted answer, in [0, 1]; None for no threshold.
+        accept: lowest confidence at which an answer is accepted, in [0, 1]; None for no threshold.
         calibration: folder of a labelled run of the same model and method, whose labels calibrate the confidences.
         model: name of the model on a server; not needed if the server has one model.
         api_key: key of the server; by default the environment variable SECL_ENDPOINT_KEY.
-        dtype: precision of the network's body: auto, bf16, fp16 or fp32.
+        dtype: precision of the weights: auto, bf16, fp16 or fp32.
         device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
-        device_map: "auto" spreads the model over this machine's devices; or a JSON file of modules and devices.
-        quantize: "8bit" or "4bit" quantises the linear layers of the network's body (bitsandbytes).
+        device_map: "auto" spreads the model over all devices of this machine. A path names a JSON file with the device
+            of each module.
+        quantize: "8bit" or "4bit" quantises the linear layers (bitsandbytes).
         seed: seed of sampled answers and of the adapter's initial weights.
         settings: any other setting by its name, as in {"loop.alpha": 0.3, "gate.name": "always"}
             (docs/reference/settings.md).
@@ -74,7 +75,7 @@ def load(
     if isinstance(source, str | Path):
         values |= {"model.dtype": dtype, "model.device": device, "model.device_map": device_map}
         values |= {"model.quantize": quantize, **_named(str(source), model)}
-    recipe = Recipe.of(values | dict(settings or {}))  # checked before a large model is loaded
+    recipe = Recipe.of(values | dict(settings or {}))  # reports bad settings before a large model loads
     backend = _backend(source, tokenizer, recipe, api_key)
     return CalibratedModel(build_calibrator(recipe, backend, calibration_of(recipe, backend)))
 
@@ -83,18 +84,22 @@ def _named(source: str, model: str) -> dict[str, object]:
     if source.startswith(("http://", "https://")):
         return {"model.engine": "openai", "model.endpoint": source, "model.name": model}
     if model:
-        raise ParameterError(f"model={model!r} names the model of a server, and {source!r} is not a URL; drop model.")
+        raise ParameterError(
+            f"model={model!r} names the model of a server, and {source!r} is not a URL; leave model= out."
+        )
     return {"model.name": source}
 
 
 def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -> Model:
     if tokenizer is not None and isinstance(source, str | Path):
-        raise ParameterError(f"a tokenizer belongs to a loaded model, and {str(source)!r} is a name; drop tokenizer.")
+        raise ParameterError(
+            f"a tokenizer belongs to a loaded model, and {str(source)!r} is a name; leave tokenizer= out."
+        )
     if isinstance(source, str | Path):
         return load_model(recipe, key=api_key)
     if all(hasattr(source, name) for name in MODEL_ATTRIBUTES):
         if recipe.prompts.thinking != "off":
-            raise ParameterError("thinking has no effect on a model of your own; leave thinking out.")
+            raise ParameterError("the argument thinking has no effect on a model of your own; leave thinking= out.")
         model: Model = source
         return model
     from secl.backends.local.loading.loader import adopt  # torch takes seconds to import

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class SeclError(Exception):
-    """Base of all errors. The command line prints the message, one sentence, and ends with exit code 2."""
+    """Base of all errors. The message is one sentence. The command line prints the message and exits with code 2."""
 
 
 class QuestionError(SeclError):
@@ -37,7 +37,7 @@ class UnfinishedError(ModelError):
 
 
 class NoObjectError(ModelError):
-    """A model wrote no object of the schema, even on a second request."""
+    """A model wrote no object that satisfies the schema, even on a second request."""
 
 
 class UnavailableError(ModelError):
@@ -53,7 +53,7 @@ class ParameterError(SeclError):
 
 
 class RunError(SeclError):
-    """A run folder is missing, foreign, corrupt, in use, or does not fit the request."""
+    """A folder is missing, corrupt, in use or not a run of secl, or the run does not fit the request."""
 
 
 class StorageError(SeclError):
@@ -80,7 +80,7 @@ class ClosingError(SeclError):
 
 
 REQUEST_ERRORS = (QuestionError, ParameterError, UnfinishedError, NoObjectError)
-"""Errors that a request causes while model and server work."""
+"""Errors that a request causes, not a failure of the model or of the server."""
 
 
 class GivenUpError(Exception):
@@ -127,7 +127,7 @@ def public_reason(problem: Exception, what: str) -> str:
 
 
 def check_whole(name: str, value: object, least: int) -> None:
-    """Validate a whole number of at least `least`.
+    """Raise a ParameterError unless `value` is a whole number of at least `least`.
 
     >>> check_whole("number of bins", 0, least=1)
     Traceback (most recent call last):
@@ -138,7 +138,7 @@ def check_whole(name: str, value: object, least: int) -> None:
 
 
 def check_finite(name: str, value: float, fits: bool, rule: str) -> None:
-    """Validate a finite number that satisfies its rule.
+    """Raise a ParameterError unless `fits`, and `value` is finite. `rule` is the rule in the message.
 
     >>> check_finite("temperature", -1.0, False, "be above 0")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Evidence of the frozen model beyond its answer, and confidences from this evidence, as immutable Python values.
+"""Evidence that the frozen model gives about an answer, and confidences from this evidence, as immutable values.
 
 Evidence about "What is the capital of Kenya?", answered B by SmolLM2 (its record is in `secl.records`):
 
@@ -27,8 +27,9 @@ class PTrue:
 
     Attributes:
         candidates: the answer first, then its distractors.
-        probabilities, false_probabilities: P("True") and P("False") of each candidate; the latter may be empty.
-        distractor_source: for example "options" or "listed:3+numeric:1".
+        probabilities: P("True") of each candidate.
+        false_probabilities: P("False") of each candidate; may be empty.
+        distractor_source: origin of the distractors, such as "options" or "listed:3+numeric:1" (3 listed, 1 numeric).
     """
 
     candidates: tuple[str, ...]
@@ -42,8 +43,8 @@ class Thought:
     """The reasoning that a model wrote before an answer; no grader reads it.
 
     Attributes:
-        text: without the marks around the thought; None if texts are not kept or a server hides the thought; "" if the
-            answer after the thought was empty, so that the model answered again without a thought.
+        text: the thought, without the marks around it; None if texts are not kept or a server hides the thought; "" if
+            the answer after the thought was empty, so that the model answered again without a thought.
         tokens: length of the thought.
         cut: whether the token budget ended the thought.
     """
@@ -55,10 +56,10 @@ class Thought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterOrder:
-    """Probabilities of the letters when the candidates are the options of the question, in one order.
+    """Probabilities of the letters after a prompt that lists the candidates as options, in the order `order`.
 
     Attributes:
-        order: number of the candidate behind each letter.
+        order: for each letter, the number of its candidate.
         log_p: ln probability of each candidate's letter, in the order of the candidates.
         thought: the thought before the letter; None if the model answered at once.
         bins: `Reply.bins` of the confidence stated after the most probable letter; empty without a thought.
@@ -75,8 +76,8 @@ class Likelihood:
     """Log-likelihood of a candidate as a text.
 
     Attributes:
-        given: ln probability as the answer to the question, which is asked without options.
-        alone: ln probability without a question; nan for values of fields.
+        given: ln probability of the candidate as the answer to the question without its options.
+        alone: ln probability of the candidate without a question; nan for values of fields.
         tokens: number of tokens of the candidate.
     """
 
@@ -86,7 +87,7 @@ class Likelihood:
 
     @property
     def pmi(self) -> float:
-        """Pointwise mutual information of question and candidate in nats: ln P(candidate | question) / P(candidate)."""
+        """Pointwise mutual information in nats: ln P(candidate | question) - ln P(candidate)."""
         return self.given - self.alone
 
 
@@ -96,9 +97,9 @@ class Sample:
 
     Attributes:
         text: the answer; None if unreadable.
-        candidate: number of the candidate with the same meaning; None without one.
-        log_p: ln probability over the whole vocabulary; for a field, over the tokens that the schema allows. None for
-            programs, and if a server reports none.
+        candidate: number of the candidate with the same meaning; None if no candidate has this meaning.
+        log_p: ln probability of the tokens of the answer over the whole vocabulary; for a field, over the tokens that
+            the schema allows. None for a program, and for a server without log-probabilities.
         program: whether a short program of the model computed the answer.
         thought: the thought before the answer; None if the model answered at once.
     """
@@ -117,12 +118,13 @@ class CandidateEvidence:
     Attributes:
         candidates: the options in their order; for an open question the rated answer, other answers, and
             `NONE_OF_THESE` for all unlisted answers.
-        letters: letters in orders that differ from the question's.
-        likelihoods: likelihood of each option; None for open questions, and if a server reports none. For a field, the
-            model also replies to a request for this field alone; the likelihood is that of its own value in this reply.
+        letters: the letters in further orders, different from the order of the question.
+        likelihoods: for each option its likelihood, or None if a server does not report likelihoods. For an open
+            question, None for each candidate. For a field, the first likelihood is that of the model's own value as the
+            reply to a request for this field alone.
         samples: further answers to an open question.
-        source: source of the candidates, such as "options" or "given:2+sampled:1". For a field "values:2", or "values
-            of a fixed form:2" if the field is a number, a boolean or an enumeration.
+        source: origin of the candidates, such as "options" or "given:2+sampled:1" (2 given, 1 sampled). For a field,
+            "values:2", or "values of a fixed form:2" if the field is a number, a boolean or an enumeration.
         words: number of words of each candidate, if texts are not kept.
     """
 
@@ -147,12 +149,12 @@ class DincoEvidence:
     Attributes:
         candidates: texts of the candidates (for multiple choice, of the options).
         answers: the candidates in the form of `Reply.answer`.
-        beams: number of the candidates that are beams.
-        p_yes: for each candidate, P("Yes") relative to P("No") as the reply to the question whether this candidate is
-            right. The question shows no other candidate.
+        beams: number of beam answers, which are the first candidates.
+        p_yes: for each candidate, P("Yes") / (P("Yes") + P("No")) as the reply to the question whether this candidate
+            is right. The question shows no other candidate.
         entails, contradicts: probability that candidate i (row) entails or contradicts candidate j (column).
-        agreement: agreement of each candidate with each sample: 1 for equal answers, else the mean entailment of both
-            directions. Empty for candidates other than the best beam and the greedy answer.
+        agreement: for each candidate, its agreement with each sample: 1 for equal answers, else the mean entailment of
+            both directions. Only the best beam and the greedy answer have agreements.
         nli_name: name of the NLI model that judges entailment; "self" for the answering model.
     """
 
@@ -172,7 +174,7 @@ class Evidence:
 
     Attributes:
         p_true, dinco, candidates: evidence of these kinds.
-        samples: further answers to the question, drawn at temperature 1; None for an unreadable answer.
+        samples: further answers to the question, drawn at temperature 1. An unreadable answer is None.
     """
 
     p_true: PTrue | None = None
@@ -189,11 +191,11 @@ class Posterior:
         candidates: texts of the candidates, as in `CandidateEvidence`.
         probabilities: probability of each candidate. Equal candidates have one common probability. The probabilities of
             different candidates sum to 1.
-        own: number of the model's own answer among the candidates; None if the answer is not a candidate.
+        own: index of the model's own answer among the candidates; None if the answer is not a candidate.
         none_last: whether the last candidate is "None of these", which stands for all unlisted answers.
-        weights: weight of each view, 0 or more, per nat.
+        weights: name and weight of each view. The softmax is over the weighted sums of the views.
         reliability: how far the letters follow the options rather than their order, from 0 to 1; None without letters.
-        questions: number of earlier questions that determine the reliability.
+        questions: number of earlier questions from which secl estimated the reliability.
     """
 
     candidates: tuple[str, ...]
@@ -216,7 +218,7 @@ class Posterior:
 
     @property
     def best(self) -> int:
-        """Number of the most probable answer; in a tie the model's own answer, or else the first."""
+        """Index of the most probable listed candidate. A tie goes to the model's own answer, else to the first."""
         high = max(self.probabilities[:-1] if self.none_last else self.probabilities)
         if self.own is not None and self.probabilities[self.own] == high:
             return self.own
@@ -230,7 +232,7 @@ class Labelled:
     Attributes:
         label_free: the confidence before calibration, in [0, 1].
         confidence: the calibrated confidence; without labels equal to `label_free`.
-        low, high: bounds of the 90% credible interval; without labels, of the prior.
+        low, high: bounds of the 90% credible interval; without labels, bounds of the prior's interval.
         labels: number of labels.
         of_domain: number of labels of the question's domain.
         until: number of the latest entry in the log of labels; 0 for an empty log.

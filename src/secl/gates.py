@@ -1,11 +1,11 @@
-"""When to learn: a gate watches the replies, and opens for a burst of questions after a shift.
+"""When to learn: a gate watches the entropy of the replies, and opens for a burst of questions after a shift.
 
     gate.start() -> state;   gate.step(state, entropy) -> (next state, Decision)
 
-Gates watch the entropy of every reply (H_t, paper section "Adaptive Entropy Gating"), in nats. Gates and states are
-frozen, and steps are pure: a `replay` of recorded entropies gives the recorded decisions. A parameter outside its range
-raises a ParameterError. The question that fires a gate is the first of `burst` questions in a burst. The gate cannot
-fire again before the burst is over.
+Entropies are in nats (H_t, paper section "Adaptive Entropy Gating"). Gates and states are immutable, and steps are
+pure: a `replay` of recorded entropies gives the recorded decisions. A parameter outside its range raises a
+ParameterError. A burst has `burst` questions, and begins with the question that fires the gate. The gate cannot fire
+again before the burst is over.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from secl.errors import ParameterError, check_finite, check_whole
 from secl.records import UNTESTED, Decision
 
 Restart = Literal["sums", "all"]
-"""Parts of the state that an alarm resets: the sums alone, or all, including the mean (as with the setting `paper`)."""
+"""What an alarm resets: "sums" keeps the mean, "all" also resets the mean (as with the setting `paper`)."""
 
 
 class Gate(Protocol):
-    """The interface of a gate. The state is a frozen dataclass of plain numbers, private to its gate, or None."""
+    """The interface of a gate. The state is None or a frozen dataclass of plain numbers, which only the gate reads."""
 
     __slots__ = ()
 
@@ -77,12 +77,12 @@ class Never(Gate):
 
 @dataclass(frozen=True, slots=True)
 class EntropyShiftState:
-    """State of `EntropyShift`.
+    """State of `EntropyShift`, which explains reference, spreads and sums.
 
     Attributes:
         fresh: whether the stream has just begun.
         count, mean, squares: size of the reference, its mean (nats), and the sum of squared distances from the mean.
-        up, down: evidence for a rise and for a fall, in spreads.
+        up, down: the two sums, which collect evidence for a rise and for a fall, in spreads.
         remaining: questions left in the burst.
     """
 
@@ -97,31 +97,32 @@ class EntropyShiftState:
 
 @dataclass(frozen=True, slots=True)
 class EntropyShift(Gate):
-    """The default gate: a two-sided cumulative sum of standardised entropies, for any model without tuning.
+    """The default gate, without tuning: a two-sided cumulative-sum (CUSUM) test of standardised entropies.
 
-    z is the distance of an entropy from the mean of a reference, in spreads (standard deviations). The reference holds
-    the first `warmup` questions after the start or a burst. Each later question joins the reference after its own test.
-    Two sums collect the evidence, up = max(0, up + z - slack) and down = max(0, down - z - slack). The larger sum is
+    z is (entropy - mean) / spread, with mean and standard deviation (spread) of a reference. The reference begins with
+    the first `warmup` entropies after the start or after a burst. Each later entropy joins the reference after its
+    test. Two sums collect evidence: up = max(0, up + z - slack) and down = max(0, down - z - slack). The larger sum is
     the statistic. An alarm resets reference and sums. The gate ignores entropies inside a burst, because learning
-    moves them. The spread is at least 1e-6 nats and a thousandth of the mean, for models with constant entropy.
+    moves these entropies. For models with constant entropy, the spread has a lower bound: 1e-6 nats or a thousandth of
+    the mean, whichever is larger.
 
     Simulations with the defaults (`tests/gates/test_gates.py`):
 
-        noise without a shift   mean questions to a false alarm: normal 9,000, gamma(4) 2,900, exponential 970
-        rise of 2 spreads       seen after 6 questions (median), in nine of ten cases within 8
-        rise of 1 spread        after 15, within 31
-        rise of 0.5 spreads     after 156, often never
+        noise without a shift   mean questions before a false alarm: normal 9,000, gamma(4) 2,900, exponential 970
+        rise of 2 spreads       alarm after 6 questions (median), 8 (90th percentile)
+        rise of 1 spread        alarm after 15 questions (median), 31 (90th percentile)
+        rise of 0.5 spreads     alarm after 156 questions (median), often no alarm
 
     Attributes:
-        warmup: questions of the first reference, at least 2. A smaller number makes the mean uncertain, which causes
-            false alarms. A larger number keeps the gate blind for longer.
-        slack: ignored shift, in spreads; best is half of the smallest shift that matters.
+        warmup: number of entropies that begin a reference, at least 2. A smaller number makes the mean uncertain, which
+            causes false alarms. A larger number delays the first test.
+        slack: shift that the gate ignores, in spreads; best is half of the smallest shift that matters.
         threshold: statistic above which the gate fires. A larger threshold causes fewer false alarms and later alarms:
             a shift of d spreads takes about threshold / (d - slack) questions. Skewed entropies need a larger
             threshold.
-        burst: B, questions that learn after an alarm, including the question that fires.
-        opening: whether the first question of the stream fires, without a statistic. The first reference then follows
-            that burst.
+        burst: B, number of questions in a burst, including the question that fires the gate.
+        opening: whether the first question of the stream fires the gate, without a statistic. The first reference then
+            begins after this burst.
 
     >>> gate = EntropyShift(warmup=4, threshold=3.0, burst=1, opening=False)
     >>> decisions = replay(gate, [1.0, 1.2, 1.0, 1.2, 1.1, 0.8, 0.8])
@@ -149,7 +150,7 @@ class EntropyShift(Gate):
         value = _checked(entropy)
         begun = EntropyShiftState(fresh=False, remaining=self.burst - 1)
         if state.remaining:
-            left = state.remaining - 1  # learning moves the entropy now, so the gate ignores it
+            left = state.remaining - 1  # the gate ignores this entropy, because learning moves entropies
             return EntropyShiftState(fresh=False, remaining=left), Decision(in_burst=True, remaining=left)
         if state.fresh and self.opening:
             return begun, Decision(alarm=True, in_burst=True, remaining=begun.remaining)
@@ -166,7 +167,7 @@ class EntropyShift(Gate):
 
 
 def _observed(state: EntropyShiftState, value: float, up: float, down: float) -> EntropyShiftState:
-    """Return the reference with one more entropy (Welford's update)."""
+    """Return the state after adding an entropy to the reference (Welford's update)."""
     count = state.count + 1
     mean = state.mean + (value - state.mean) / count
     squares = state.squares + (value - state.mean) * (value - mean)
@@ -179,7 +180,7 @@ class PageHinkleyState:
 
     Attributes:
         count: number of questions.
-        mean: of the entropies after question number `mean_from`.
+        mean: moving mean of the entropies after question number `mean_from`.
         total, lowest: m_t, and the lowest m_s since the last alarm.
         remaining: questions left in the burst.
     """
@@ -200,18 +201,18 @@ class PageHinkley(Gate):
     m_t - min m_s over s <= t, with m_0 = 0, and the gate fires above the threshold. An alarm resets m and its minimum
     to 0. Questions inside a burst count, too, so a lasting rise fires again right after the burst.
 
-    docs/lab/decisions.md compares other readings of the paper. A threshold in nats suits only one model: if entropies
-    vary by 0.2 nats, this gate may never open. `EntropyShift` needs no tuning.
+    docs/lab/decisions.md compares other interpretations of the paper. A threshold in nats suits only one model: if
+    entropies vary by 0.2 nats, this gate may never open. `EntropyShift` needs no tuning.
 
     Attributes:
-        ema: weight of the newest entropy in the mean, in (0, 1]. A larger weight forgets the old domain sooner, but
-            also absorbs shifts. The mean starts at the first entropy.
-        epsilon: ignored rise, in nats. A larger value causes fewer false alarms and misses smaller shifts.
+        ema: weight of the newest entropy in the mean, in (0, 1]. With a larger weight, the mean forgets the old domain
+            sooner, but may follow a shift before the gate fires. The mean starts at the first entropy.
+        epsilon: rise that the gate ignores, in nats. A larger value causes fewer false alarms and misses small shifts.
         threshold: lambda, in nats. A larger threshold causes fewer false alarms and later alarms: a shift of d nats
             takes about threshold / (d - epsilon) questions, if the mean stays constant.
-        warmup: questions at the start of the stream that cannot fire.
-        burst: B, questions that learn after an alarm, including the question that fires.
-        restart: parts of the state that an alarm resets (`Restart`).
+        warmup: number of first questions, which cannot fire the gate.
+        burst: B, number of questions in a burst, including the question that fires the gate.
+        restart: what an alarm resets (`Restart`).
 
     >>> decisions = replay(PageHinkley(threshold=1.0, warmup=3, burst=2), [1.0, 1.0, 1.0, 1.0, 2.5, 2.5])
     >>> [(d.alarm, d.in_burst, d.remaining, round(d.statistic, 3)) for d in decisions[3:]]
@@ -226,7 +227,7 @@ class PageHinkley(Gate):
     restart: Restart = "sums"
 
     def __post_init__(self) -> None:
-        check_finite("gate's ema", self.ema, 0.0 < self.ema <= 1.0, "lie above 0 and not above 1")
+        check_finite("gate's ema", self.ema, 0.0 < self.ema <= 1.0, "lie in (0, 1]")
         check_finite("gate's epsilon", self.epsilon, self.epsilon >= 0.0, "be 0 or more")
         check_finite("gate's threshold", self.threshold, self.threshold > 0.0, "be above 0")
         check_whole("gate's warmup", self.warmup, 0)
@@ -257,7 +258,7 @@ class PageHinkley(Gate):
 
 
 def replay(gate: Gate, entropies: Iterable[float]) -> list[Decision]:
-    """Return the decisions of a gate over the entropies of a stream (nats), one per question.
+    """Return a gate's decision about each entropy (nats) of a stream.
 
     >>> [decision.in_burst for decision in replay(EntropyShift(burst=2), [1.0, 1.1, 1.0])]
     [True, True, False]
@@ -275,11 +276,11 @@ GATES: dict[str, Callable[..., Gate]] = {
     "page-hinkley": PageHinkley,
     "entropy-shift": EntropyShift,
 }
-"""Every gate by name; parameters are keyword arguments."""
+"""The class of each gate by name; its arguments are the gate's parameters."""
 
 
 def gate_class(name: str) -> Callable[..., Gate]:
-    """Return the class of a gate: one of `GATES`, or a class in a Python file, "FILE.py:CLASS"; the file is executed.
+    """Return the class of a gate in `GATES`, or a class in a Python file ("FILE.py:CLASS"), which secl executes.
 
     Raises:
         ParameterError: an unknown name, a file that cannot be executed, or a class that is not a gate.

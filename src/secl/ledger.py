@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Tokens of a question that go through the network, by purpose, in its own passes and in shared passes.
+    """Number of tokens that the network processes for one question, by purpose.
 
     A token that goes through n of L layers counts n/L. A backward pass counts twice its forward pass.
 
@@ -66,14 +66,14 @@ class Meter:
         self._tokens: dict[str, float] = dict.fromkeys(get_args(Purpose), 0.0)
 
     def spend(self, purpose: Purpose, tokens: float) -> None:
-        """Add tokens; a token that passes some layers counts as a fraction (`Ledger`)."""
+        """Add tokens for a purpose; `Ledger` explains fractions of tokens."""
         self._tokens[purpose] += tokens
 
     def take(self) -> Ledger:
         """Return the tokens spent since the last call."""
         tokens, self._tokens = self._tokens, dict.fromkeys(get_args(Purpose), 0.0)
-        # After rounding, the last digit does not depend on the order in which shares of a pass are added.
+        # Sums of fractions differ in the last digit with the order of addition; rounding removes the difference.
         parts = {purpose: round(count, 6) for purpose, count in tokens.items()}
-        if tokens["answering"]:  # this part takes the rounding error, so that the parts add up to the total
+        if tokens["answering"]:  # takes the rounding errors, so that all purposes add up to the total
             parts["answering"] = round(sum(tokens.values()) - sum(parts.values()) + parts["answering"], 6)
         return Ledger(**parts)

@@ -1,4 +1,4 @@
-"""Services of this machine: variables for torch, a cache folder, complete files, freed memory, fast imports."""
+"""The machine: environment variables for torch, cache folder, writing to disk, freed memory, faster imports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAITING = {
     # Threads that wait for others sleep instead of spinning. On a busy machine, spinning threads take the cores of the
     # threads that they wait for. Then all work takes three to ten times as long.
     WAIT_POLICY: "PASSIVE",
-    # Most waits last microseconds, and sleeping at once costs a fifth of the time on a quiet machine. GNU's OpenMP
+    # Most waits last microseconds. On a quiet machine, threads that sleep at once take a fifth longer. So GNU's OpenMP
     # (part of torch on Linux) spins this many times before a thread sleeps.
     "GOMP_SPINCOUNT": "1000",
 }
@@ -27,34 +27,34 @@ DEFAULTS = {
     # A lesson needs 16 to 32 kernels. A cache of 64 has the same hit rate as a cache of 128.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
     "LRU_CACHE_CAPACITY": "64",
-    # secl compiles nothing. Without this variable, PEFT's import of an installed bitsandbytes would import PyTorch's
-    # compiler, which takes a sixth of the time of all imports.
+    # secl never compiles a model. PEFT imports bitsandbytes if installed, and bitsandbytes imports PyTorch's compiler.
+    # This variable skips the compiler, which takes a sixth of the time of all imports.
     "TORCHDYNAMO_DISABLE": "1",
-    # Reproducible rounding on a GPU, also with several streams.
+    # Reproducible rounding on a GPU, also with several CUDA streams.
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     # Passes differ in length, which fragments memory unless segments can grow.
     "PYTORCH_ALLOC_CONF": "expandable_segments:True",
     # On recent GPUs PyTorch prefers cuDNN's attention, which makes a new plan for every length of a text.
     "TORCH_CUDNN_SDPA_DEPRIORITIZED": "1",
 }
-"""Environment variables that torch reads on import. The command line sets them, unless the user did."""
+"""Environment variables that torch reads on import. The command line sets those that the user has not set."""
 
 
 def set_defaults() -> None:
     """Set the unset variables of `DEFAULTS`, and OMP_NUM_THREADS under a CPU quota; child processes inherit them."""
-    # A spin count would override the user's wait policy.
+    # GOMP_SPINCOUNT would override a wait policy that the user has set.
     chosen = WAITING if WAIT_POLICY in os.environ else {}
     for name, value in DEFAULTS.items():
         if name not in chosen:
             os.environ.setdefault(name, value)
     quota = cpu_quota()
-    # torch counts the cores of the whole machine, and more threads than usable cores wait for each other.
+    # torch starts a thread for each core of the machine. Threads beyond the usable cores would slow the others down.
     if quota is not None and quota < (os.cpu_count() or 1):
         os.environ.setdefault("OMP_NUM_THREADS", str(math.ceil(quota)))
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
-    """Return the cores that a container or systemd unit may use (Linux, cgroup v2); None without a limit."""
+    """Return the number of cores that a container or systemd unit may use (cgroup v2); None without a limit."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -78,7 +78,7 @@ def cache_folder() -> Path:
 
 
 def synchronise(path: Path) -> None:
-    """Write a file, or the names in a folder, to the disk (fsync)."""
+    """Write a file, or the list of names in a folder, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,6 @@
 """The methods by name, and the plan of a loop.
 
-A method chooses a gate, evidence and whether to learn; settings determine the rest. Only this module turns a method and
-settings into a plan.
+A method names a gate and kinds of evidence, and says whether to learn. `Plan.of` combines a method with settings.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from secl.signals import Signal
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A named way to run the loop.
+    """A choice of gate, evidence and estimators.
 
     Attributes:
         gate: name of the gate in `secl.gates.GATES`.
@@ -45,7 +44,7 @@ _FREE = (
     *("stated", "constant", "constant_labelled", "letter_probability", "stated_temperature", "stated_platt"),
     *("stated_with_labels", "posterior_with_labels"),
 )
-"""Estimators that cost nothing besides the answers: baselines, and reported confidences calibrated by labels."""
+"""Estimators that need no tokens beyond the method's own: baselines, and the method's confidences after labels."""
 
 _SCORED = (*_FREE, "label_free_platt", "p_true", "norm_p_true")
 
@@ -55,7 +54,7 @@ METHODS: dict[str, Method] = {
         "page-hinkley",
         "burst",
         (*_SCORED, "secl"),
-        "SECL exactly as in the paper: its gate, its question for P(True), its bins, its loss",
+        "SECL exactly as in the paper: gate, question for P(True), bins and loss",
         True,
         paper=True,
     ),
@@ -76,21 +75,21 @@ METHODS: dict[str, Method] = {
         "never",
         "always",
         (*_FREE, "self_consistency", "dinco_greedy", "dinco"),
-        "distractors from beams, NLI weights and self-consistency",
+        "confidence relative to beam answers with NLI weights, averaged with self-consistency",
         evidence=("samples", "dinco"),
     ),
     "label_free": Method(
         "entropy-shift",
         "burst",
         (*_FREE, "norm_p_true", "label_free_temperature", "label_free_platt"),
-        "a map of two numbers, fitted to normalised P(True) in bursts; no weights change",
+        "temperature and Platt scaling, fitted to normalised P(True) in bursts; the weights stay unchanged",
         evidence=("p_true",),
     ),
     "baselines": Method(
         "never",
         "always",
         (),
-        "all confidences that need no learning, for one set of answers",
+        "all estimators that need no learning, on the same answers",
         evidence=("candidates", "p_true", "samples", "dinco"),
     ),
 }
@@ -103,11 +102,11 @@ def method(name: str) -> Method:
 
 
 def method_to_follow(name: str) -> Method:
-    """Return a method for a calibrator; raise a ParameterError if the method also sets prompts and training."""
+    """Return a method for a `Calibrator`; raise a ParameterError if the method changes prompts and training."""
     chosen = method(name)
     if chosen.paper:
         raise ParameterError(
-            f"the method {name!r} also sets prompts and training, which a Calibrator cannot do; take "
+            f"the method {name!r} changes prompts and training, which a Calibrator cannot change; take "
             f"secl run --method {name}."
         )
     return chosen
@@ -115,10 +114,10 @@ def method_to_follow(name: str) -> Method:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A method with its settings, as the loop follows it.
+    """A method combined with settings, for a `secl.Calibrator`.
 
     Attributes:
-        gate: name of the gate that decides when to learn, unless the loop gets another gate.
+        gate: name of the gate that decides when to learn; a gate given to the `Calibrator` overrides this name.
         signal: the training signal.
         posterior: combines evidence about all candidates.
         kinds: kinds of evidence to gather, in bursts or for every question (`on`).
@@ -148,7 +147,7 @@ class Plan:
         learns: bool | None = None,
         paper: bool = False,
     ) -> Self:
-        """Return a plan that gathers the evidence of the method, the signal and the posterior, and further `evidence`.
+        """Return a plan that gathers the kinds of evidence of method, signal, posterior and `evidence`.
 
         Raises:
             ParameterError: an unknown kind of evidence.
@@ -168,7 +167,7 @@ class Plan:
         return self.kinds if in_burst or self.on == "always" else frozenset()
 
     def weighed(self, in_burst: bool) -> frozenset[EvidenceKind]:
-        """Return the kinds of evidence that the posterior needs, gathered before the confidence is reported."""
+        """Return the kinds of evidence that the posterior needs, before secl reports the confidence."""
         wanted = self.wanted(in_burst)
         read = {"candidates", "p_true"} if "p_true" in self.posterior.views else {"candidates"}
         return wanted & read if "candidates" in wanted else frozenset()
@@ -180,7 +179,7 @@ class Plan:
         return frozenset({"candidates", "p_true"} if asked else {"candidates"})
 
     def returns_best(self, question: Question) -> bool:
-        """Return whether the loop returns the best candidate, not the model's own answer; False for free texts."""
+        """Return whether secl returns the best candidate, not the model's own answer; False for the form "text"."""
         best = self.loop.answer == "best" or (self.loop.answer is None and bool(question.options))
         return best and "candidates" in self.kinds and not question.free
 
@@ -203,8 +202,11 @@ class Plan:
         There is no update if the bins of confidence and signal differ by at most `bin_gate`.
 
         Args:
-            reply: the latest reply, with the stated confidence of the present weights.
-            signal: in [0, 1]; None without usable evidence, which skips the lesson.
+            reply: the latest reply, with the confidence that the present weights state.
+            signal: the training signal, in [0, 1]. None skips the lesson.
+
+        Returns:
+            the outcome; and the update, or None unless the outcome is "trained".
         """
         if signal is None:
             return "no_signal", None

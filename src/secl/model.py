@@ -1,6 +1,6 @@
 """The interface of a model: runs and servers accept every class that implements this Protocol.
 
-A subclass of `Model` inherits its defaults: nothing is prefetched, every question fits, and `close` does nothing.
+A subclass of `Model` inherits defaults: `prefetch` and `close` do nothing, and `check` accepts every question.
 
 Implementations are `secl.LocalModel` (transformers), `secl.backends.endpoint.model.EndpointModel` (a server with
 OpenAI's API), `secl.testing.ScriptedModel` (a rule, for tests and examples), and `examples/third_party_model.py` (a
@@ -24,7 +24,7 @@ from secl.writing import Piece, Writing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer:
-    """A question answered by the adapted and by the frozen model.
+    """The answers of the adapted and of the frozen model to a question.
 
     `plain_tokens` is the length of one plain answering pass (prompt, answer and confidence), the unit of cost.
     """
@@ -58,8 +58,8 @@ class Model(Protocol):
 
     Attributes:
         tau: temperature of normalised P(True) that suits this model.
-        letters: correlation, from -1 to 1, between the probabilities of letters in two orders of the options. The
-            effects of places are removed first. None if not measured.
+        letters: correlation of option letters between two orders of the options, after removal of position effects,
+            from -1 to 1. None if not measured.
         writes_apart: whether `write` may run in several threads at once and during other calls, as on a server.
     """
 
@@ -76,11 +76,11 @@ class Model(Protocol):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Device, precision and threads: the last digit of a record may depend on them."""
+        """Device, precision and threads, on which the last digit of a record may depend."""
 
     @property
     def adapter_config(self) -> dict[str, object]:
-        """Configuration of the adapter as plain JSON values, with PEFT's names; empty without one."""
+        """Configuration of the adapter as plain JSON values, with PEFT's names; empty without an adapter."""
         return {}
 
     @property
@@ -103,7 +103,7 @@ class Model(Protocol):
         weights_fixed: bool,
         written: Sequence[str | Piece | None] = (),
     ) -> None:
-        """Compute upcoming answers and evidence in shared passes. All other calls must work without this call.
+        """Compute upcoming answers and evidence in shared passes. All other methods must work without this call.
 
         A question that the model cannot answer raises its error in `answer`, not here.
 
@@ -122,15 +122,15 @@ class Model(Protocol):
 
         Args:
             evidence: kinds of evidence that will be requested, so that they can share a pass with the answer.
-            written: an earlier answer of this model, joined from the pieces of `write`, or `Reply.text`. The model then
-                writes no new answer, and the reply is about the earlier answer.
+            written: an earlier answer of this model: its `Reply.text`, or the joined pieces of `write`. The model then
+                writes no new answer, and states its confidence in the earlier answer.
         """
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the frozen weights, as the model would without this library.
 
-        The pieces of several texts may alternate. The same question of the form "text" and the same `writing` always
-        give the same texts. Closing the iterator early stops the model.
+        The pieces of several texts may alternate. For questions of the form "text", equal arguments always give equal
+        texts. Closing the iterator early stops the model.
 
         Raises:
             QuestionError: the model cannot answer the question; a `TooLongError` names the number of tokens and the
@@ -138,7 +138,7 @@ class Model(Protocol):
         """
 
     def memory_share(self, question: Question, writing: Writing) -> float:
-        """Return the largest share, up to 1, that `write` may need of the memory for texts; 0 if a server writes."""
+        """Return the share of the memory for texts, from 0 to 1, that `write` needs at most; 0 if a server writes."""
         return 0.0
 
     def check_given(self, given: GivenAnswer) -> None:
@@ -150,12 +150,12 @@ class Model(Protocol):
     ) -> Sequence[Rating | QuestionError]:
         """Rate answers from elsewhere with the frozen model in shared passes; return errors for unusable answers.
 
-        Ratings do not depend on the model's own answer, and do not change the model. Besides P(True) of each answer,
-        `evidence` may request "candidates", and "p_true" for P(True) of its rivals.
+        Ratings do not depend on the model's own answer, and do not change the model. Each rating has P(True) of the
+        answer. `evidence` may also request "candidates", and "p_true" for P(True) of the answer's rivals.
         """
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return letters in further orders, and likelihoods, of all candidates; None with fewer than two candidates."""
+        """Return letters in further orders and likelihoods for all candidates; None with fewer than two candidates."""
 
     def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
         """Return P(True) of the reply's answer and of its distractors; None without a readable answer."""
@@ -164,13 +164,13 @@ class Model(Protocol):
         """Return further answers, drawn at temperature 1, in the form of `Reply.answer`."""
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Return verified answers of a beam search, compared with each other and with samples; None without answers."""
+        """Return the evidence of DINCO: beam answers, compared with each other and with `samples`; None without any."""
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
         """Move the stated confidence of `reply`, the latest answer of this model, towards `target` (Eq. loss).
 
         Raises:
-            NotFiniteError: a number is not finite. The state of learning is unchanged; the error has the spent tokens.
+            NotFiniteError: a number is not finite. Weights and optimizer are unchanged.
         """
 
     def reset(self) -> None:

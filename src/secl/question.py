@@ -1,4 +1,4 @@
-"""Questions, with or without options and a known right answer, and answers to rate."""
+"""Questions, their references, and given answers to rate."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class References:
     """Right and wrong answers of an open question.
 
     Attributes:
-        correct: right answers, the best one first. Any of them counts as right.
+        correct: all right answers, the best answer first.
         incorrect: wrong answers; may be empty.
     """
 
@@ -97,7 +97,8 @@ class Question:
         """Return a question from a text and its parts; a `Question` is returned unchanged.
 
         Raises:
-            QuestionError: no text, a `Question` with further parts, or parts that do not fit together.
+            QuestionError: `question` is no text, a `Question` comes with further arguments, or the arguments do not
+                form a valid question.
 
         >>> Question.of("Capital of France?", options=["Rome", "Paris"]).options
         ('Rome', 'Paris')
@@ -157,7 +158,7 @@ class Question:
         if any(not option.strip() for option in self.options):
             raise QuestionError(f"{name} has an empty option; remove it or fill it in.")
         if self.reference is not None and self.reference not in self.letters:
-            raise QuestionError(f"{name} has the reference {self.reference!r}, not one of {', '.join(self.letters)}.")
+            raise QuestionError(f"{name} has the reference {self.reference!r}; use one of {', '.join(self.letters)}.")
 
     @property
     def mention(self) -> str:
@@ -210,10 +211,10 @@ class GivenAnswer:
     """An answer to rate, from any source: another model, a person, a data set.
 
     Attributes:
-        answer: a text. With options, an option's letter, its text, or both, as in "B. Paris", in any case; `answer`
-            becomes the letter.
+        answer: a text. With options, secl stores a letter. You may give the letter, the text of the option, or both, as
+            in "B. Paris", in any case.
         rivals: other answers to an open question. secl compares the answer with them and with the model's samples.
-        correct: whether the answer is right; with None, the question's reference decides, if the question has one.
+        correct: whether the answer is right; None leaves the grade to the question's reference, if any.
 
     Raises:
         QuestionError: an empty answer, an answer that is none of the options, or rivals together with options.
@@ -236,14 +237,14 @@ class GivenAnswer:
                 raise QuestionError(f"{name} has an unpaired surrogate in an answer; save it as UTF-8 again.")
         if self.question.options:
             if self.rivals:
-                raise QuestionError(f"{name} has options, which are the rivals of an answer; give no others.")
+                raise QuestionError(f"{name} has options, which already are the rivals of an answer; leave rivals out.")
             object.__setattr__(self, "answer", letter_of(self.question, self.answer))
 
 
 def letter_of(question: Question, answer: str) -> str:
     """Return the letter of the option that an answer names by letter, text, or both.
 
-    Case counts only if it distinguishes two options.
+    secl first compares exact case, then ignores case.
 
     Raises:
         QuestionError: the answer is none of the options, or is the letter of one option and the text of another.
@@ -253,7 +254,8 @@ def letter_of(question: Question, answer: str) -> str:
     """
     wanted = answer.strip()
     named = [question.named(letter) for letter in question.letters]
-    for plain in (_trimmed, lambda text: _trimmed(text).casefold()):  # "A" is the letter, not the option "a"
+    # Exact case comes first: if an option is "a", the answer "a" names this option, and "A" names the letter.
+    for plain in (_trimmed, lambda text: _trimmed(text).casefold()):
         texts = [plain(option) for option in question.options]
         by_text = texts.index(plain(wanted)) if plain(wanted) in texts else None
         by_letter = _number_of_letter([plain(letter) for letter in question.letters], texts, plain(wanted))
@@ -273,7 +275,7 @@ def letter_of(question: Question, answer: str) -> str:
 
 
 def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int | None:
-    """Return the number of the option whose letter the answer has, alone or before the option's text; else None."""
+    """Return the index of the option that an answer names by letter or by letter and text; None without a letter."""
     match = _LETTER_AND_TEXT.fullmatch(answer)
     letter, text = (match["letter"], match["text"]) if match else (answer, "")
     if letter not in letters:

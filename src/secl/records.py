@@ -42,16 +42,16 @@ class Reply:
         answer: the option letter, the number, or the short text read from it; None if nothing could be read.
         bins: ten probabilities of the digits 0 to 9, renormalised to sum to 1; bin k stands for [k/10, (k+1)/10). Empty
             if no confidence was asked for; the stated confidence, entropy and digit_mass are then nan.
-        digit_mass: probability of the ten digits together before renormalisation, in [0, 1]. If the mass is low, a
-            digit is an improbable continuation.
-        entropy: mean full-vocabulary entropy over the known tokens of answer and confidence, in nats (H_t). Of a
-            field: the sum over its tokens under the schema, nan if unknown.
+        digit_mass: probability of the ten digits together before renormalisation, in [0, 1]. A low mass means that the
+            model expects a token other than a digit.
+        entropy: mean full-vocabulary entropy over the known tokens of answer and confidence, in nats (H_t). For a
+            field, sum of the entropies of its tokens, over the tokens that the schema allows; nan if unknown.
         log_probability: ln probability of all tokens of the answer, 0 or less; nan if unknown, for example if a model
             on a server rates a given answer.
-        option_log_p: ln probabilities of all option letters at the place of the answer; empty for an open question.
+        option_log_p: for each option, ln probability of its letter as the answer; empty for an open question.
         version: the adapter version that wrote the answer; 0 is the frozen model.
-        prompt_tokens: tokens before the answer; None if not counted.
-        answer_tokens: tokens of the answer, with the token that ended it; None if not counted.
+        prompt_tokens: number of tokens before the answer; None if not counted.
+        answer_tokens: number of tokens of the answer, including the token that ends the answer; None if not counted.
         thought: the thought before the answer; None if the model answered at once.
     """
 
@@ -93,9 +93,9 @@ class Decision:
 
     Attributes:
         alarm: whether this question fired the gate.
-        in_burst: whether this question belongs to a burst; the question that fires the gate is the first member.
+        in_burst: whether this question belongs to a burst. A burst begins with the question that fires the gate.
         remaining: number of later questions in the burst.
-        statistic: the gate's test statistic before any reset; None before the first test.
+        statistic: the gate's test statistic for this reply; None if the gate made no test.
     """
 
     alarm: bool = False
@@ -105,7 +105,7 @@ class Decision:
 
 
 UNTESTED = Decision()
-"""The decision without a test: during warm-up, of a gate that never fires, and about a given answer."""
+"""The decision without a test: during the warm-up, by a gate that never opens, and about a given answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,23 +147,23 @@ class Record(Shown):
     """Everything known about one question of a stream, enough to explain its confidence later.
 
     Attributes:
-        position: place in the stream, from 0.
+        position: number of the question in the stream, from 0.
         question: as asked.
         reply: reply of the adapted model; its confidence never depends on this question's own update.
         frozen: reply of the frozen model to the same question.
         decision: the gate's decision about `reply.entropy`.
         evidence: evidence of the frozen model about the answers to the question.
         posterior: probabilities of the candidates; None if not computed.
-        answers_best: whether the returned answer is the most probable candidate. If not, it is the model's own.
+        answers_best: whether secl returns the most probable candidate instead of the model's own answer.
         labelled: the confidence calibrated by labels; None if not computed.
-        accept: lowest `label_free` of an accepted answer at the time of this answer; None without a threshold.
+        accept: threshold for `label_free` at the time of this answer; None without a threshold.
         signal: the training signal, by default normalised P(True) of the answer (Eq. normp); None without usable
             evidence.
         outcome: what learning did.
         update: present exactly when `outcome` is "trained".
         correct, frozen_correct: whether `reply` and `frozen` are right; None if not graded.
-        label: whether `answer` is correct by its label (`with_label`), which overrides a reference; None without a
-            label. Stored records have None, because labels are stored in a log of their own.
+        label: whether a label says that `answer` is correct (`with_label`); None without a label. A label overrides a
+            reference. Stored records have None, because secl stores labels in a separate log.
         ledger: tokens through the network for this question.
         plain_tokens: tokens of one plain answering pass, the unit of cost.
     """
@@ -221,12 +221,12 @@ class Record(Shown):
 
     @property
     def low(self) -> float:
-        """Lower end of the 90 % credible interval of `confidence`; nan if not computed."""
+        """Lower bound of the 90 % credible interval of `confidence`; nan if not computed."""
         return math.nan if self.labelled is None or self.answer is None else self.labelled.low
 
     @property
     def high(self) -> float:
-        """Upper end of the 90 % credible interval of `confidence`; nan if not computed."""
+        """Upper bound of the 90 % credible interval of `confidence`; nan if not computed."""
         return math.nan if self.labelled is None or self.answer is None else self.labelled.high
 
     @property
@@ -252,7 +252,7 @@ class Record(Shown):
 
     @property
     def given(self) -> bool:
-        """Whether the answer was given, and the model only rated it."""
+        """Whether the answer came from elsewhere, so that the model only rated the answer."""
         return self.outcome == "given"
 
     @property
@@ -288,7 +288,7 @@ class Record(Shown):
 
     @property
     def label_free(self) -> float:
-        """Probability that `answer` is right, without labels: by the posterior, or else as stated in the reply."""
+        """Probability that `answer` is right, without labels: by the posterior if any, else as the reply states."""
         if self.posterior is None:
             return self.reply.stated
         if self.answers_best:

@@ -78,7 +78,7 @@ class NormalisedPTrue(_ReplySignal):
 
 @dataclass(frozen=True, slots=True)
 class RawPTrue(_ReplySignal):
-    """P(True) of the answer alone (Kadavath et al. 2022), for comparison: models tend to accept a suggested answer."""
+    """P(True) of the answer alone (Kadavath et al. 2022). Often overconfident: models tend to accept any answer."""
 
     needs: ClassVar[EvidenceKind] = "p_true"
 
@@ -112,7 +112,7 @@ class SelfConsistency:
 
 
 def key_of(question: Question, answer: str | None) -> object:
-    """Return a key that equal options share, and texts that count as the same answer; None for None."""
+    """Return a key of an answer; equal options, and texts that grading treats as equal, have equal keys."""
     if answer is None:
         return None
     return question.option(answer) if answer in question.letters else answer_key(answer, question.form)
@@ -156,11 +156,11 @@ class DincoSignal:
 
 
 def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, contradicts: Matrix) -> float:
-    """Return NVC: P("Yes") of the answer, over the mass of the answer and its distractors (at least 1).
+    """Return NVC: P("Yes") of the answer, divided by the weighted sum of P("Yes") over all candidates (at least 1).
 
-    The weight of a distractor is its contradiction of the answer (mean of both directions), divided by 1 + the sum of
-    P(entail) from all other distractors. The answer is first in `p_yes` (n) and in both matrices (n, n), in which
-    candidate i entails or contradicts candidate j.
+    The answer has weight 1. The weight of a distractor is its contradiction of the answer (mean of both directions),
+    divided by 1 + the sum of P(entail) from the other distractors. Candidate 0 is the answer. In the matrices, row i
+    and column j have the probability that candidate i entails or contradicts candidate j.
     """
     mass = p_yes[0]
     distractors = range(1, len(p_yes))
@@ -172,7 +172,7 @@ def normalised_verbalised_confidence(p_yes: Sequence[float], entails: Matrix, co
 
 
 def consistency(agreement: Sequence[float]) -> float:
-    """Return SC: the share of samples that agree with the answer, which itself counts as a further sample."""
+    """Return SC: the share of samples that agree with the answer. The answer itself counts as a sample."""
     return (1 + sum(same > MATCH for same in agreement)) / (len(agreement) + 1)
 
 

@@ -150,7 +150,7 @@ class ScriptedModel(Shown, Model):
         )
 
     def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
-        """Rate given answers. The stated confidence is that of an own answer; P(True) depends on the given text."""
+        """Rate given answers. P(True) depends on the given text; the stated confidence does not."""
         return [self._rate(answer, evidence) for answer in given]
 
     def _rate(self, given: GivenAnswer, evidence: Collection[EvidenceKind]) -> Rating:
@@ -198,7 +198,7 @@ class ScriptedModel(Shown, Model):
         )
 
     def _drawn(self, question: Question, candidates: Sequence[str], number: int) -> Sample:
-        """Return a further answer to an open question: in half of the cases the first candidate."""
+        """Return a further answer to an open question, with probability 0.5 the first candidate."""
         chance = unit(f"s{number}/{question.id}")
         candidate = None if chance > 0.9 else int(chance > 0.5) + int(chance > 0.8)
         return Sample(text=None if candidate is None else candidates[candidate], candidate=candidate, log_p=-chance)

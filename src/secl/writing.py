@@ -1,4 +1,4 @@
-"""Free texts of a model: the parameters of a text, and texts as pieces."""
+"""Free texts of a model: parameters of the writing, and the pieces that the model writes one after the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Writing:
         n: number of texts, at least 1.
         top_logprobs: number of alternatives to report for every token, 0 to 20. With None, no log-probabilities are
             reported.
-        extra: further fields of the request to a server.
+        extra: additional fields for the request to a model server.
     """
 
     max_tokens: int | None = None
@@ -60,10 +60,10 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a text, with the most probable tokens in its place.
+    """A token of a text.
 
-    `top` has their texts and log-probabilities, the most probable first. Log-probabilities are natural logarithms,
-    before temperature and top_p.
+    `top` has the most probable tokens at this position, each with its log-probability, the most probable first.
+    Log-probabilities are natural logarithms, before temperature and top_p.
     """
 
     text: str

@@ -154,7 +154,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"method": "stated", "gate.burst": 5}, "the gate 'never' has no burst"),
     ({"method": "stated", "gate.name": "always"}, "method 'stated' has no use for a gate; leave the gate 'always'"),
     ({"gate.ema": 0.1}, "the gate 'entropy-shift' has no ema"),
-    ({"gate.name": "page-hinkley", "gate.ema": 0}, "gate's ema must lie above 0 and not above 1"),
+    ({"gate.name": "page-hinkley", "gate.ema": 0}, "gate's ema must lie in \\(0, 1\\]"),
     ({"loop.delta": 2}, "loop.delta is 2; it must be a finite number above 0 and at most 1"),
     ({"loop.bin_gate": 10}, "loop.bin_gate is 10; it must be a whole number from 0 to 9, or off"),
     ({"posterior.views": []}, "posterior.views is .*; it must be a list of one or more of letters"),

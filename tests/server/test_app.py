@@ -156,7 +156,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("score", {"question": "Why?"}, "answer: "),
     ("score", {"question": " ", "answer": "Lima"}, "no text"),
     ("score", {"question": "Why?", "answer": " "}, "empty answer"),
-    ("score", {**OPTIONS, "answer": "A", "rivals": ["Oslo"]}, "give no others"),
+    ("score", {**OPTIONS, "answer": "A", "rivals": ["Oslo"]}, "leave rivals out"),
     ("score", {"question": "Why?", "answer": "x" * 10**6}, "shorten it"),
 ]
 

@@ -37,8 +37,9 @@ class Calibrator(Shown):
         model: anything that satisfies `secl.model.Model`.
         method: a name from `secl.methods.METHODS`. "posterior" compares all candidates and never changes a weight;
             "secl" learns in bursts.
-        gate: decides when to learn, or its name ("always"); by default the method's gate.
-        signal: the training signal, or its name ("self_consistency"); by default normalised P(True) at the model's tau.
+        gate: a gate or its name, such as "always"; by default the method's gate.
+        signal: a training signal or its name, such as "self_consistency"; by default normalised P(True) at the model's
+            tau.
         posterior: combines evidence about all candidates; by default `PosteriorRule`.
         evidence: further kinds of evidence, in addition to those that the method, the signal and the posterior need.
         learns: whether lessons may change the weights; by default the method decides.
@@ -48,12 +49,12 @@ class Calibrator(Shown):
 
     Attributes:
         learns: whether lessons may change the weights; may be set between questions.
-        accept: lowest confidence of an accepted answer, in [0, 1], or None; may be set between questions.
-        state: the position in the stream, and the state of gate, posterior and labels. An earlier state may be set
-            again to take answers back.
+        accept: lowest confidence at which an answer is accepted, in [0, 1], or None; may be set between questions.
+        state: the position in the stream, and the state of gate, posterior and labels. Setting an earlier state undoes
+            later answers and labels, but not updates of the weights.
 
     Raises:
-        ParameterError: an unknown method or kind of evidence, or a method that also determines how the model is asked.
+        ParameterError: an unknown method or kind of evidence, or "secl-paper", which also changes prompts and training.
 
     >>> from secl.testing import ScriptedModel, toy_stream
     >>> calibrator = Calibrator(ScriptedModel(), method="secl", loop=LoopSettings(bin_gate=None))
@@ -98,15 +99,16 @@ class Calibrator(Shown):
         return StreamState(gate=self.gate.start(), posterior=self.plan.posterior.start(), labels=labels)
 
     def run(self, questions: Iterable[Question], done: Sequence[Record] = ()) -> Iterator[Record]:
-        """Ask one question after the other; each record is ready before the next question is asked.
+        """Ask questions in order, and yield the record of each question before asking the next question.
 
-        A sequence of questions is prefetched in windows (`secl.calibrator.stream`). Windows are faster and change
-        records by rounding alone. Any other iterable is read question by question, so it may wait for a user's input.
+        The model reads a sequence of questions in windows (`secl.calibrator.stream`). Windows are faster and change
+        records by rounding alone. From any other iterable, `run` takes a question only after it has yielded the
+        previous record. The iterable may therefore wait for a user's input.
 
         Args:
             questions: the whole stream.
-            done: records of the first questions, from a run that is resumed. They are replayed to restore gate and
-                posterior; the caller must have restored the model and the labels.
+            done: when a run is resumed, the records of its first questions. `run` replays these records to restore gate
+                and posterior. The caller must restore the model and the labels before.
 
         Raises:
             RunError: as for `replay`.
@@ -124,10 +126,10 @@ class Calibrator(Shown):
             yield self.ask(questions[index])
 
     def _prefetch(self, begun: StreamState, answered: Sequence[Record], upcoming: Sequence[Question]) -> None:
-        """Compute the evidence that the rest of a window will probably need; a wrong guess costs only tokens.
+        """Compute the evidence that the remaining questions of a window will probably need.
 
-        After a resume, the pass includes the questions of the window that are `answered` already, so that the pass has
-        the same shape as before the interruption.
+        A wrong prediction costs only tokens. After a resume, the pass repeats the `answered` questions of the window,
+        so that the pass has the same shape as before the interruption. `begun` is the state before the window.
         """
         bursts = predict_bursts(self.gate, begun.gate, begun.entropy, WINDOW)
         fixed = not (self.learns and any(bursts)) and all(record.update is None for record in answered)
@@ -137,7 +139,7 @@ class Calibrator(Shown):
         self.model.prefetch(window, evidence, weights_fixed=fixed)
 
     def replay(self, done: Sequence[Record]) -> tuple[StreamState, list[Record]]:
-        """Restore the state after the first records of a stream. Labels stay; without records, nothing changes.
+        """Restore gate, posterior and position from the first records of a stream, and keep the labels.
 
         Returns:
             the state at the beginning of the last window, and the records of this window.
@@ -162,14 +164,14 @@ class Calibrator(Shown):
         return begun, answered
 
     def ask(self, question: Question) -> Record:
-        """Answer a question, then learn from it: the confidence never depends on the lesson of the same question."""
+        """Answer a question and compute its confidence, then learn from the question."""
         return self.learn(self.answer(question))
 
     def answer(self, question: Question, written: str | Piece | None = None) -> Record:
         """Answer a question and let the gate decide, without a lesson.
 
         Args:
-            written: a text that the model wrote in answer to the question (`secl.model.Model.write`).
+            written: the answer, if the model has already written the answer with `secl.model.Model.write`.
 
         Returns:
             a record with the evidence that its posterior needs. Its outcome is "waiting" if `learn` may change the
@@ -182,7 +184,7 @@ class Calibrator(Shown):
         self.model.meter.take()
         answer = self.model.answer(question, evidence=self.plan.wanted(in_burst), written=written)
         state, decision = self.state.step(self.gate, answer.reply.entropy)
-        # The posterior is part of the answer: its confidence is reported now, and a lesson may come much later.
+        # The posterior needs its evidence now, because the caller reports the confidence long before a lesson.
         wanted, evidence = self.plan.weighed(decision.in_burst), Evidence()
         if "candidates" in wanted:
             evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
@@ -216,9 +218,9 @@ class Calibrator(Shown):
     def answer_window(
         self, questions: Sequence[Question], written: Sequence[str | Piece | None] = ()
     ) -> list[Record | QuestionError]:
-        """Answer questions in shared passes under one version of the weights; `learn` may follow for each record.
+        """Answer questions in shared passes with one version of the weights. `learn` accepts each record later.
 
-        A question that the model cannot answer gets its error in place of a record.
+        For a question that the model cannot answer, the list has the error.
         """
         texts = written or [None] * len(questions)
         evidence = [self.plan.weighed(False)] * len(questions)
@@ -246,7 +248,7 @@ class Calibrator(Shown):
         reply = record.reply
         wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
-            self._latest = None  # from now on the model's latest answer is the one of this record
+            self._latest = None  # the next line replaces the latest answer inside the model
             reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
         evidence = self.plan.gather(self.model, record, reply)
         signal = self.plan.signal(record.question, reply, evidence)
@@ -263,29 +265,29 @@ class Calibrator(Shown):
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
 
-    # The views describe candidates, whoever wrote the answer. So a rated answer also takes a position in the stream,
-    # and updates the state of the posterior. The frozen model rates answers, even if an adapted version answers
-    # questions.
+    # A rated answer also takes a position in the stream and updates the state of the posterior: the views describe
+    # candidates, and do not depend on who wrote the answer. The frozen model rates answers, even if an adapted version
+    # answers questions.
 
     def rate_stream(self, given: Sequence[GivenAnswer], done: Sequence[Record] = ()) -> Iterator[Record]:
-        """Rate answers in windows; `done` are records of the first answers, from a run that is resumed."""
+        """Rate answers in windows. When a run is resumed, `done` has the records of its first answers."""
         self.replay(done)
-        # The window that was interrupted is rated again as a whole: a pass of another shape may round differently.
+        # After a resume, the model rates the whole interrupted window again: a smaller pass may round differently.
         for first in range(len(done) - len(done) % WINDOW, len(given), WINDOW):
             window = given[first : first + WINDOW]
             ratings = self.model.rate_given(window, self.plan.rated)
             for answer, rating in list(zip(window, ratings, strict=True))[max(0, len(done) - first) :]:
                 if isinstance(rating, QuestionError):
                     raise rating
-                yield self._rated(answer, rating)  # one by one, because labels may come in between
+                yield self._rated(answer, rating)  # one at a time, because the caller may add labels between records
 
     def rate_window(self, given: Sequence[GivenAnswer]) -> list[Record | QuestionError]:
-        """Rate answers in shared passes; an answer that cannot be rated gets its error in place of a record."""
+        """Rate answers in shared passes. For an answer that the model cannot rate, the list has the error."""
         pairs = zip(given, self.model.rate_given(given, self.plan.rated), strict=True)
         return [each if isinstance(each, QuestionError) else self._rated(answer, each) for answer, each in pairs]
 
     def weigh(self, question: Question, rating: Rating) -> Record:
-        """Return the record of a rated answer that the model wrote itself, such as a field of a JSON object."""
+        """Return the record of a field of a JSON object or of a part of a tool call, from the model's rating."""
         return replace(self._rated(GivenAnswer(question, rating.reply.text), rating), outcome="field")
 
     def _rated(self, given: GivenAnswer, rating: Rating) -> Record:

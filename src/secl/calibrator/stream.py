@@ -1,8 +1,8 @@
 """The state of a stream, and the windows of upcoming questions that share passes through the network.
 
-The frozen model reads a whole window at once. The adapted model does so while no update is expected. A pass of another
-shape rounds differently: records of a stream with and without windows agree to about 1e-4 in float32, and in bfloat16
-an answer may differ. A resumed run uses the same windows and gives the same records to the last digit.
+The frozen model reads a whole window at once. The adapted model does the same if no update is expected in the window.
+Rounding depends on the shape of a pass: in float32, records with and without windows agree to about 1e-4; in bfloat16,
+even an answer may differ. A resumed run uses the windows of the interrupted run, so records agree to the last digit.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ WINDOW = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """The state of a stream: everything that answers, ratings and labels change besides the model.
+    """The state of a stream, which answers, ratings and labels change. The model keeps its own state.
 
     Attributes:
-        position: of the next question, from 0.
+        position: number of the next question, from 0.
         gate, posterior, labels: states of the gate, of the posterior and of the calibration by labels.
         decision: the latest decision of the gate; None before the first question.
-        entropy: of the latest reply, in nats; 1 before the first reply.
+        entropy: entropy of the latest reply, in nats; 1 before the first reply.
     """
 
     position: int = 0

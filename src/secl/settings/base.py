@@ -1,4 +1,4 @@
-"""The base of all groups of settings, and the wording of their errors."""
+"""The base class of all groups of settings, and the messages of their errors."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Every setting, declared once: its name, type, range, default and meaning.
 
-Flags, recipe files, sweep grids and manifests consist of these groups. Components take groups as well: the calibrator
+Flags, recipe files, sweep grids and manifests all use these groups. Components take groups as arguments: the calibrator
 takes `LoopSettings`, the model `AdapterSettings`. Defaults are the paper's, except for the method, the gate and the
-settings that the setting `paper` changes. A setting marked `UNFLAGGED` has no flag; recipes and `--set group.key=value`
-set it.
+settings that the setting `paper` changes. A setting marked `UNFLAGGED` has no flag of its own; use a recipe or
+`--set group.key=value`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ AnswerWeights = Literal["adapted", "frozen"]
 """Weights that write the answers. In either case, the adapted weights state the confidence."""
 
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
-"""Precision of the network's body."""
+"""Precision of the weights."""
 
 Quantize = Literal["8bit", "4bit"]
-"""Bits per weight of the linear layers of the network's body."""
+"""Bits per weight of quantised linear layers."""
 
 
 def check_device(name: str) -> str:
@@ -52,7 +52,7 @@ AnswerName = Literal["own", "best"]
 
 
 def _split(value: object) -> object:
-    """Return the names in a list, whose items may hold several names with commas between them."""
+    """Split the items of a list at commas: ["a,b", "c"] becomes ("a", "b", "c")."""
     if isinstance(value, list | tuple) and all(isinstance(names, str) for names in value):
         return tuple(name.strip() for names in value for name in names.split(",") if name.strip())
     return value
@@ -64,7 +64,7 @@ def _pairs(value: object) -> object:
 
 
 def _options(value: object) -> object:
-    """Return the options in a list, whose items may hold several options with "|" between them, as in tables."""
+    """Split the items of a list at "|": ["yes | no"] becomes ("yes", "no")."""
     if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
         return tuple(option.strip() for text in value for option in text.split("|"))
     return value
@@ -78,7 +78,7 @@ BinGate = Annotated[int | None, BeforeValidator(lambda value: None if value == O
 
 
 NUCLEUS = 0.95
-"""Nucleus of sampled answers: secl draws from the likeliest tokens with this total probability, the paper from all."""
+"""Nucleus (top-p) of sampled answers. With the setting `paper`, secl samples from all tokens."""
 
 FLAT = Parameter(name="*", show_choices=False, show_default=False)
 """Makes a flag of every field of a group, except for `UNFLAGGED` fields."""
@@ -153,7 +153,7 @@ class StreamSettings(Settings):
 
     @property
     def named_columns(self) -> dict[str, str]:
-        """Names of columns by their meaning (`secl.data.columns`)."""
+        """Names of columns by meaning, as in {"question": "prompt"} (`secl.data.columns`)."""
         return dict(pair.split("=", 1) for pair in self.columns)
 
     @model_validator(mode="after")
@@ -165,7 +165,7 @@ class StreamSettings(Settings):
 
 
 class ExtractSettings(Settings):
-    """Which fields a run extracts from documents; without a schema it asks questions."""
+    """Which fields a run extracts from documents. Without a schema, the run asks questions."""
 
     TABLE = "extract."
 
@@ -177,7 +177,7 @@ class ExtractSettings(Settings):
 
 
 class GateSettings(Settings):
-    """When to learn. None stands for the method's gate and for the gate's default values. The gate checks ranges."""
+    """When to learn. By default, the method chooses the gate. The gate has the default of each parameter."""
 
     TABLE = "gate."
 
@@ -230,7 +230,7 @@ class PosteriorSettings(Settings):
 
 
 class LoopSettings(Settings):
-    """The learning rule (Eq. target), and when evidence is gathered."""
+    """When to gather evidence, the learning rule (Eq. target), the answer to return, and the threshold."""
 
     TABLE = "loop."
 
@@ -239,19 +239,19 @@ class LoopSettings(Settings):
     )
     samples: Annotated[int, UNFLAGGED] = Field(10, ge=1, le=100, description="Samples of self-consistency (N).")
     alpha: Annotated[float, UNFLAGGED] = Field(
-        0.5, gt=0, le=1, description="Fraction of the way from stated confidence to signal."
+        0.5, gt=0, le=1, description="Fraction of the distance to the signal by which the target moves."
     )
     delta: Annotated[float, UNFLAGGED] = Field(
-        0.15, gt=0, le=1, description="Bound of the distance to the signal: a step is at most alpha * delta."
+        0.15, gt=0, le=1, description="Cap on the distance to the signal, before multiplication by alpha."
     )
     bin_gate: Annotated[BinGate, UNFLAGGED] = Field(
-        1, ge=0, le=9, description="No update if the bins of confidence and signal differ by at most this; or off."
+        1, ge=0, le=9, description="No update if confidence and signal are at most this many bins apart; or off."
     )
     loss: Annotated[Loss, UNFLAGGED] = Field(
-        "directional", description="directional: towards Eq. target; mse: towards the signal."
+        "directional", description="Target of the loss: directional (Eq. target) or mse (the signal itself)."
     )
     accumulate: Annotated[Accumulate, UNFLAGGED] = Field(
-        "stream", description="Keep updates over the stream, or for one question."
+        "stream", description="Keep updates for the whole stream, or reset after each question: stream or question."
     )
     answer: AnswerName | None = Field(
         None,
@@ -272,4 +272,4 @@ class AdapterSettings(Settings):
     modules: Names = Field((), description="Adapted linear modules; the preset's by default.")
     learning_rate: float = Field(5e-5, gt=0, description="AdamW learning rate.")
     epochs: int = Field(3, ge=1, description="Optimizer steps per question.")
-    beta: float = Field(0.0, ge=0, description="Weight of the KL term.")
+    beta: float = Field(0.0, ge=0, description="Weight of the KL term in the loss.")

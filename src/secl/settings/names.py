@@ -1,7 +1,7 @@
-"""The spelling of settings, `group.key`, in Python, recipes, sweeps, manifests and `--set`.
+"""The names of settings, `group.key`, and conversion between names and tables.
 
-Python, sweeps and `--set` use these names: {"stream.benchmarks": ["arc"], "evidence.tau": 0.7, "seed": 3}. Recipe files
-and manifests hold a table for each group; `dotted` returns the names.
+Python, sweeps and `--set` use names: {"stream.benchmarks": ["arc"], "evidence.tau": 0.7, "seed": 3}. Recipe files and
+manifests have a table for each group. `dotted` turns tables into names, and `tables` turns names into tables.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OF_MODEL, OF_QUESTIONS, OF_METHOD, OF_OUTPUT = (Parameter(group=group) for group
 
 
 class RecipeTables(Settings):
-    """The tables of a recipe. The command line fills them from flags, and checks only each value."""
+    """The tables of a recipe, which the command line fills. They check single values, not combinations."""
 
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
     prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
@@ -141,7 +141,7 @@ def flag_of(name: str) -> str | None:
 
 
 def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, object]:
-    """Return the checked settings of flags by name; settings of `--set` override them.
+    """Return settings by name, from flags and from the pairs of `--set`. A pair overrides a flag.
 
     >>> with_set(None, ["evidence.tau=0.7"])
     {'evidence.tau': 0.7}
@@ -150,7 +150,7 @@ def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, o
     for pair in pairs or ():
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals:
-            raise ParameterError(f"--set {pair} gives no value; write --set group.key=value, as evidence.tau=0.7.")
+            raise ParameterError(f"--set {pair} gives no value; write --set group.key=value, such as evidence.tau=0.7.")
         if name not in SETTINGS:
             raise ParameterError(f"--set {pair}: no such setting; {_remedy(name)}.")
         names[name] = (value,) if get_origin(SETTINGS[name].annotation) is tuple else value
@@ -169,7 +169,7 @@ def shown(name: str, value: object) -> str:
 
 
 def as_compared(name: str, value: object) -> str:
-    """Return the value of a setting in words for a comparison.
+    """Return the value of a setting as shown in a comparison of runs.
 
     >>> as_compared("gate.burst", None), as_compared("loop.bin_gate", None), as_compared("adapter.modules", ())
     ('default', 'off', 'none')

@@ -106,7 +106,7 @@ def _rendered(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
     prompt = chat(messages([asked]))
     begun, text = prompt.rpartition(_ASKED)[2], ""
     one = reply(1)
-    if not one.startswith(begun):  # the prompt ends with an empty thought, which earlier replies lack
+    if not one.startswith(begun):  # the prompt ends with an empty thought, which rendered calls lack
         thought = next((each for each in THOUGHTS if begun.endswith(each.empty)), None)
         if thought is None or not one.startswith(before := begun.removesuffix(thought.empty)):
             return None

@@ -146,7 +146,6 @@ class TextRules:
         self.end_ids = {token for token in (*listed, tokenizer.eos_token_id) if token is not None}
 
     def text(self, draft: Draft) -> str:
-        """Return the text of a draft so far."""
         return decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], draft.written)
 
     def answer(self, draft: Draft) -> str:
@@ -162,7 +161,6 @@ class TextRules:
         return Thought(text=bare_thought(text[:stop]), tokens=len(written), cut=not closed and stop is None)
 
     def ended(self, draft: Draft) -> bool:
-        """Return whether a draft is finished."""
         if len(draft.written) >= draft.limit or self._closed(draft):
             return True
         text = self.text(draft)
@@ -210,7 +208,7 @@ class TextRules:
         )
 
     def _new(self, draft: Draft, written: Sequence[int]) -> str:
-        """Return the text of the written tokens that no piece has yet."""
+        """Return the text of `written` after its first `draft.shown` tokens."""
         start, new = draft.shown, written[draft.shown :]
         context = [*draft.prompt[-CONTEXT:], *written[max(0, start - CONTEXT) : start]][-CONTEXT:]
         return decode_behind(self.tokenizer, context, new) if new else ""

@@ -91,7 +91,7 @@ class VllmReading:
             self._note(position, step)
 
     def _ask(self, wanted: Mapping[Position, Sequence[int]]) -> None:
-        """Request the probabilities of tokens that are not known yet."""
+        """Request the probabilities that are not known yet."""
         lacking = {
             position: ids
             for position, ids in wanted.items()
@@ -102,14 +102,13 @@ class VllmReading:
             self._log_p[position] = {**step.log_p, **self._log_p.get(position, {})}
 
     def _complete(self, positions: Sequence[Position], request: CompletionRequest) -> list[tuple[Step, ...]]:
-        """Return the server's steps at each position, by one request."""
+        """Send one request for all positions, and return the steps at each position."""
         if not positions:
             return []
         prefixes = [tuple(self.bundle.prefix(position)) for position in positions]
         return self.backend.server.complete(self.backend.adapter_name(self.version), prefixes, request)
 
     def _note(self, position: Position, step: Step) -> None:
-        """Keep the log-probabilities of a position."""
         # The server also lists the written token, so a step may have one token more than requested.
         self._best[position] = heapq.nlargest(self.backend.top, step.log_p.values())
         self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.heavy
 def test_a_key_is_shown_once_listed_without_itself_and_removed(shell: Shell, refused: Any, tmp_path: Path) -> None:
     state = tmp_path / "state"
     refused(("keys", "list", state), "there is no folder", "state", "secl serve")
-    refused(("keys", "remove", state, "a"), "no key 'a'; there are none")
+    refused(("keys", "remove", state, "a"), "no key 'a'; the existing keys are: none")
     refused(("keys", "add", state, "a", "--role", "root"), "no role 'root'", "ask, read, review, admin")
     for name in (" ", "a\n", "x" * 65):
         refused(("keys", "add", state, name), "not a valid name for a key")
@@ -84,7 +84,7 @@ def test_a_wrong_socket_or_package_is_refused(refused: Any, tmp_path: Path, monk
     serve = ("serve", tmp_path / "s")
     for arguments, count, word in (
         ((), "2", "must pass one listening TCP socket"),
-        (("--host", "127.0.0.1"), "1", "systemd passes a socket, which has its address"),
+        (("--host", "127.0.0.1"), "1", "the socket from systemd already has an address"),
     ):
         monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
         monkeypatch.setenv("LISTEN_FDS", count)
@@ -197,5 +197,5 @@ def test_an_address_needs_a_key_and_a_second_server_is_refused(shell: Shell, tmp
     log = (tmp_path / "log").read_text()
     assert token not in log
     assert "GET /v1/models 401" in log
-    assert "stopping: the server accepts no more connections and answers the requests it has (0 in the queue)" in log
+    assert "stopping: the server accepts no more connections and answers the received requests (0 in the queue)" in log
     assert log.endswith("stopped after 0 records, version 0; 0 lessons wait; learning is paused (for a look)\n")

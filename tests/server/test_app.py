@@ -150,7 +150,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("ask", {"question": "Why?", "option": ["a", "b"]}, "does not know the field 'option'; leave it out"),
     ("ask", [], "body"),
     ("ask", None, "body"),
-    ("feedback", {"record_id": "1", "correct": True, "drawn": True, "chance": 0.5}, "leave chance out"),
+    ("feedback", {"record_id": "1", "correct": True, "drawn": True, "chance": 0.5}, "leave one of them out"),
     *(("rollback", {"version": no}, "version") for no in (-1, 1.5, "1", None, 2**53 + 1, 10**30, True)),
     ("score", {**OPTIONS, "answer": "Oslo"}, "none of its options (A. Rome"),
     ("score", {"question": "Why?"}, "answer: "),

@@ -98,7 +98,7 @@ def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(make_servic
     tab.keyboard.press("/")
     tab.keyboard.type("what 17")
     tab.keyboard.press("Enter")
-    shown(tab, "#found", "records fit.")
+    shown(tab, "#found", "records match.")
     hrefs = tab.locator("#rows a").evaluate_all("all => all.map(a => a.getAttribute('href').slice(8))")
     assert hrefs
     assert "query=what+17" in tab.url
@@ -106,7 +106,7 @@ def test_in_a_browser_a_search_by_keys_finds_and_opens_and_goes_back(make_servic
     shown(tab, "h1", hrefs[0])
     assert tab.url.endswith(f"/records/{hrefs[0]}")
     tab.go_back()
-    shown(tab, "#found", "records fit.")
+    shown(tab, "#found", "records match.")
     assert tab.input_value("#query") == "what 17"
     tab.goto(f"{tab.url.split('/records')[0]}/records/5")
     tab.click("a[rel=next]")

@@ -82,7 +82,7 @@ def test_the_sdk_gets_calls_with_a_confidence_for_tool_arguments_and_their_end(m
     assert first["confidence"] == pytest.approx(math.prod(each["confidence"] for each in parts))
     whole = first["confidence"] * second["confidence"] * secl["ended"]["confidence"]
     assert secl["confidence"] == pytest.approx(whole)
-    assert (secl["record_id"], "each part has one" in secl["reason"]) == (None, True)
+    assert (secl["record_id"], "the whole answer has none" in secl["reason"]) == (None, True)
     assert [each["record_id"] for each in (*parts, second["tool"], secl["ended"])] == [
         service.state.served(number).id for number in range(5)
     ]
@@ -159,9 +159,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a name of signs": ({"tools": [tool("größe")]}, "has the name"),
     "a bad schema": ({"tools": [tool("a", parameters={"properties": {"b": 5}})]}, "not a JSON Schema"),
     "another type": ({"tools": [{"type": "custom", "custom": {"name": "a"}}]}, "of the type 'custom'"),
-    "no function": ({"tools": [{"type": "function"}]}, "only functions are called"),
+    "no function": ({"tools": [{"type": "function"}]}, "can call only functions"),
     "no tools": ({"tools": "record"}, "tools: "),
-    "a choice without tools": ({"tools": [], "tool_choice": "required"}, "needs tools"),
+    "a choice without tools": ({"tools": [], "tool_choice": "required"}, "tool_choice is given without tools"),
     "an object and tools": ({"response_format": {"type": "json_object"}}, "send one of the two"),
     "two answers": ({"n": 2}, "n is 2"),
     "no question": ({"messages": [{"role": "assistant", "content": "Yes?"}]}, "must end with a user"),

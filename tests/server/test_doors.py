@@ -147,7 +147,7 @@ def test_a_broken_key_file_closes_the_server(service: Service, keys: Keys, loopb
             file.write_text(good)
             assert httpx.post(f"{address}/v1/ask", json=ASKED, headers=bearing(token)).status_code == 200
     said = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
-    ends = ["rejecting every request", "the API keys can be read again"]
+    ends = ["rejecting every request", "the server can read the API keys again"]
     assert [line.partition(":")[0] for line in said] == ends * 2
 
 

@@ -52,7 +52,7 @@ def test_labels_that_cannot_be_taken_fail_no_answer(make_service: Make, monkeypa
     monkeypatch.setattr(LabelState, "add", lambda *_: 1 / 0)
     record: Any = service.ask(toy_stream(31)[30], 20).record
     assert record.labelled.labels == 29
-    assert problems(service) == ["new labels move no confidence"]
+    assert problems(service) == ["the server cannot use new labels"]
     monkeypatch.undo()
     record = service.ask(toy_stream(32)[31], 20).record
     assert record.labelled.labels == 30

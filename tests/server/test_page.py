@@ -106,14 +106,14 @@ def words(text: str) -> str:
 def test_the_list_says_what_was_asked_for_and_what_came_of_it(make_service: Make) -> None:
     client = client_of(served(make_service(), 40))
     text = client.get("/records", params={"query": "what plus", "label": "right", "max_confidence": "0.99"}).text
-    assert "5 records fit." in text
+    assert "5 records match." in text
     fields = {each["id"]: each for tag, each in Page(text).tags if tag == "input"}
     assert (fields["query"]["value"], fields["max_confidence"]["value"]) == ("what plus", "0.99")
     assert '<option value="right" selected="selected">' in text
-    assert "No record fits." in client.get("/records?query=zebra").text
+    assert "No record matches." in client.get("/records?query=zebra").text
     gone = client.get("/records/<script>")
     assert (gone.status_code, "There is no record" in gone.text, "<script>" in gone.text) == (404, True, False)
-    assert "5 records fit; there are older ones" in client.get("/records?count=5").text
+    assert "5 records match; the next page has older records" in client.get("/records?count=5").text
     refused = client.get("/records?min_confidence=2")
     assert refused.status_code == 400
     assert "min_confidence: Input should be less than or equal to 1." in words(refused.text)

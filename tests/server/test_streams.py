@@ -47,7 +47,7 @@ def test_a_stream_ends_before_a_slow_confidence_found_later(sdk: openai.OpenAI, 
     for each, name in zip((first, second), names, strict=True):
         assert (each.secl["confidence"], each.choices[0].secl) == (None, each.secl)
         assert f"GET /v1/records/{name}" in each.secl["reason"]
-    with pytest.raises(openai.NotFoundError, match="not known yet; ask again"):
+    with pytest.raises(openai.NotFoundError, match="yet; ask again"):
         record_of(sdk, names[0])
     model.go.set()
     until(lambda: len(service.state) == 2)
@@ -68,7 +68,7 @@ def test_a_lost_confidence_is_told_so(sdk: Any, model: Slow, service: Service, m
     name = last.secl["record_id"]
     model.go.set()
     until(lambda: name in service.unstored)
-    with pytest.raises(openai.NotFoundError, match="failed, or could not be stored") as why:
+    with pytest.raises(openai.NotFoundError, match="could not compute or store the confidence") as why:
         record_of(sdk, name)
     assert why.value.code == "record_not_stored"
     assert (service.failures, service.ready) == (int(isinstance(error, RuntimeError)), True)

@@ -92,7 +92,7 @@ def test_the_sdk_gets_an_instance_and_confidences_of_fields(sdk: openai.OpenAI, 
     secl = choice.secl
     assert secl == reply.secl
     assert (secl["record_id"], secl["candidates"], "detail" in secl) == (None, None, False)
-    assert "each part has one" in secl["reason"]
+    assert "the whole answer has none" in secl["reason"]
     fields = secl["fields"]
     assert secl["confidence"] == pytest.approx(math.prod(field["confidence"] for field in fields.values()))
     texts = {"total": "306.0", "kind": "invoice", "due": "null"}
@@ -173,7 +173,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a type that is none": ({"response_format": schema({"type": "nonsense"})}, "the type 'nonsense'"),
     "no type": ({"response_format": schema({"properties": {"a": 5}})}, "not a JSON Schema"),
     "no schema": ({"response_format": {"type": "json_schema", "json_schema": 5}}, "json_schema: "),
-    "another type": ({"response_format": {"type": "grammar"}}, "'grammar' of response_format"),
+    "another type": ({"response_format": {"type": "grammar"}}, "response_format has the type 'grammar'"),
     "no words": ({"response_format": "json"}, "response_format: "),
     "two objects": ({"n": 2}, "n is 2"),
     "a keyword": ({"messages": [{"role": "user", "content": "odd"}]}, "cannot constrain"),

@@ -100,7 +100,7 @@ def test_too_many_texts_are_refused_and_a_stop_finishes_the_others(make_service:
     model = Paced()
     service = make_service(model=model, limits=Limits(queue=1))
     begun = [Texts(service, WHY) for _ in range(2)]
-    with pytest.raises(BusyError, match="2 texts are being written already"):
+    with pytest.raises(BusyError, match="2 chats are being answered already"):
         Texts(service, WHY)
     stopping = threading.Thread(target=service.stop)
     stopping.start()

@@ -85,10 +85,10 @@ SPOILS = {
     changed("json_set(body, '$.position', 99)", 39): ("integrity", "jump from 38 to 99"),
     "DELETE FROM served WHERE position = 20": ("integrity", 'the table "served" is missing'),
     "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
-    "DELETE FROM records WHERE position = 39": ("integrity", 'the table "served" has no row'),
+    "DELETE FROM records WHERE position = 39": ("integrity", 'the table "served" has this record'),
     changed("json_set(body, '$.update', NULL)", 4): ("integrity", "contradict each other"),
-    changed("json_set(body, '$.update.version', 50)", 4): ("integrity", "no higher than the version"),
-    "DELETE FROM versions WHERE version = 10": ("integrity", "the version that answered is not kept"),
+    changed("json_set(body, '$.update.version', 50)", 4): ("integrity", "not higher than the version"),
+    "DELETE FROM versions WHERE version = 10": ("integrity", "the version that answered is not stored"),
     changed("json_set(body, '$.reply.version', 3)", 1): ("integrity", "no earlier record has made the version"),
     changed("json_set(body, '$.outcome', 'trained')", 20): ("integrity", "contradict each other"),
     changed("json_remove(body, '$.reply.text')", 20): ("integrity", "cannot be read"),
@@ -149,8 +149,8 @@ def test_an_answer_is_explained_from_its_prompt_to_its_lesson(learned: Path) -> 
     why = " ".join(found["why"])
     assert f"(bin {int(record.update.before * 10)}) against the signal {record.signal:.3f}" in why
     assert "against the threshold 8" in " ".join(quiet)
-    assert "It made version 4" in why or "it made version 4" in why
-    assert "Lesson: idle, because the question lies outside the bursts." in quiet
+    assert "the update made version 4" in why
+    assert "Lesson: idle, because the question is outside a burst." in quiet
     plain = json.loads(json.dumps(found, allow_nan=False))
     assert plain["record"]["reply"]["stated"] == record.reply.stated
 

@@ -3,10 +3,10 @@
 Path of a chat request:
 
     http/middleware     checks the API key, limits the size of the body, turns errors into replies
-    http/routes         `chat` reads the request (fields in chat_request; objects and calls of tools in structured)
-    http/streams        `TextEvents` carries pieces of text to `ChatReply`, which makes chunks
-    online/texts        threads write the texts, in turns with other work
-    online/queue        each written text waits for its confidence, in one queue with plain questions
-    online/service      one thread answers a batch: calibrator, records, store; lessons go to the learner
-    http/replies        JSON of an answer; its object `secl` has the confidence
+    http/routes         `chat` reads the request; chat_request defines its fields, structured reads tools and schemas
+    online/texts        threads write the texts; writing and answering take turns
+    http/streams        `TextEvents` passes each piece of text to `ChatReply`, which makes the chunks of a stream
+    online/queue        each written text waits for its confidence, in the queue that also has the plain questions
+    online/service      one thread computes confidences in batches, stores the records, and queues lessons
+    http/replies        makes the JSON of an answer; its object `secl` has the confidence
 """

@@ -1,7 +1,8 @@
-"""Tables that only a server has: for each record its id, time and batch; events of learning; checkpoints; counters.
+"""Tables of a server's state folder, besides those of a run: ids, times and batches of records, events, checkpoints.
 
-Triggers update counters in the transaction that changes a record, so that the overview needs no table scan. Counters
-include pruned records. A server that keeps no texts redacts its records: numbers, option letters and domains remain.
+Triggers count the records by outcome in the transaction that changes a record, so that the overview needs no table
+scan. The counts include pruned records, which the server has deleted because of their age. A server that keeps no texts
+redacts its records: numbers, option letters and domains remain.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ Keep = Literal["none", "full"]
 """Texts that a server stores: none, or all ("full")."""
 
 NOT_KEPT, ANOTHER = "(not kept)", "(another one, not kept)"
-"""Replacements for texts. `ANOTHER` replaces a frozen model's open answer that differs from the reply's answer."""
+"""Replacements for texts. `ANOTHER` replaces the frozen model's open answer if the adapted model's answer differs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of learning, or a start in another environment (of machine and libraries).
+    """A rollback, pause or resumption of learning, a failed update, or a start with another machine or library.
 
     Attributes:
         time: in seconds since 1970.
-        position: position of the latest record at this time; None before the first record.
+        position: number of the latest record at this time; None before the first record.
         version: version of the learned weights after the event; 0 for a start.
-        detail: one sentence; for a start, the environment.
+        detail: one sentence; for a start, names and versions of machine and libraries.
     """
 
     time: float
@@ -112,17 +113,17 @@ CREATE VIRTUAL TABLE words USING fts5(question, answer, tokenize = "unicode61 re
 CREATE TRIGGER words_deleted AFTER DELETE ON served BEGIN
     DELETE FROM words WHERE rowid = OLD.position; END;
 """
-"""`served` has a row for each record: its random id, the time in seconds since 1970, the number of records that were
-computed together, and `reported_numbers`. The view `answers` adds columns for lists, filters and charts, and the latest
-label.
+"""`served` has a row for each record: its random id, its time in seconds since 1970, and the size of its batch. The
+function `reported_numbers` gives the last three columns. The view `answers` joins `served` with `records`, and adds the
+latest label of each answer.
 """
 
 INDEXED = 10_000
-"""Number of characters at the beginning of a question, and of an answer, whose words are indexed."""
+"""Number of characters in the word index: so many from the beginning of a question, and as many of its answer."""
 
 
 def indexed_texts(record: Record) -> tuple[str, str]:
-    """Return the beginnings of question and answer, whose words the search finds."""
+    """Return the beginning of the question with its options, and of the answer, for the word index."""
     question = "\n".join((record.question.text, *record.question.options))
     return question[:INDEXED], answer_text(record)[:INDEXED]
 
@@ -140,7 +141,7 @@ def answer_text(record: Record) -> str:
 def remark_on(record: Record, plan: Plan) -> str | None:
     """Explain in a sentence why a confidence is not from the posterior.
 
-    None if it is from the posterior, or if the plan wants no posterior.
+    None if the confidence is from the posterior, or if the server's method computes no posterior for this question.
     """
     expected = not record.gated or "candidates" in plan.weighed(record.decision.in_burst)
     if source_of(record) == "posterior" or not expected:
@@ -151,12 +152,12 @@ def remark_on(record: Record, plan: Plan) -> str | None:
     if record.posterior is not None:
         missing = "the model's own answer is none of the candidates"
     elif not record.question.options and not is_brief(record.reply.answer, record.question.form):
-        missing = "the answer is too long to be compared with others"
+        missing = "the answer is too long to be compared with other answers"
     return f"{missing}, so the confidence is the stated one."
 
 
 def new_record_id() -> str:
-    """Return a random id, which only the record's client and callers with the role read can see."""
+    """Return a random id. Only the client that asked, and callers with the role "read", can see the id of a record."""
     return f"rec_{secrets.token_hex(12)}"
 
 
@@ -183,7 +184,7 @@ def redacted(record: Record, keep: Keep) -> Record:
             (NOT_KEPT,) * len(question.options),
             domain=question.domain,
             form=question.form,
-            # The id of a field begins with a digest of the text.
+            # The id of a field begins with a digest of the text, which would confirm a guess of the text.
             id=question.id.partition("/")[2] if record.outcome == "field" else question.id,
             context=question.context and NOT_KEPT,
             system=question.system and NOT_KEPT,

@@ -38,7 +38,7 @@ class Explained(TypedDict):
     """Explanation of an answer's confidence.
 
     time: of the answer, in seconds since 1970. batch: number of records that were computed together. label: whether
-    people judged the answer right; null while unlabelled. source: of the confidence, before labels. why: sentences
+    people judged the answer right; null while unlabelled. source: source of the label-free confidence. why: sentences
     about confidence, gate, lesson and label. prompt: turns that the model read before the confidence digit, without the
     chat template; null for fields, or if texts are not kept. record: the record, as docs/reference describes it.
     """
@@ -91,7 +91,7 @@ def conversation(
     r"""Return the conversation whose next token was the confidence digit, as pairs of role and text.
 
     `alongside`: whether the model writes an open answer and its confidence in one reply. `prefilled`: whether secl
-    begins short replies with "Answer:". `request`: sentence that asks for a thought.
+    begins short replies with "Answer:". `request`: sentence that asks the model to think first.
 
     >>> from secl.records import Reply
     >>> reply = Reply(text="A", answer="A", bins=(0.1,) * 10, digit_mass=1.0, entropy=0.5, log_probability=-0.1)
@@ -129,24 +129,24 @@ def conversation(
 
 
 def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """Return the outcome of a lesson and its reason; `paused` is the reason for a pause at the time of the answer."""
+    """Return the outcome of a lesson and its reason; `paused`: why learning was paused when the model answered."""
     update, signal = record.update, record.signal
     if update is not None and signal is not None:
         rule = "" if bin_gate is None else f", more than {counted(bin_gate, 'bin')} apart"
         return (
-            f"it made version {update.version}: stated confidence {update.before:.3f} (bin {bin_index(update.before)}) "
-            f"against the signal {signal:.3f} (bin {bin_index(signal)}){rule}; target {update.target:.3f}, "
-            f"{update.after:.3f} afterwards"
+            f"the update made version {update.version}: stated confidence {update.before:.3f} "
+            f"(bin {bin_index(update.before)}) against the signal {signal:.3f} (bin {bin_index(signal)}){rule}; "
+            f"target {update.target:.3f}, {update.after:.3f} afterwards"
         )
     reason = {
         "given": "the answer came from elsewhere, and secl learns nothing from such answers",
         "field": "the answer is a field of an object, and secl learns nothing from fields",
-        "idle": "the question lies outside the bursts",
+        "idle": "the question is outside a burst",
         "waiting": "its lesson has not begun yet",
-        "dropped": "too many lessons waited, or learning was paused or rolled back before the turn of this lesson",
+        "dropped": "too many lessons waited, or learning was paused or rolled back before this lesson began",
         "failed": "its update failed and was undone",
         "no_signal": "the evidence gave no signal to learn from",
-        "agreed": f"stated confidence and signal were at most {counted(bin_gate or 0, 'bin')} apart at its lesson",
+        "agreed": f"stated confidence and signal were at most {counted(bin_gate or 0, 'bin')} apart during the lesson",
         "trained": "its update is not recorded",
     }[record.outcome]
     if record.outcome == "idle" and record.decision.in_burst:
@@ -156,7 +156,7 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
 
 
 def weights_in_words(posterior: Posterior) -> str:
-    """Return the weights of the views, and the reliability of letters with the basis of its estimate, in words."""
+    """Return the weights of the views, the reliability of letters, and the number of questions behind it."""
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in posterior.weights)
     if posterior.reliability is None:
         return weights
@@ -198,8 +198,8 @@ def sentence(text: str) -> str:
 
 
 def _stated(record: Record) -> str:
-    before = f"before all lessons it would have stated {record.frozen.stated:.4f}"
-    learned = before if record.reply.version else "it has learned nothing"
+    frozen = f"the frozen model states {record.frozen.stated:.4f}"
+    learned = frozen if record.reply.version else "the model has learned nothing"
     return f"the model states {record.reply.stated:.4f}, the mean over its ten digits; {learned}"
 
 
@@ -221,5 +221,5 @@ def _labels(record: Record) -> str:
         return f"no answer had a label yet; {band}"
     changed = labelled.confidence - labelled.label_free
     moved = f"moved the confidence by {changed:+.4f} to {labelled.confidence:.4f}"
-    domain = f"{labelled.of_domain} of its own domain"
+    domain = f"{labelled.of_domain} of them in the same domain"
     return f"{counted(labelled.labels, 'label')}, {domain}, {moved}; {band}"

@@ -1,8 +1,8 @@
-"""Verification of a state folder: its consistency, and replies computed again.
+"""Verify a state folder: check its consistency, and compute some replies again.
 
-secl computes a short reply again from its question and the stored adapter version. For a free text, secl rates the
-stored text again. A short answer that this machine computed in a pass of its own must agree to the last digit. Passes
-of another shape round differently.
+secl computes a short reply again from its question and the stored adapter version. For a free text, secl only rates the
+stored text again. If this machine computed a short answer without other questions in the same pass, both replies must
+agree to the last digit. In a batch, the network computes larger matrices, which round differently.
 """
 
 from __future__ import annotations
@@ -24,21 +24,24 @@ from secl.server.store import ServerStore
 from secl.server.verify import Rederived, Verification, examine, furthest
 
 NOT_KEPT = "its texts were not kept"
-OF_AN_OBJECT = "secl does not write the object of a field again"
+OF_AN_OBJECT = "it is a field, and secl does not generate objects again"
 
 ROUNDING = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.05}
 """Largest change of a probability that rounding in a network may cause, by the precision of the network.
 
-Passes of another shape, and other processors, round differently. An unknown precision counts as 16 bits.
+Other batch sizes and other processors round differently. For an unknown precision, secl uses the bound of 16 bits.
 
-Each of a hundred layers rounds a logit of about 10 by 2^-24 in float32 (2^-11 in float16, 2^-8 in bfloat16). In
-float32 the errors add up to at most 10 * 100 * 2^-24 = 6e-5. In 16 bits, this bound would be useless; independent
-errors add up to 10 * sqrt(100) * 2^-9 = 0.2 of a logit. A probability moves by at most a quarter of a logit's error.
+Derivation: assume a hundred layers, and logits of about 10. The relative rounding error of a layer is 2^-24 in float32,
+2^-11 in float16, and 2^-8 in bfloat16. In float32, the errors of a logit add up to at most 10 * 100 * 2^-24 = 6e-5. In
+16 bits, this worst case would be useless, so the bound assumes independent errors: 10 * sqrt(100) * 2^-9 = 0.2. A
+probability changes by at most a quarter of the error of its logit.
 """
 
 NATS = 20.0
-"""Tolerance of entropies and of log-probabilities per token, as a multiple of the tolerance of probabilities. The
-factor is large because probabilities saturate."""
+"""Tolerance of entropies and of log-probabilities per token, as a multiple of the tolerance of probabilities.
+
+The factor is large because an error of a logit changes a very small probability little, but its logarithm fully.
+"""
 
 
 def load_recorded_model(state: ServerStore) -> Model:
@@ -47,17 +50,20 @@ def load_recorded_model(state: ServerStore) -> Model:
     model = loading.load_model(settings)
     if model.fingerprint != state.manifest["model"]:
         raise RunError(
-            f"the model {settings.model.name!r} has changed since {state.folder} was begun; restore the model."
+            f"the model {settings.model.name!r} has changed since {state.folder} was created; restore the model."
         )
     return model
 
 
 def environment_changes(state: ServerStore, model: Model) -> list[str]:
-    """Return changes of machine and libraries since the state was created, such as "torch: 2.8 there, 2.9 here"."""
+    """Return changes of machine and libraries since the state was created, such as "torch: 2.8 there, 2.9 here".
+
+    "there" stands for the state folder, "here" for this process.
+    """
     then, now = state.manifest["environment"], environment(model)
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
-    elsewhere = ["an endpoint answered, and its rounding may vary"] if now.get("engine") == "openai" else []
+    elsewhere = ["an endpoint answers, and its rounding may vary"] if now.get("engine") == "openai" else []
     return [*changes, *([f"the environment changed {starts} times between starts"] if starts else []), *elsewhere]
 
 
@@ -66,8 +72,8 @@ def rederive(
 ) -> Rederived:
     """Compute a reply again with its stored version, and compare both replies.
 
-    `exact`: whether the environment is the server's. Then a short answer from a pass of its own must agree to the last
-    digit. Otherwise `tolerance` applies.
+    `tolerance`: largest accepted difference between probabilities. If this process has the server's environment
+    (`exact`), the tolerance is 0 for a short answer that the server computed alone.
     """
     record, version = served.record, served.record.reply.version
     reply = partial(Rederived, record.position, version)
@@ -79,7 +85,7 @@ def rederive(
     try:
         state.load_version(model, version)
         now = compute_again(state, model, record)
-        # The frozen weights wrote this text, so every version rates the stored text.
+        # The frozen weights wrote this text. If another text results now, rate the stored text with this version.
         written = record.question.free or model.answer_weights == "frozen"
         rated_as_stored = written and not record.question.options and not record.given
         if rounds and now.reply.text != record.reply.text and rated_as_stored:
@@ -100,17 +106,17 @@ def rounding_reason(now: Record, record: Record, tolerance: float) -> str:
     """Explain in one sentence how rounding may have caused a difference; "" if rounding cannot have caused it."""
     if now.reply.text == record.reply.text and distance(replace(now, evidence=record.evidence), record) <= tolerance:
         drawn = [each and each.candidates for each in (now.evidence.candidates, record.evidence.candidates)]
-        return "the reply agrees, but the model now draws other answers to compare" if drawn[0] != drawn[1] else ""
+        return "the reply agrees, but the model now samples other answers" if drawn[0] != drawn[1] else ""
     best, second, *_ = [*sorted(map(math.exp, record.reply.option_log_p), reverse=True), math.inf, 0.0]
     if now.reply.text != record.reply.text and best - second <= 2 * tolerance:
-        return "the model now chooses another letter, and rounding may exchange its two best letters"
+        return "the model now chooses another letter, and rounding may swap the two most probable letters"
     if now.reply.thought != record.reply.thought:
         return "the model now writes another thought"
     return ""
 
 
 def compute_again(state: ServerStore, model: Model, record: Record, *, stored: bool = False) -> Record:
-    """Compute a record again as a server does. With `stored`, or for a free text, secl rates the stored text."""
+    """Compute a record again as a server does. With `stored`, or for a free text, only rate the stored text."""
     calibrator = build_calibrator(Manifest.of(state).settings, model)
     if record.given:
         (rating,) = model.rate_given([record.as_given()], calibrator.plan.rated)
@@ -130,14 +136,15 @@ def compute_again(state: ServerStore, model: Model, record: Record, *, stored: b
 
 
 def choose(state: ServerStore, count: int, record: str | None = None) -> list[Served]:
-    """Return the latest records, or one by id or number, to compute again; empty if reading them fails.
+    """Return the records to compute again; [] if the file is damaged.
 
-    Raises ParameterError: no such record.
+    `record`: id or number of the only record to compute; by default, the latest `count` records. Raises ParameterError:
+    the record does not exist.
     """
     try:
         return state.latest(count) if record is None else [state.find(record)]
     except RunError:
-        return []  # `examine` reports the damage
+        return []  # `examine` will report the damage
 
 
 def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | None = None) -> Verification:
@@ -158,7 +165,7 @@ def verify(state: ServerStore, chosen: Sequence[Served] = (), model: Model | Non
 def distance(now: Record, then: Record) -> float:
     """Return the largest difference between probabilities of two records; infinity if a text differs.
 
-    Entropies, and log-probabilities per token, are divided by `NATS`.
+    Differences of entropies and of log-probabilities per token are divided by `NATS` before the comparison.
     """
     one, other = (
         (_of_reply(each.reply), _of_reply(each.frozen), _of_candidates(each.evidence.candidates))
@@ -187,5 +194,5 @@ def _of_candidates(evidence: CandidateEvidence | None) -> tuple[object, ...] | N
 
 
 def _by_token(log_p: float | None, text: str | None) -> float | None:
-    """Return a text's log-probability per token, divided by `NATS`; secl estimates a token for every four bytes."""
+    """Return a text's log-probability per token, divided by `NATS`. Assume four bytes per token."""
     return None if log_p is None else log_p / (NATS * max(1, len((text or "").encode()) // 4))

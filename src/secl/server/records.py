@@ -1,6 +1,6 @@
 """Lists of records for search, review and labels, and the history of a server.
 
-Pages are defined by position, so new records do not shift pages.
+Each page of a list begins after a fixed record, so new records do not move records to other pages.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from secl.server.entries import Text, Values, answer_text
 from secl.server.store import ServerStore
 
 BEGINNING = 200
-"""Number of characters of a question, and of an answer, in a list."""
+"""Maximum length of a question, and of an answer, in a list, in characters."""
 
 RECENT = 1000
-"""Number of latest answers from which a review draws, so that labels describe present answers."""
+"""Number of latest answers from which a review draws, so that labels describe recent answers."""
 
 SEED = 42
 
@@ -32,10 +32,10 @@ Labelled = Literal["right", "wrong", "none"]
 
 
 class Search(BaseModel):
-    """A search for records; only the given parameters restrict the result.
+    """A search for records. A record must match all given parameters.
 
     query: words that must all occur in question or answer. Double quotes enclose adjacent words. label: label of the
-    answer; `none` for unlabelled answers. before: the `before` of the previous page.
+    answer; `none` for unlabelled answers. before: value of `before` in the reply with the previous page.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,7 +50,7 @@ class Search(BaseModel):
 
 
 def search(state: ServerStore, wanted: Search) -> RecordList:
-    """Return the newest records that match. Raises ParameterError: contradictory bounds, or a query without a word."""
+    """Return the newest records that match. Raises ParameterError: contradictory bounds, or an unusable query."""
     if wanted.min_confidence > wanted.max_confidence:
         bounds = f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}"
         raise ParameterError(f"{bounds}, so no record can match; exchange the two bounds.")
@@ -143,14 +143,14 @@ def _point(row: Sequence[object]) -> Point:
 
 
 def latest_points(state: ServerStore, count: int) -> list[Point]:
-    """Return the latest `count` answers, the oldest first, without those from elsewhere."""
+    """Return the model's own answers among the latest `count` records, the oldest first."""
     latest = "position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND outcome != 'given'"
     return [_point(row) for row in state.rows(f"{_POINTS} WHERE {latest} ORDER BY position", count)]
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Positions of the answers to rate, in random order; people have rated `rated` of the latest `answers` answers."""
+    """Positions of the answers to rate, in random order. `rated` of the latest `answers` answers have a label."""
 
     positions: tuple[int, ...]
     rated: int
@@ -158,10 +158,10 @@ class Queue:
 
 
 def review_queue(state: ServerStore, after: int | None = None) -> Queue:
-    """Return the answers to rate that follow the record at position `after` in a random order.
+    """Return the answers to rate in a random order, from the record after record `after` in this order.
 
-    The draw includes answers that volunteers have rated. Without these answers, the sample's accuracy would be too
-    high. The rank of a record depends only on its position, so a review resumes where it stopped.
+    The queue includes answers that volunteers have rated. Without these answers, which are often wrong, the accuracy of
+    the sample would be too high. The order depends only on positions, so a later review continues in the same order.
     """
     rows = state.rows("SELECT position, correct FROM answers ORDER BY position DESC LIMIT ?", RECENT)
     ranks = {position: (random_rank(position, SEED), position) for position, _ in rows}
@@ -177,7 +177,7 @@ _STANDING = """
 
 
 def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float, float | None]]:
-    """Return reported confidence, label, label-free confidence and chance of the latest labelled answers.
+    """Return confidence, label, label-free confidence and chance of each of the latest `count` labelled answers.
 
     The chance is the probability with which the answer was chosen for rating; None if unknown.
     """
@@ -196,8 +196,8 @@ def history(state: ServerStore) -> Values:
     """Return the history of a server as plain values.
 
     answers: number of all records, pruned ones included. first: position of the first kept record. began, ended: times
-    of the first and last kept record, in seconds since 1970; None without records. version: of the learned weights now.
-    lessons: number of records by outcome. labelled: number of labelled answers.
+    of the first and last kept record, in seconds since 1970; None without records. version: version of the learned
+    weights. lessons: number of records by outcome of learning. labelled: number of labelled answers.
     """
     settings = Manifest.of(state).settings
     ((began, ended),) = state.rows("SELECT min(time), max(time) FROM served")

@@ -1,10 +1,11 @@
-"""Back up a state folder; prune its oldest records in small steps, between which the server writes answers.
+"""Back up a state folder; prune (delete) its oldest records in small steps, so that answers need not wait.
 
-A step is one transaction. A step writes a checkpoint of the stream at the first kept record, where a replay begins. If
-the process is killed between two steps, the folder stays consistent. SQLite overwrites pruned records.
+Each step is one transaction, which also writes a checkpoint of the stream at the first kept record. A replay begins at
+this checkpoint. If the process is killed between two steps, the folder stays consistent. SQLite overwrites pruned
+records.
 
-Pruning always keeps the latest record, all records from the first pending lesson on, labels, events and counters. Of
-the adapter versions, pruning keeps those that answered a kept record, the newest ones, and the current learned weights.
+Pruning always keeps the latest record, all records from the first pending lesson on, labels, events and counters.
+Pruning also keeps the newest adapter versions, the current version, and each version that answered a kept record.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ INTERVAL = 600.0
 """Seconds between two prunings."""
 
 STEP, MERGED = 100, 100
-"""Maximum number of records that a step prunes, and of index pages that a step cleans of pruned words."""
+"""Maximum number of records that a step prunes, and of pages of the word index from which it removes their words."""
 
 VERSIONS = 50
 """Number of newest adapter versions to keep for rollbacks, besides the versions that answered a kept record."""
 
 REST = 2.0
-"""Pause after a step, as a multiple of its time, so that answers can write meanwhile."""
+"""Pause after a step, as a multiple of the step's time. Meanwhile the server can store answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Retention:
 
 
 class Pruner:
-    """A thread that prunes every ten minutes; `problems`: the failing part in words, with its error in one sentence."""
+    """A thread that prunes every `INTERVAL` seconds. `problems`: its current problem, with the latest error message."""
 
     def __init__(self, state: ServerStore, policy: Retention) -> None:
         self.state, self.policy = state, policy
@@ -85,7 +86,7 @@ class Pruner:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread after the present step."""
+        """End the thread after the current step."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -113,7 +114,7 @@ class Pruner:
 def prune(state: ServerStore, policy: Retention, *, until: Callable[[], bool] = lambda: False) -> int:
     """Prune step by step until `until()` is true; return the number of pruned records.
 
-    Raises RunError, StorageError; the effects of earlier steps remain.
+    Raises RunError, StorageError; earlier steps stay in effect.
     """
     total, busy, merging = 0, policy != Retention(), False
     while busy and not until():
@@ -141,10 +142,10 @@ def _prune_records(state: ServerStore, policy: Retention) -> int:
 
 
 def _merge_words(state: ServerStore, *, begun: bool) -> bool:
-    """Remove pruned words from some pages of the word index; return whether more pages are left.
+    """Remove the words of pruned records from some pages of the word index; return whether more pages are left.
 
-    SQLite's index keeps the words of deleted rows until it merges segments. A negative number of pages begins a merge
-    of all segments. A positive number continues the merge.
+    SQLite keeps the words of deleted rows until it merges segments of the index. `begun`: whether an earlier call began
+    the merge. SQLite begins a merge for a negative number of pages, and continues the merge for a positive number.
     """
     with state.writing():
         before = state.db.total_changes
@@ -198,8 +199,8 @@ def backup(folder: Path, out: Path) -> int:
             unfinished = Path(tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent))  # only its owner can enter it
             failure.callback(shutil.rmtree, unfinished, ignore_errors=True)
             try:
-                (unfinished / FILE).touch(mode=0o600)  # stays private if copied out of this folder
-                store.db.execute("PRAGMA query_only = OFF")  # VACUUM INTO needs this; nothing else is written
+                (unfinished / FILE).touch(mode=0o600)  # the file also stays private outside this folder
+                store.db.execute("PRAGMA query_only = OFF")  # VACUUM INTO needs this, and writes only the copy
                 store.db.execute("VACUUM INTO ?", (str(unfinished / FILE),))
                 with closing(sqlite3.connect(unfinished / FILE)) as copy:
                     copy.execute("PRAGMA journal_mode = WAL")

@@ -21,7 +21,7 @@ MAX_DRIFT = 0.1
 """Largest norm of the learned change, relative to the norm of the weights, before learning pauses."""
 
 SHARE = 0.2
-"""Learning time after a batch under load, as a fraction of the batch's time, in [0, 1)."""
+"""Time for learning between two batches, as a fraction of a batch's time, in [0, 1), while requests wait."""
 
 TIDY = 60.0
 """Seconds after which the server, between two batches, returns freed memory to the system and checks the verdict."""
@@ -33,7 +33,7 @@ MAX_BODY_BYTES = 2**20
 """Largest request body, in bytes (413 beyond)."""
 
 MAX_PASSED_BYTES = 2**24
-"""Largest request body, in bytes, if another server answers; the body may have images (413 beyond)."""
+"""Largest request body, in bytes, behind `--engine openai` (413 beyond). The limit leaves space for images."""
 
 MAX_CHOICES = 16
 """Maximum number of texts that one request may ask for (400 beyond)."""
@@ -42,7 +42,7 @@ MAX_CONCURRENT = 1024
 """Maximum number of requests at the same time (503 beyond): four times the default length of the queue."""
 
 MAX_SILENT = 512
-"""Maximum number of connections without a request; the server closes the oldest ones beyond this number."""
+"""Maximum number of open connections without a request. If there are more, the server closes the oldest ones."""
 
 SILENCE = 10.0
 """Seconds after which the server closes a connection that has not sent all headers of a request."""
@@ -64,12 +64,12 @@ class Limits(Settings):
         300.0, gt=0, description="Maximum time that a request may wait, in seconds."
     )
     served_model_name: Annotated[str | None, OF_HTTP] = Field(
-        None, description="Model name in replies; by default the model's own."
+        None, description="Model name in requests and replies; by default the name of the loaded model."
     )
 
 
 def public_name(name: str) -> str:
-    """Return the model's public name, which is the last part of a path.
+    """Return the public name of a model: of an absolute path the last part, of any other name the whole name.
 
     >>> public_name("/models/tiny"), public_name("org/model")
     ('tiny', 'org/model')

@@ -50,20 +50,20 @@ KEYS = "keys.json"
 """File with the hashes of the API keys."""
 
 HINT = "a running server continues by itself"
-"""Advice after a disk error."""
+"""End of the message of a StorageError: "free disk space or correct the permissions, then ..."."""
 
 CHECKPOINTS = 1000
 """Number of records between two checkpoints of the stream. A start replays the records since the last checkpoint."""
 
 BUSY_TIMEOUT = 1.0
-"""Seconds that a write waits for another process's lock; people wait for their answers meanwhile."""
+"""Seconds that a write waits for another process's lock. The value is small because clients wait for their answers."""
 
 
 class ServerStore(Store):
     """The open state folder of a server. Any thread may call its methods.
 
-    Without `writable`, the folder is open for reading only, also while its server writes. Hold `lock` if no other
-    thread's statement may come between several statements.
+    Without `writable`, the store can only read, even while a server writes to the same folder. A thread that needs
+    several statements without interruption by other threads must hold `lock`.
 
     Raises RunError: the folder is not a server's state, or is damaged.
     """
@@ -82,7 +82,7 @@ class ServerStore(Store):
             if writable:
                 make_private(self.folder)
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
-            # Write through to the disk: unlike a run, a server cannot repeat a question whose reply the client has.
+            # Wait until the disk has each write: unlike a run, a server cannot repeat a question after a crash.
             self.db.execute("PRAGMA synchronous = FULL")
             self.db.execute("PRAGMA secure_delete = ON")  # overwrites pruned records
             self.keep_text: Keep = self.manifest["keep_text"]
@@ -100,7 +100,7 @@ class ServerStore(Store):
         return cls(folder, writable=True)
 
     def read(self, query: str, *values: object) -> Iterator[Any]:
-        """Return the rows of a query. Threads share a writable store, so it reads all rows at once, under its lock."""
+        """Return the rows of a query. Threads share a writable store, so the store reads all rows under its lock."""
         rows = super().read(query, *values)
         if not self.writable:
             return rows
@@ -142,8 +142,8 @@ class ServerStore(Store):
     ) -> None:
         """Write the records of one batch in one transaction.
 
-        The batch took `seconds`, and ended at `moment` (seconds since 1970). `stream`: the stream after the batch, for
-        checkpoints. `version`: version of the weights, if not stored yet.
+        The batch took `seconds`, and ended at `moment` (seconds since 1970). `stream`: state of the stream after the
+        batch, for checkpoints. `version`: version that answered, if it is not stored yet.
         """
         first, count = records[0].position, len(records)
         with self.writing():
@@ -164,7 +164,7 @@ class ServerStore(Store):
         self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (stream.position, stream.pack()))
 
     def stream(self, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
-        """Return the state of the stream before record `until`, or at the end. The state does not include labels.
+        """Return the state of gate and posterior before record `until` (default: after all records), without labels.
 
         Raises RunError: a checkpoint or a record is damaged.
         """
@@ -181,7 +181,7 @@ class ServerStore(Store):
         return stream
 
     def add_lesson(self, record: Record, *, snapshot: bytes | None = None) -> None:
-        """Write the outcome of a lesson into its record, and store the learner's new state, if given."""
+        """Write the outcome of a lesson into its record. `snapshot`: the learner's state after an update."""
         body = to_body(redacted(record, self.keep_text))
         with self.writing():
             self.db.execute("UPDATE records SET body = ? WHERE position = ?", (body, record.position))
@@ -189,7 +189,7 @@ class ServerStore(Store):
                 self.write_snapshot(record.update.version, snapshot)
 
     def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
-        """Write an event, and the learner's new state, if given."""
+        """Write an event. `snapshot`: the learner's state, if the event changes the weights."""
         with self.writing():
             latest = len(self) - 1
             self.db.execute(
@@ -217,7 +217,7 @@ class ServerStore(Store):
             return label
 
     def is_drawn(self, position: int) -> bool:
-        """Return whether the latest label of a record has a known chance."""
+        """Return whether the answer of the latest label was chosen for rating with a known probability."""
         query = "SELECT chance FROM labels WHERE position = ? ORDER BY number DESC LIMIT 1"
         return any(chance is not None for (chance,) in self.rows(query, position))
 
@@ -270,7 +270,7 @@ class ServerStore(Store):
         return dict(self.rows("SELECT outcome, value FROM counts WHERE value > 0"))
 
     def kept_versions(self, count: int = -1) -> list[Values]:
-        """Return the newest `count` versions (-1: all), each with drift, and position and time of the first answer."""
+        """Return the newest `count` versions (-1: all): number, drift, position and time of the first answer."""
         names = ("version", "position", "time", "drift")
         return [dict(zip(names, row, strict=True)) for row in self.rows(_VERSIONS, count)]
 
@@ -282,12 +282,12 @@ class ServerStore(Store):
             model.reset()
 
     def learned_version(self) -> int:
-        """Return the version of the learned weights: of the latest update, or of a later rollback."""
+        """Return the version of the learned weights, after the latest update or rollback; 0 without any."""
         rows = self.rows("SELECT version FROM learner")
         return int(rows[0][0]) if rows else 0
 
     def paused(self, moment: float = math.inf) -> str | None:
-        """Return why learning is paused, or was at a moment (seconds since 1970); None if it is not paused."""
+        """Return why learning is paused now, or was paused at `moment` (seconds since 1970); None without a pause."""
         changes = self.events(1, "pause", "resume", before=moment)
         return changes[0].detail if changes and changes[0].kind == "pause" else None
 
@@ -299,7 +299,7 @@ _VERSIONS = """
 
 @contextmanager
 def at_one_moment(folder: Path) -> Iterator[ServerStore]:
-    """Yield a store that reads the state of one moment; its separate connection does not delay answers."""
+    """Yield a store that reads the state of one moment, through a separate connection, which delays no answer."""
     with ServerStore(folder) as reader, reader.moment():
         yield reader
 
@@ -310,11 +310,11 @@ def make_private(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         open_before = _is_open(folder)
         folder.chmod(0o700)
-        reason = "its file system does not keep permissions" if _is_open(folder) else None
+        reason = "its file system ignores permissions" if _is_open(folder) else None
     except (PermissionError, FileExistsError, NotADirectoryError) as problem:
         reason = str(problem.strerror)
     if reason is not None:
-        why = f"{folder} would hold people's questions, but it cannot be closed to other users: {reason}"
+        why = f"{folder} would hold people's questions, but other users can open the folder: {reason}"
         raise RunError(f"{why}; name a folder of your own.")
     if open_before:
         log.warning("other users could open %s; now only its owner can.", folder)

@@ -1,6 +1,6 @@
-"""Check the consistency of a state folder by a replay of stream and labels, without the model.
+"""Check the consistency of a state folder: compute gate, posterior and labels again from the stored evidence.
 
-Floating-point results may differ on another processor, which may add numbers in another order.
+The check needs no model. Another processor may add numbers in another order, and then floating-point results differ.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from secl.server.entries import Values, reported_numbers
 from secl.server.store import ServerStore
 
 ARITHMETIC = 1e-9
-"""Largest difference between a replayed and a stored number, for numbers around 1, that rounding explains.
+"""Largest difference between a recomputed and a stored number that rounding explains, for numbers around 1.
 
-A step rounds by 2^-53 (1.1e-16). The errors of sums over some thousand numbers, and of fits that lose three more
-digits, stay below this bound. Manual changes exceed the bound, and so do flipped bits in the exponent of a number or in
+A floating-point operation rounds by 2^-53 (1.1e-16). Sums of some thousand numbers stay below the bound, even if a fit
+multiplies their errors by 1000. Manual changes exceed the bound. So do flipped bits in the exponent of a number or in
 the leading half of its mantissa.
 """
 
 Check = Literal["gate", "posterior", "labels", "integrity", "confidence"]
-"""Subject of a finding."""
+"""What a finding contradicts; "integrity" stands for the tables, "confidence" for a reply computed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,9 @@ class Verification:
     Attributes:
         first: position of the first kept record.
         examined: number of replayed records.
-        largest: for each check, the largest difference between numbers that agree.
-        rederived: replies that secl computed again, with the `tolerance` of their probabilities.
+        largest: for each check, the largest difference that still counts as agreement.
+        rederived: replies that secl computed again.
+        tolerance: largest difference between probabilities of replies that agree.
         environment: differences of machine and libraries between this process and the server.
     """
 
@@ -145,16 +146,16 @@ def _replay(state: ServerStore, found: Verification) -> None:
 
 
 CONTRADICTIONS = {
-    'its row in the table "served" has no row in the table "records"': """
+    'the table "served" has this record, but the table "records" has not': """
         SELECT position FROM served WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
     "its outcome and its stored update contradict each other": """
         SELECT position FROM records WHERE position >= ? AND (outcome = 'trained') != (learned IS NOT NULL)""",
-    "the version of its update is no higher than the version of the update before": """
+    "the version of its update is not higher than the version of the previous update": """
         SELECT position FROM (
             SELECT position, learned, lag(learned) OVER (ORDER BY position) AS before FROM records
             WHERE learned IS NOT NULL)
         WHERE position >= ? AND learned <= before""",
-    "the version that answered is not kept": """
+    "the version that answered is not stored": """
         SELECT position FROM records
         WHERE position >= ? AND version > 0 AND version NOT IN (SELECT version FROM versions)""",
     "no earlier record has made the version of this answer": """
@@ -164,14 +165,14 @@ CONTRADICTIONS = {
     "a label names this record, which does not exist": """
         SELECT position FROM labels WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
 }
-"""Queries for contradictory records, by the sentence of their findings. The parameter is the first kept position.
+"""Queries for the positions of contradictory records. Each key is the sentence of the finding.
 
-Versions that pruned records made are no contradiction.
+The parameter is the position of the first kept record. A version may come from a pruned record.
 """
 
 
 class LabelReplay:
-    """A replay of the log of labels, for each record up to the last label that the record's confidence used."""
+    """Recomputes calibrated confidences from the labels in the log that the server knew when it answered."""
 
     def __init__(self, state: ServerStore) -> None:
         self._log = deque(state.label_log())
@@ -194,7 +195,7 @@ class LabelReplay:
         self._state = self._state.add(known)
         now = self._state.rate(record.question.domain, record.label_free)
         return furthest(now, stored), (
-            f"the labels until then give {now.confidence} ({now.low} to {now.high}), stored is "
+            f"the labels until then give {now.confidence} ({now.low} to {now.high}), the record has "
             f"{stored.confidence} ({stored.low} to {stored.high})"
         )
 

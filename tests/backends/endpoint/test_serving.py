@@ -197,7 +197,8 @@ def test_an_object_of_the_server_has_a_confidence_for_each_field(opened: Open, s
     assert reply["usage"]["completion_tokens"] > 10
     assert service.position == 2
     assert (beyond["secl"]["confidence"], server.asked[-1]["top_k"]) == (None, 5)
-    assert beyond["secl"]["reason"] == "top_k cannot be combined with response_format; leave out one of them."
+    remedy = "remove top_k, or remove response_format."
+    assert beyond["secl"]["reason"] == f"top_k cannot be combined with response_format; {remedy}"
 
 
 GONE = (503, "no_endpoint")

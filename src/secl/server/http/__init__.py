@@ -1,1 +1,1 @@
-"""OpenAI's API, administration, metrics and the pages over HTTP."""
+"""The HTTP interface: OpenAI's API, administration, metrics, and pages for the browser."""

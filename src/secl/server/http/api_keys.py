@@ -1,6 +1,6 @@
 """API keys; `STATE/keys.json` holds their hashes.
 
-A change of the file takes effect at once. A key has 32 random bytes, so a plain hash cannot be reversed.
+The server reads the file for every request. A token has 32 random bytes, so an unsalted SHA-256 hash is safe.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from secl.runs.folder import storage_errors
 from secl.server.store import KEYS, make_private
 
 Role = Literal["ask", "read", "review", "admin"]
-"""Roles of a key, each with the rights of the roles before it. ask: ask, and label own answers. read: read all records.
-review: give labels that count as drawn at random. admin: roll back, pause and resume."""
+"""Roles of a key; each role includes the rights of the roles before it.
+
+"ask" may ask questions and label the answers. "read" may read all records. "review" may label answers that were drawn
+at random. "admin" may roll back, pause and resume learning.
+"""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 PREFIX = "secl_"
@@ -50,7 +53,7 @@ class Keys:
         self.path = folder / KEYS
 
     def all(self) -> tuple[Key, ...]:
-        """Return the keys in the file; empty without a file. Raises ParameterError: the file is not readable."""
+        """Return the keys in the file; () if no file exists. Raises ParameterError: secl cannot read the file."""
         try:
             return _FILE_CONTENT.validate_json(self.path.read_bytes())
         except FileNotFoundError:
@@ -86,12 +89,12 @@ class Keys:
         with self._alone() if self.path.exists() else nullcontext():
             names = [key.name for key in self.all()]
             if name not in names:
-                raise ParameterError(f"there is no key {name!r}; there are {', '.join(names) or 'none'}.")
+                raise ParameterError(f"there is no key {name!r}; the existing keys are: {', '.join(names) or 'none'}.")
             self._write([key for key in self.all() if key.name != name])
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Within the block, other threads and processes wait before they replace the file."""
+        """Lock the file within the block, so that no other thread or process replaces the file meanwhile."""
         with storage_errors(self.path.parent):
             make_private(self.path.parent)
             lock = os.open(self.path.with_name(f"{KEYS}.lock"), os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,6 +1,6 @@
-"""A chat request: its fields, which are supported, refused or without effect, and the question in its messages.
+"""Fields of a chat request, and the question in its messages.
 
-The last turn of a conversation is the question; earlier turns keep their roles.
+The server supports, ignores or refuses each field. The last message of a conversation is the question.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ OBJECTS = ("json_object", "json_schema")
 """Types of `response_format` that ask for an object."""
 
 Domain = Annotated[Text, Field(min_length=1, max_length=100)]
-"""Kind of question; labels of a domain move confidences of the same domain more than those of other domains."""
+"""Group of similar questions; a label moves confidences of its own domain more than confidences of other domains."""
 
 Amount = Literal["brief", "full"]
-"""Amount of detail about a confidence."""
+"""Amount of detail about a confidence: "full" adds the whole record."""
 
 ROLES: dict[str, Role] = {"developer": "system", **{role: role for role in get_args(Role)}}
 """Roles of messages, with the corresponding roles in chat templates."""
@@ -71,7 +71,7 @@ class Part(BaseModel):
 
 
 class Message(BaseModel):
-    """A turn of a conversation. Further fields have no effect; a chat's `warnings` name them."""
+    """A turn of a conversation. The server ignores other fields, and names each ignored field in `warnings`."""
 
     model_config = ConfigDict(extra="allow")
     role: str
@@ -84,7 +84,8 @@ class Message(BaseModel):
 class SeclOptions(BaseModel):
     """The field `secl` of a chat request, which OpenAI's API does not have.
 
-    domain: kind of question. confidence: false asks for the texts alone. detail: "full" asks for the whole record.
+    domain: group of similar questions. confidence: false asks for texts without confidences. detail: "full" asks for
+    the whole record.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -109,7 +110,7 @@ class JsonSchema(BaseModel):
 
 
 class ResponseFormat(BaseModel):
-    """Type of the answer: a text, any JSON object, or an object of a schema. Other servers support further types."""
+    """Type of the answer: a text, any JSON object, or an object of a schema."""
 
     model_config = ConfigDict(extra="allow")
     type: str
@@ -126,7 +127,7 @@ class Function(BaseModel):
 
 
 class ToolSpec(BaseModel):
-    """A tool that the model may call. Other servers support further types of tools."""
+    """A tool that the model may call."""
 
     model_config = ConfigDict(extra="allow")
     type: str
@@ -134,7 +135,7 @@ class ToolSpec(BaseModel):
 
 
 class ChatRequest(BaseModel):
-    """A request for a chat completion; docs/server.md describes the fields, `WITHOUT_EFFECT` lists ignored fields."""
+    """A request for a chat completion. docs/server.md describes the fields. `WITHOUT_EFFECT` lists ignored fields."""
 
     model_config = ConfigDict(extra="allow")
     model: str
@@ -179,15 +180,14 @@ class ChatRequest(BaseModel):
         tokens, other, stops = self.max_tokens, self.max_completion_tokens, self.stop or []
         wanted = self.response_format
         if not self.tools and self.tool_choice not in (None, "none", "auto"):
-            raise unsupported("tool_choice", "a tool_choice needs tools.")
+            raise unsupported("tool_choice", "tool_choice is given without tools; add tools, or leave tool_choice out.")
         for number, tool in enumerate(self.tools or ()):
             if tool.type != "function" or tool.function is None:
-                message = f"tools.{number} is of the type {tool.type[:40]!r}; only functions are called."
+                message = f"tools.{number} is of the type {tool.type[:40]!r}; the model can call only functions."
                 raise unsupported(f"tools.{number}", message)
         if wanted is not None and wanted.type not in ("text", *OBJECTS):
-            raise unsupported(
-                "response_format", f"the type {wanted.type[:40]!r} of response_format is not supported here."
-            )
+            message = f"response_format has the type {wanted.type[:40]!r}; give one of text, {', '.join(OBJECTS)}."
+            raise unsupported("response_format", message)
         if None not in (tokens, other) and tokens != other:
             message = f"max_tokens is {tokens} and max_completion_tokens is {other}; they mean the same, so give one."
             raise unsupported("max_tokens", message)
@@ -227,14 +227,14 @@ class ChatRequest(BaseModel):
         return [f"this server cuts a text after {limits.max_tokens} tokens, not after {self.token_limit}."]
 
     def passed(self, body: Values, limits: Limits) -> tuple[Values, list[str]]:
-        """Return the body of this request for another server, with this server's token limit, and warnings."""
+        """Return the body to forward to another server, and warnings. Lower the token limit to this server's limit."""
         body = {name: value for name, value in body.items() if name != "secl"}
         names = ("max_tokens", "max_completion_tokens")
         lowered = {name: limits.max_tokens for name in names if (getattr(self, name) or 0) > limits.max_tokens}
         return body | lowered, self._cut(limits)
 
     def writing(self, limits: Limits) -> Writing:
-        """Return the parameters of the texts; without a seed, sampled texts differ each time."""
+        """Return the parameters for writing the texts. A request without a seed gets a random seed."""
         return Writing(
             max_tokens=self.most_tokens(limits),
             or_fewer=self.token_limit is None,

@@ -50,7 +50,7 @@ ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_
 """OpenAI's error types by status; any other status is `invalid_request_error` below 500, else `server_error`."""
 
 RETRY_SOON = {"retry-after": "1"}
-"""Headers of errors after which the same request may succeed in a moment."""
+"""Headers of temporary errors: the client may send the same request again after one second."""
 
 NO_RETRY = {"x-should-retry": "false"}
 """Headers of errors that a repeated request would cause again. OpenAI's SDK then does not repeat the request."""
@@ -64,7 +64,7 @@ REFUSALS: tuple[tuple[type[SeclError], int, str, dict[str, str] | None], ...] = 
     (BusyError, 429, "queue_full", RETRY_SOON),
     (ClosingError, 503, "closing", RETRY_SOON),
 )
-"""Errors whose message the client gets, with status, code and headers. The first row with a matching type counts."""
+"""Status, code and headers of each type of error whose message the client gets; the first matching type counts."""
 
 
 def ascii_json(content: object) -> str:
@@ -113,7 +113,7 @@ def unknown_field(name: str) -> RequestError:
 
 
 def describe_failure(error: Exception) -> str:
-    """Return type and place of an exception for the log, without its message, which may quote the question.
+    """Return type, file and line of an exception for the log, without its message, which may quote the question.
 
     >>> try:
     ...     {}["a secret"]

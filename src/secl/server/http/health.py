@@ -1,4 +1,4 @@
-"""The present state of a server: probes, metrics for Prometheus, and the view that the page and `/v1/state` show."""
+"""The present state of a server: /healthz, /readyz, metrics for Prometheus, and `State` for the overview page."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 BINS = tuple(k / 10 for k in range(1, 11))
 
 POINTS = 300
-"""Number of latest answers in the timeline."""
+"""Number of latest answers in the chart of the overview."""
 
 VERSIONS = 8
-"""Number of newest kept versions to list."""
+"""Number of newest stored versions in the overview."""
 
 LABELLED = 1000
-"""Number of latest labelled answers for the measures."""
+"""Number of latest labelled answers from which the overview computes accuracy, Brier score and ECE."""
 
 EVENTS = 20
-"""Number of latest events to list."""
+"""Number of latest events in the overview."""
 
 
 def problems(service: Service, *, details: bool = False) -> list[str]:
-    """Return a sentence for each failing part; `details` adds errors, which may name folders and addresses."""
+    """Return a sentence for each current problem; `details` adds errors, which may name folders and addresses."""
     parts: dict[str, str] = {}
     if not service.ready:
         stopped = "the server is stopping" if service.alive else "the answering thread has ended"
@@ -58,7 +58,7 @@ def problems(service: Service, *, details: bool = False) -> list[str]:
 
 
 class Readiness(TypedDict):
-    """Whether the server accepts questions; problems: a sentence for each failing part."""
+    """Whether the server accepts questions. problems: a sentence for each current problem."""
 
     ready: bool
     problems: list[str]
@@ -67,8 +67,8 @@ class Readiness(TypedDict):
 class Health(TypedDict):
     """State of the server.
 
-    learning: "off" if the server does not learn or its learner fails. problems: a sentence for each failing part.
-    trouble: codes of the reasons not to act on confidences.
+    learning: "off" if the server does not learn or its learner fails. problems: a sentence for each current
+    problem. trouble: codes of the reasons not to act on confidences.
     """
 
     status: Literal["ok", "degraded"]
@@ -115,8 +115,8 @@ class Metrics(Collector):
         level, failed = get_args(Level).index(service.verdict.level), service.failures
         learns, disk = learner.active and learner.alive, STORAGE in service.problems or DISK in learner.problems
         drift = learner.relative_norm
-        yield gauge("secl_verdict", "Verdict on confidences: 0 fine, 1 unproven, 2 do not act on it.", level)
-        yield gauge("secl_ready", "Whether questions are accepted.", service.ready)
+        yield gauge("secl_verdict", "Verdict: 0 fine, 1 unproven, 2 do not act on the confidences.", level)
+        yield gauge("secl_ready", "Whether the server accepts questions.", service.ready)
         yield gauge("secl_queue", "Requests in the queue.", service.waiting)
         yield gauge("secl_drift", "Norm of the adapter's change over the norm of the changed weights.", drift)
         yield gauge("secl_learning", "Whether the server learns: 0 while paused or off.", learns)
@@ -149,7 +149,7 @@ def health_router(metrics: Metrics) -> APIRouter:
         }
 
     @router.head("/readyz", include_in_schema=False)
-    @router.get("/readyz", responses={503: {"description": "No questions are accepted.", "model": Readiness}})
+    @router.get("/readyz", responses={503: {"description": "The server accepts no questions.", "model": Readiness}})
     def readyz(response: Response) -> Readiness:
         """Return whether the server accepts questions (200 or 503)."""
         response.status_code = 200 if service.ready else 503
@@ -175,9 +175,9 @@ class Learning(BaseModel):
     """State of learning.
 
     version: version of the learned weights. paused: reason for a pause; null without a pause. waiting: number of
-    pending lessons. in_burst, remaining, statistic: the gate's decision on the latest answer. drift: norm of the
-    learned change over the norm of the weights. lessons: number of records by outcome. versions: the newest kept
-    versions, the newest first, the frozen model last.
+    pending lessons. in_burst, remaining, statistic: what the gate decided for the latest question. drift: norm of the
+    learned change over the norm of the weights. lessons: number of records by outcome of learning. versions: the newest
+    stored versions, the newest first, the frozen model last.
     """
 
     version: int
@@ -195,7 +195,7 @@ class Learning(BaseModel):
 class Labels(BaseModel):
     """Measures of the reported confidences on the latest labelled answers.
 
-    count: number of labels. drawn: number of labels with a known chance.
+    count: number of labels. drawn: number of labels of answers that were chosen for rating with a known probability.
     """
 
     count: int
@@ -214,7 +214,7 @@ class Why(BaseModel):
 
 
 class Trust(BaseModel):
-    """Verdict on the confidences of the latest answers; graded: number of labels."""
+    """Verdict on the confidences of the latest answers. questions: number of answers. graded: number of labels."""
 
     level: Level
     questions: int
@@ -225,10 +225,10 @@ class Trust(BaseModel):
 class State(BaseModel):
     """The present state of a server.
 
-    answers: number of records, pruned ones included. version: version of the model that answers. waiting: number of
-    requests in the queue. failed_requests, unreadable: numbers of unexpected exceptions and of unreadable answers since
-    the start. timeline, events: the latest answers and events, the oldest first. learning: null if the server does not
-    learn.
+    answers: number of records, pruned ones included. version: version of the weights that answer. waiting: number of
+    requests in the queue. failed_requests: number of unexpected exceptions since the start. unreadable: number of
+    unreadable answers since the start. timeline, events: the latest answers and events, the oldest first. learning:
+    null if the server does not learn.
     """
 
     model: str
@@ -248,7 +248,7 @@ class State(BaseModel):
 
 
 def view(service: Service) -> State:
-    """Return the present state of a service, in a time that does not depend on the number of records."""
+    """Return the present state of a service. The time for this does not grow with the number of records."""
     verdict = service.verdict
     with at_one_moment(service.state.folder) as reader:
         labelled = labelled_answers(reader, LABELLED)

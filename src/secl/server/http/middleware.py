@@ -1,4 +1,4 @@
-"""ASGI middleware: errors and metrics of every request, authentication, Host and Origin checks, limits of bodies.
+"""ASGI middleware: authentication, checks of Host and Origin, limits on bodies, replies to errors, and metrics.
 
 Without a file of API keys, only programs on this machine may send requests, and they have the role admin. A foreign
 site's page in a browser on this machine could also send requests, so the server then checks Host and Origin.
@@ -28,8 +28,8 @@ from secl.server.settings import MAX_BODY_BYTES, MAX_PASSED_BYTES
 
 log = logging.getLogger("secl.server")
 
-BEARER = HTTPBearer(auto_error=False, description="Made by secl keys add.")
-"""Reads the token of an Authorization header, and describes it in the API's description."""
+BEARER = HTTPBearer(auto_error=False, description="An API key, which `secl keys add` makes.")
+"""Reads the token from the header Authorization; FastAPI also documents this header in /openapi.json."""
 
 PUBLIC_PATHS = ("/healthz", "/readyz", "/openapi.json")
 """Paths that need no key."""
@@ -38,20 +38,23 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 
 PAGES = ("/", "/records", "/review")
-"""Pages that open without a key, and then ask for a key. The page of a record does the same."""
+"""Pages that show only a form for the key to a browser without a key. The page of a record does the same."""
 
 OFTEN = ("/", "/healthz", "/readyz", "/metrics")
 """Paths that probes and open pages request all the time; secl logs their successes at the level debug."""
 
 DRAINED_BYTES = 64 * 2**20
-"""Maximum bytes of an oversized body that secl reads before the reply 413; clients read no reply while they send."""
+"""Maximum bytes that secl reads of a too large body before it replies 413.
+
+Most clients read the reply only after they have sent the whole body.
+"""
 
 
 class Boundary:
     """Middleware around the application: checks the caller, reads the body, turns exceptions into responses.
 
     The middleware puts the role of the caller into the scope as `secl_role`, counts and times every request, and adds
-    headers. Without keys, the server must be bound to this machine alone (`loopback`).
+    headers. Without keys, the server must listen on this machine only (`loopback`).
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, loopback: bool) -> None:
@@ -111,11 +114,13 @@ class Boundary:
             return key.role
         if path in PAGES or path.startswith("/records/"):
             return None
-        message = "this API key is not known here." if token else "an API key is needed: Authorization: Bearer KEY."
+        message = (
+            "this server does not know this API key." if token else "an API key is needed: Authorization: Bearer KEY."
+        )
         raise RequestError(401, message, "invalid_api_key", headers={"www-authenticate": "Bearer"})
 
     def _look_up(self, token: str | None) -> tuple[bool, Key | None]:
-        """Return whether a file of keys exists, even an empty file, and the key to which a token belongs."""
+        """Return two values: whether a file of keys exists, and the key to which a token belongs (None if unknown)."""
         try:
             key = self.keys.find(token or "")
         except ParameterError as problem:  # the server rejects every request until the file is repaired
@@ -124,7 +129,7 @@ class Boundary:
             self.broken = True
             raise RequestError(503, "the server cannot read its API keys.", "keys") from None
         if self.broken:
-            log.warning("the API keys can be read again")
+            log.warning("the server can read the API keys again")
         self.broken = False
         return self.keys.path.exists(), key
 
@@ -148,7 +153,7 @@ class Boundary:
 
 
 def log_request(scope: Scope, status: int, seconds: float) -> None:
-    """Log method, path without query, status and milliseconds of a finished request; neither body nor key."""
+    """Log method, path, status and duration (in ms) of a finished request. The log has no query, body or key."""
     path = bytes(scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("ascii", "replace")
     often = path in OFTEN or path.startswith("/static/")
     level = logging.DEBUG if often and status < 400 else logging.INFO
@@ -160,13 +165,13 @@ def require(needed: Role) -> Callable[[Request], None]:
 
     def check(request: Request) -> None:
         if not permits(request.scope.get("secl_role"), needed):
-            raise RequestError(403, f"this needs a key with the role {needed}.", f"needs_{needed}")
+            raise RequestError(403, f"this request needs a key with the role {needed}.", f"needs_{needed}")
 
     return check
 
 
 def is_loopback(name: str) -> bool:
-    """Return whether a host's name or address means this machine, as "localhost" and "::1" do."""
+    """Return whether a name or an address stands for this machine, such as "localhost" or "::1"."""
     try:
         return name.lower() == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
@@ -174,9 +179,9 @@ def is_loopback(name: str) -> bool:
 
 
 def check_host(headers: Headers) -> None:
-    """Raise a `RequestError` (403) unless the Host is a name of this machine.
+    """Raise a `RequestError` (403) unless the header Host names this machine.
 
-    A foreign site's name may resolve to this machine. The browser then sends this name as Host.
+    A foreign site's name may resolve to this machine. The browser then sends the site's name as Host.
     """
     try:
         name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
@@ -192,7 +197,7 @@ def check_origin(headers: Headers) -> None:
     origin = headers.get("origin")
     foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
     if foreign or headers.get("sec-fetch-site") == "cross-site":
-        raise RequestError(403, "a page of another origin may not send requests here.", "origin_not_allowed")
+        raise RequestError(403, "a page of another site may not send requests to this server.", "origin_not_allowed")
 
 
 def replay(body: bytes, receive: Receive) -> Receive:

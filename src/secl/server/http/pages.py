@@ -32,7 +32,7 @@ from secl.server.records import RECENT, Point, RecordList, Search, review_queue,
 from secl.server.store import at_one_moment
 
 WIDTH = 1000.0
-"""Width of the chart; its height of 100 is stretched to the available space, and stands for values from 0 to 1."""
+"""Width of the chart in SVG units. Its height is 100 units for values from 0 to 1."""
 
 WINDOW = 20
 """Number of answers in a running mean."""
@@ -60,7 +60,7 @@ CHOICES = (
 
 
 def page_router(service: Service) -> APIRouter:
-    """Return the routes of the pages, which ask for a key with the needed role, and of `/static/{name}`."""
+    """Return the routes of `/static/{name}` and of the pages. Without the required role, a page only asks for a key."""
     router = APIRouter(include_in_schema=False)
     folder = service.state.folder
     files = {path.name: path for path in ASSETS.iterdir() if path.suffix in (".css", ".js", ".svg")}
@@ -139,16 +139,16 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
 
 
 def found_in_words(count: int, query: Search, *, older: bool) -> str:
-    """Return the number of records on a page of the list, in words.
+    """Return a sentence with the number of records on this page of the list.
 
     >>> found_in_words(1, Search(label="right"), older=False), found_in_words(2, Search(label="right"), older=True)
-    ('1 record fits.', '2 records fit; there are older ones.')
+    ('1 record matches.', '2 records match; the next page has older records.')
     """
     if not count and query == Search(count=query.count):
         return "No question yet."
     noun = "record" if query.before is None else "older record"
-    more = "; there are older ones" if older else ""
-    return f"{counted(count, noun) if count else f'No {noun}'} {'fits' if count < 2 else 'fit'}{more}."
+    more = "; the next page has older records" if older else ""
+    return f"{counted(count, noun) if count else f'No {noun}'} {'matches' if count < 2 else 'match'}{more}."
 
 
 def record_page(folder: Path, name: str) -> Page:
@@ -171,7 +171,7 @@ def record_page(folder: Path, name: str) -> Page:
 
 
 def review_page(folder: Path, after: int | None, name: str) -> Page:
-    """Return the page for rating record `name` (id or number), by default the next one in the review after `after`."""
+    """Return the page for rating record `name` (id or number); for "", the record after `after` in the review."""
     with at_one_moment(folder) as reader:
         queue = review_queue(reader, after)
         name = name or str(next(iter(queue.positions), ""))
@@ -250,10 +250,9 @@ def _templates() -> jinja2.Environment:
 
 
 def timeline(points: Sequence[Point], before: str) -> Values | None:
-    """Return template values for the chart of the latest answers; None without a confidence.
+    """Return template values for the chart of the latest answers; None if no answer has a confidence.
 
-    The chart has dots (`confidences`), lines (`..._mean`), `bursts` (left end and width), `alarms`, labels of the axis
-    (`positions`), and a `description`.
+    `before`: name of the second line, "frozen model" or "stated".
     """
     points = [each for each in points if each.confidence is not None]
     if not points:

@@ -1,4 +1,4 @@
-"""The FastAPI application and its process, which listens, answers until a signal, and loses no request.
+"""The FastAPI application and its process. The process listens, and answers all accepted requests before it ends.
 
 systemd may keep the listening socket open during restarts, so that clients wait in the socket's backlog.
 """
@@ -37,10 +37,13 @@ from secl.server.settings import MAX_CONCURRENT, MAX_SILENT, SILENCE
 log = logging.getLogger("secl.server")
 
 ACCEPTING = 0.05
-"""Seconds for Uvicorn to take over the last accepted connections."""
+"""Seconds that Uvicorn gets at the end for connections that it has just accepted."""
 
 LINGER = 1.0
-"""Seconds after the signal in which open connections may send a request; then secl closes idle connections."""
+"""Seconds after the signal during which clients may still send a request on an open connection.
+
+Then secl closes the idle connections.
+"""
 
 TOO_MANY = RequestError(
     503, "the server is answering too many requests; ask again in a moment.", "busy", headers=RETRY_SOON
@@ -51,13 +54,13 @@ FIRST_PASSED = 3
 
 
 def listening(host: str | None, port: int | None) -> socket.socket:
-    """Return systemd's socket, or else a new socket. Raises ParameterError."""
-    # Remove systemd's variables, so that no child process takes the socket for its own.
+    """Return the socket that systemd passed to this process, or else a new socket. Raises ParameterError."""
+    # Remove systemd's variables from the environment, so that child processes do not use the socket.
     passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
     if passed["LISTEN_PID"] != str(os.getpid()):
         return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
     if host is not None or port is not None:
-        raise ParameterError("systemd passes a socket, which has its address already; leave --host and --port out.")
+        raise ParameterError("the socket from systemd already has an address; leave --host and --port out.")
     with ExitStack() as refused, suppress(OSError):  # the descriptor is not a socket
         listener = refused.enter_context(socket.socket(fileno=FIRST_PASSED))
         is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6)
@@ -105,7 +108,7 @@ def create_app(service: Service, *, loopback: bool = True) -> FastAPI:
         title="secl",
         version=version("secl"),
         summary="Answers, each with the probability that it is correct.",
-        docs_url=None,  # these pages would load scripts from other hosts
+        docs_url=None,  # FastAPI's documentation pages would load scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -114,7 +117,7 @@ def create_app(service: Service, *, loopback: bool = True) -> FastAPI:
     app.exception_handler(RequestValidationError)(_on_invalid_request)
     app.exception_handler(HTTPException)(_on_http_exception)
     app.include_router(health_router(metrics))
-    # The middleware checks the key before the body is read; this dependency adds the key to the API's description.
+    # Only the middleware checks the key. This dependency adds the header Authorization to /openapi.json.
     described = [Depends(BEARER)]
     for router in (answers_router, records_router, control_router):
         app.include_router(router(service), dependencies=described)
@@ -125,7 +128,7 @@ def create_app(service: Service, *, loopback: bool = True) -> FastAPI:
 async def _on_secl_error(_request: Request, error: SeclError) -> Response:
     refusal = to_request_error(error)
     if refusal.status == 500:
-        log.error("%s", error)  # a sentence about the server, not about the question
+        log.error("%s", error)  # the message of this error quotes no question
     return error_response(refusal)
 
 
@@ -146,7 +149,7 @@ async def _on_http_exception(_request: Request, error: HTTPException) -> Respons
     messages = {
         400: "the body cannot be read as JSON.",
         404: "this address does not exist; the base URL of the API ends with /v1.",
-        405: "this address does not take this method.",
+        405: "this address does not support this HTTP method.",
     }
     message = messages.get(error.status_code, f"{error.detail}.")
     headers = dict(error.headers or {})
@@ -158,8 +161,8 @@ def answer_until_stopped(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; then answer the pending requests, and end.
 
-    `early` has the signals received so far, and collects further signals. If `early` has a signal before the start, the
-    server does not start.
+    `early`: list of the received signals, to which this function adds new signals. If the list has a signal before the
+    start, the server does not start.
     """
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda number, _frame: early.append(number)) for number in numbers}
@@ -190,7 +193,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             self._answer,
             interface="asgi3",  # uvicorn cannot infer the interface of a bound method
-            loop="asyncio",  # uvloop hides its listening sockets
+            loop="asyncio",  # with uvloop, `shutdown` could not stop the accepting of connections
             log_config=None,
             access_log=False,  # `log_request` logs requests
             lifespan="off",
@@ -230,17 +233,17 @@ class Server(uvicorn.Server):
                 message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
             await send(message)
 
-        busy = len(self.server_state.tasks) > MAX_CONCURRENT  # silent connections have no task
+        busy = len(self.server_state.tasks) > MAX_CONCURRENT  # a connection without a request has no task
         await (error_response(TOO_MANY) if busy else self.app)(scope, receive, send_closing)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         waiting = self.service.waiting
         log.info(
-            "stopping: the server accepts no more connections and answers the requests it has (%d in the queue)",
+            "stopping: the server accepts no more connections and answers the received requests (%d in the queue)",
             waiting,
         )
         notify("STOPPING=1")
-        for listener in sockets or ():  # leave further connections to the next server
+        for listener in sockets or ():  # new connections wait for the next server
             asyncio.get_running_loop().remove_reader(listener)
         await asyncio.sleep(ACCEPTING)
         for server in self.servers:

@@ -47,9 +47,9 @@ class Secl(TypedDict):
     accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: id for reading
     the record and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the
     stated one; absent otherwise. fields: confidences of an object's fields, by name or JSON pointer; absent for other
-    answers. calls: confidences of calls; absent if the request has no tools. ended: confidence of the choice to call no
-    (further) tool; absent without this choice. detail: the record, as in `/v1/records/{record_id}`; absent unless the
-    request asks for it.
+    answers. calls: confidences of calls; absent if the request has no tools. ended: confidence of the decision to
+    call no other tool; absent if the model did not decide this. detail: the record, as in `/v1/records/{record_id}`;
+    absent unless the request asks for it.
     """
 
     confidence: float | None
@@ -77,7 +77,7 @@ class AnswerReply(Named, Secl):
 
 
 class Usage(TypedDict):
-    """Numbers of tokens: of the prompt, counted once, and of all texts. Tokens for confidences: see `Record.ledger`."""
+    """Numbers of tokens. The prompt counts once for all texts. `Record.ledger` has the tokens for confidences."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -93,7 +93,7 @@ class TopLogProb(TypedDict):
 
 
 class TokenLogProb(TopLogProb):
-    """A token of a text, with the most probable tokens in its place."""
+    """A token of a text, with the most probable tokens at its position."""
 
     top_logprobs: list[TopLogProb]
 
@@ -170,7 +170,7 @@ class ModelList(TypedDict):
 
 
 def call_secl(call: Call, parts: Iterator[AnswerReply]) -> CallSecl:
-    """Return the confidences of a call; takes the replies for its tool and its arguments from `parts`."""
+    """Return the confidences of a call. `parts` yields the replies for its tool (if rated) and its arguments."""
     return {
         "name": call.name,
         "confidence": defined(call.confidence),
@@ -194,7 +194,7 @@ def unrated(reason: str, record_id: str | None = None) -> Secl:
 
 UNWANTED = unrated("the request turned confidences off, so the server records nothing.")
 
-LATER = "the confidence takes longer than the text; GET /v1/records/{} will have it."
+LATER = "the confidence takes longer than the text; GET /v1/records/{} will return it."
 """Reason in a stream that ends before its confidence is known."""
 
 
@@ -226,7 +226,7 @@ def candidates_of(pairs: Sequence[tuple[str, float]]) -> list[Candidate]:
 
 
 def answer_reply(answer: Answer, *, full: bool) -> AnswerReply:
-    """Return the reply to a question or to a rating, or the object for one part of an answer."""
+    """Return the JSON of a rated answer: a whole answer, a field of an object, or a part of a call."""
     record = answer.record
     return {"text": record.text, "letter": record.letter, **secl_of(answer, full=full)}
 
@@ -236,7 +236,7 @@ def usage_of(prompt: int, written: int) -> Usage:
 
 
 def log_probs(tokens: Sequence[Token]) -> LogProbs | None:
-    """Return the log-probabilities of a text, or of a piece of it; None without tokens."""
+    """Return the log-probabilities of some tokens of a text; None without tokens."""
     content: list[TokenLogProb] = [
         {**_log_prob(token.text, token.log_p), "top_logprobs": [_log_prob(*top) for top in token.top]}
         for token in tokens
@@ -245,7 +245,7 @@ def log_probs(tokens: Sequence[Token]) -> LogProbs | None:
 
 
 def _log_prob(text: str, log_p: float) -> TopLogProb:
-    # A decoder turns half a character into U+FFFD, so the bytes of such a token are unknown.
+    # The tokenizer decodes an incomplete UTF-8 character as U+FFFD, so the bytes of this token are unknown.
     return {"token": text, "logprob": max(LEAST, log_p), "bytes": None if "\ufffd" in text else list(text.encode())}
 
 
@@ -259,7 +259,7 @@ def choice_of(
     thought: str | None = None,
     calls: Sequence[ToolCall] = (),
 ) -> Choice:
-    """Return a text, calls or both with their confidence, and the thought before them."""
+    """Return a choice of OpenAI's API. `secl`: object with the confidence. `thought`: what the model thought before."""
     message: AnswerMessage = {"role": "assistant", "content": text, "refusal": None}
     if thought:
         message["reasoning_content"] = thought  # the name that vLLM, llama-server and DeepSeek use

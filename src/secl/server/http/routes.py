@@ -1,4 +1,4 @@
-"""Routes that answer: OpenAI's chat and models, plain questions, and ratings of answers from elsewhere."""
+"""Routes for answers: OpenAI's chat completions and models, plain questions, and ratings of answers from elsewhere."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from secl.server.settings import public_name
 
 
 class AskRequest(BaseModel):
-    """A question; options make it a multiple-choice question. Without options or `form`, the answer has a few words.
+    """A question. With `options`, the model chooses an option; without options or `form`, it answers in a few words.
 
     `context`: passage before the question. `history`: turns between system text and question. `detail`: "full" asks
     for the whole record.
     """
 
     model_config = ConfigDict(extra="forbid")
-    question: Annotated[str, Field(json_schema_extra={"minLength": 1})]  # `question_of` refuses an empty text
+    question: Annotated[str, Field(json_schema_extra={"minLength": 1})]  # `question_of` also refuses blank texts
     options: Annotated[list[str], Field(max_length=1000)] = []
     form: Literal["choice", "number", "short", "sentence"] | None = None
     context: str | None = None
@@ -41,10 +41,11 @@ class AskRequest(BaseModel):
 
 
 class ScoreRequest(AskRequest):
-    """A question with an answer to rate; with `options` the answer is an option's letter or text.
+    """A question with an answer to rate. With `options`, the answer is an option's letter or text.
 
-    `rivals`: other answers to compare with; without rivals the model lists some. `form`: form of the answer. The
-    default without options is "short" for an answer of up to twelve words, else "sentence".
+    `rivals`: other answers, with which secl compares the given answer. Without `rivals`, the model proposes other
+    answers. `form`: form of the answer. The default without options is "short" for an answer of up to twelve words,
+    else "sentence".
     """
 
     answer: Text
@@ -101,7 +102,7 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
         """Continue a conversation with texts, an object, or calls; `secl` has the confidence.
 
         With "secl": {"confidence": false}, the server neither rates nor records the answer. A server with `--engine
-        openai` forwards requests that it cannot rate to the other server.
+        openai` forwards a chat that secl cannot rate to its upstream server.
         """
         check_model(body.model, name)
         upstream, rate = service.upstream, body.secl.confidence
@@ -142,7 +143,7 @@ async def streamed(
 
 
 async def only_chunk(chunks: AsyncGenerator[Values], request: Request) -> Response:
-    """Return the only chunk as a whole reply."""
+    """Return the first chunk as JSON. The upstream server sends a reply without a stream as one chunk."""
     first = await unless_gone(request, anext(chunks))
     await chunks.aclose()
     return json_response(first)
@@ -158,7 +159,7 @@ def check_model(requested: str, name: str) -> None:
 def question_of(body: AskRequest, form: Form = "short") -> Question:
     """Return the question of a plain request; `form` is the form of an open question if the request names no form.
 
-    Raises RequestError, QuestionError: a part is missing, unusable or too long.
+    Raises RequestError, QuestionError: a field of the request is empty, unusable or too long.
     """
     if not body.question.strip():
         raise RequestError(400, "the question has no text; give it at least one word.", "bad_question", "question")

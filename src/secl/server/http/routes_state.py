@@ -1,4 +1,4 @@
-"""Routes for records and their labels, for the state of the server, and for its control."""
+"""Routes for records, for labels, and for the state of the server; routes that roll back, pause and resume learning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Feedback(BaseModel):
 
     `chance`: probability with which you chose this answer for rating: 1 if you rate every answer, 0.05 for a random
     sample of one in twenty. Leave `chance` out for users' thumbs-up or thumbs-down, which move confidences only a
-    little. `drawn`: true if a review drew the answer at random. Leave out `chance` in this case.
+    little. `drawn`: true if the page /review showed you this answer, which it draws at random. Then leave out `chance`.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -92,14 +92,14 @@ def records_router(service: Service) -> APIRouter:
         Labels with `drawn` or `chance` need a key with the role review. Any change of these labels needs the same role.
         """
         if body.drawn and body.chance is not None:
-            message = "drawn and chance are both given; leave chance out for an answer of a review."
+            message = "drawn and chance are both given; leave one of them out."
             raise RequestError(400, message, "invalid_value", "chance")
         position = known_position(service, body.record_id, request)
         if body.drawn or body.chance is not None or state.is_drawn(position):
             require("review")(request)
         state.add_feedback(position, body.correct, body.chance, drawn=body.drawn)
         service.refresh_labels()
-        with at_one_moment(state.folder) as reader:  # a separate connection, so that no answer waits
+        with at_one_moment(state.folder) as reader:  # a separate connection, which delays no answer
             count = label_count(reader)
         return {"record_id": body.record_id, "correct": body.correct, "labels": count}
 
@@ -116,7 +116,7 @@ def control_router(service: Service) -> APIRouter:
 
     @router.get("/v1/state", response_model=State, dependencies=[Depends(require("read"))])
     def now() -> Response:
-        """Return the state of the server, as the page shows it."""
+        """Return the state of the server, which the overview page also shows."""
         return json_response(view(service).model_dump())
 
     @router.post("/v1/rollback", dependencies=only_admin)
@@ -126,7 +126,7 @@ def control_router(service: Service) -> APIRouter:
             return control(learner.rollback(body.version))
         except RunError:
             numbers = ", ".join(map(str, [0, *learner.state.versions()]))
-            message = f"adapter version {body.version} is not kept; kept are {numbers}."
+            message = f"the server has no adapter version {body.version}; choose one of {numbers}."
             raise RequestError(404, message, "version_not_found", "version") from None
 
     @router.post("/v1/pause", dependencies=only_admin)
@@ -146,13 +146,13 @@ def control_router(service: Service) -> APIRouter:
 def known_position(service: Service, name: str, request: Request) -> int:
     """Return the position of a record by id or number.
 
-    Raises RequestError: 404, no record (yet); 403, the caller's role is too low.
+    Raises RequestError: 404, the record does not exist, or not yet; 403, the caller's role is too low.
     """
     if name in service.texts.unrated:
-        message = f"the confidence of {name} is not known yet; ask again in a moment."
+        message = f"the server has not computed the confidence of {name} yet; ask again in a moment."
         raise RequestError(404, message, "record_not_ready", "record_id", headers=RETRY_SOON)
     if name in service.unstored:
-        message = f"the confidence of {name} failed, or could not be stored; ask again for another answer."
+        message = f"the server could not compute or store the confidence of {name}; send the question again."
         raise RequestError(404, message, "record_not_stored", "record_id")
     if not name.startswith("rec_"):
         require("read")(request)

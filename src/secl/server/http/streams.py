@@ -1,7 +1,7 @@
-"""Wait for the service; reply to chats, whole or as streams of server-sent events.
+"""Wait for the service, and reply to chats with one JSON object or with a stream of server-sent events.
 
-A stream: role of each choice -> pieces, as they are written -> for each choice its finish reason and its `secl` ->
-usage -> [DONE]. An object comes in one piece.
+Events of a stream: role of each choice -> pieces of text, while the model writes -> finish reason and `secl` of each
+choice -> usage -> [DONE]. A stream has an object or a call in one event.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from secl.backends.endpoint.client import Upstream
 
 GRACE = 0.5
-"""Seconds that a stream waits for the confidence after its text; clients take a longer silence for an error."""
+"""Seconds that a stream waits for the confidence after its text. After a longer wait, some clients report an error."""
 
 log = logging.getLogger("secl.server")
 
@@ -62,7 +62,7 @@ async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
 
 
 class TextEvents(WritingJob):
-    """Texts of a chat with their events; each event may take `timeout` seconds."""
+    """Texts of a chat, and a queue of their events. Waiting for one event takes at most `timeout` seconds."""
 
     def __init__(self, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
         self._loop, self._timeout = asyncio.get_running_loop(), timeout
@@ -70,14 +70,14 @@ class TextEvents(WritingJob):
         super().__init__(question, writing, self._put, rate=rate)
 
     def _put(self, event: Event) -> None:
-        with suppress(RuntimeError):  # the loop is closed
+        with suppress(RuntimeError):  # the event loop has closed, so no reader is left
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
     async def next(self) -> Piece | Ended:
         """Wait for the next event. Raises the errors of `wait_for`."""
         event = await self.next_within(self._timeout)
         if event is None:
-            raise _too_late(self._timeout, "further token, or confidence,")
+            raise _too_late(self._timeout, "new token or confidence")
         return event
 
     async def next_within(self, seconds: float) -> Piece | Ended | None:
@@ -124,7 +124,7 @@ def _too_late(timeout: float, what: str) -> RequestError:
 
 
 def of_service(problem: Exception) -> SeclError:
-    """Return the error for the client after a failure of the service."""
+    """Map an exception of the service to the error that the client gets."""
     if isinstance(problem, (*REQUEST_ERRORS, RequestError)):
         return problem
     if isinstance(problem, UnavailableError):
@@ -161,7 +161,7 @@ class ChatReply:
         }
 
     def texts(self, ended: Ended, missing: Sequence[Secl] = ()) -> Completion:
-        """Return the whole reply; while the texts have no confidences, `missing` has the `secl` object of each text."""
+        """Return the whole reply. `missing`: object `secl` of each text, used if `ended` has no answers yet."""
         rated = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
         pairs = zip(ended.texts, rated or missing or [UNWANTED] * len(ended.texts), strict=True)
         choices = [
@@ -172,9 +172,9 @@ class ChatReply:
         return self.whole(choices, usage)
 
     async def chunks_of(self, texts: TextEvents) -> AsyncGenerator[Values]:
-        """Yield the chunks of the reply while its texts are written.
+        """Yield the chunks of the reply while the model writes.
 
-        If the server computes a confidence too late, only the record has this confidence.
+        A confidence that takes longer than `GRACE` is only in the record, not in the stream.
         """
         event = await texts.next()
         for index in range(texts.writing.n):
@@ -191,7 +191,7 @@ class ChatReply:
             yield chunk
 
     async def chunks_at_once(self, reply: Completion) -> AsyncGenerator[Values]:
-        """Yield the chunks of a reply that is already complete."""
+        """Yield the chunks of a reply whose text is already complete."""
         (choice,) = reply["choices"]
         delta: Values = {**choice["message"]}
         if "tool_calls" in delta:
@@ -201,7 +201,7 @@ class ChatReply:
             yield chunk
 
     async def passed(self, upstream: Upstream, body: Values, secl: Secl) -> AsyncGenerator[Values]:
-        """Yield the chunks of another server's answer, with `secl` at the end of each choice.
+        """Yield the chunks of an upstream server's answer, and add `secl` to the last chunk of each choice.
 
         Raises the errors of `wait_for`.
         """
@@ -218,7 +218,7 @@ class ChatReply:
         except Exception as problem:
             raise of_service(problem) from None
         finally:
-            thread.submit(chunks.close)  # after the chunk that the thread still waits for
+            thread.submit(chunks.close)  # the thread may still wait for a chunk, and closes after it
             thread.shutdown(wait=False)
 
     def _headed(self, chunk: Values) -> Values:
@@ -251,5 +251,5 @@ async def sent(first: Values, chunks: AsyncIterator[Values], cancel: Callable[[]
             problem = SeclError()
         yield f"data: {ascii_json(error_json(to_request_error(problem)))}\n\n"
     finally:
-        cancel()  # the client may have gone
+        cancel()  # if the client disconnected, the model stops writing
     yield "data: [DONE]\n\n"

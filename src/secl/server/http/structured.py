@@ -39,7 +39,7 @@ from secl.server.http.streams import ChatReply, wait_for
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
 
-IN_PARTS = "an answer of several parts has no record of its own; each part has one."
+IN_PARTS = "each field or choice in this answer has its own record; the whole answer has none."
 NOT_STORED = "the server cannot write to its disk, so there are no records."
 WITHOUT_PARTS = "the request fixed every part of the answer, so there is nothing to rate."
 AFTER_RESULTS = "secl does not rate a text that follows results of tools."
@@ -59,11 +59,13 @@ def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | C
         return None
     field = "tools" if calls else "response_format"
     able = isinstance(service.model, WritesCalls if calls else WritesObjects)
-    if not able or (upstream is not None and not upstream.takes_all):  # secl asks vLLM only for texts
+    # If vLLM answers for secl, secl asks vLLM only for texts.
+    if not able or (upstream is not None and not upstream.takes_all):
         raise unsupported(field, f"this model supports no {field}; for a fixed set of answers ask /v1/ask.")
     beyond = [name for name in body.extra if name not in WITHOUT_EFFECT]
-    if beyond:  # fields that only the other server knows
-        raise unsupported(field, f"{', '.join(beyond)} cannot be combined with {field}; leave out one of them.")
+    if beyond:  # fields that only the upstream server supports
+        names = ", ".join(beyond)
+        raise unsupported(field, f"{names} cannot be combined with {field}; remove {names}, or remove {field}.")
     if (body.n or 1) > 1:
         raise unsupported("n", f"n is {body.n}; with {field} the server writes one answer, so leave n out.")
     if wanted is not None and calls:
@@ -104,15 +106,18 @@ def schema_of(wanted: ResponseFormat) -> Schema:
 
 
 def without_effect(body: ChatRequest) -> list[str]:
-    """Return a warning for each field of a request that has no effect on objects and calls."""
+    """Return a warning for each field in `DRAWING` that the request sets."""
     names = [name for name in DRAWING if getattr(body, name)]
-    return [f"{name} has no effect here: the most probable answer is returned." for name in names]
+    return [f"{name} has no effect here: the server returns the most probable object or calls." for name in names]
 
 
 async def structured_reply(
     service: Service, asked: ObjectRequest | CallRequest, reply: ChatReply, request: Request, timeout: float, rate: bool
 ) -> Completion:
-    """Wait for the reply. A text in place of a call is rated like other texts. Raises the errors of `wait_for`."""
+    """Wait for an object or for calls, and return the reply. If the model writes a text and no call, rate the text.
+
+    Raises the errors of `wait_for`.
+    """
     try:
         found, answers = await wait_for(service.submit(asked, rate=rate), request, timeout)
     except UnfinishedError as problem:
@@ -125,7 +130,7 @@ async def structured_reply(
         if reply.full:
             secl["candidates"] = candidates_of(found.candidates)
         plain = json.loads(found.text)
-        # `found.value` has no null for an absent field, because the client's schema may not allow null.
+        # The model writes null for an absent field. `found.value` omits the field, because the schema may forbid null.
         text = text if plain == found.value else json.dumps(found.value, ensure_ascii=False)
     elif not found.calls:
         secl = unrated(AFTER_RESULTS)
@@ -143,7 +148,7 @@ async def structured_reply(
 
 
 def _whole(found: Extraction | Calls, answers: Sequence[Answer]) -> Secl:
-    """Return the confidence of an object or of calls, without the confidences of the parts."""
+    """Return the object `secl` of a whole answer; `structured_reply` adds the confidences of fields or calls."""
     if not answers:
         return unrated(WITHOUT_PARTS)
     secl = unrated(IN_PARTS if all(each.stored for each in answers) else NOT_STORED)

@@ -45,7 +45,7 @@ def open_service(
     retention: Retention | None = None,
     load: Load = load_model,
 ) -> Service:
-    """Load two models over the same weights, one to answer and one to learn, and open the state folder.
+    """Load a model that answers and a twin that learns, which share their weights, and open the state folder.
 
     Args:
         folder: new, or the state of a stopped server.
@@ -59,7 +59,7 @@ def open_service(
     if keep_text not in get_args(Keep):
         raise ParameterError(f"--keep-text is {keep_text!r}; it must be one of {', '.join(get_args(Keep))}.")
     if versions is not None and endpoint is None:
-        raise ParameterError("--versions is for a vLLM server; name it with --engine vllm --endpoint URL.")
+        raise ParameterError("--versions needs a vLLM server; name the server with --engine vllm --endpoint URL.")
     settings = named(settings)
     with ExitStack() as failure:
         state = reopen(folder, settings, keep_text)  # checks settings before the model is loaded
@@ -68,7 +68,7 @@ def open_service(
         to_load = settings if state is None else Manifest.of(state).to_load(settings)
         if endpoint:
             model, twin = behind_vllm(to_load, endpoint, versions, folder)
-        else:  # a model behind OpenAI's API does not learn
+        else:  # a model behind OpenAI's API does not learn, so it needs no twin
             model = load(to_load)
             twin = model if settings.model.engine == "openai" else load(to_load)
         failure.callback(model.close)
@@ -113,7 +113,7 @@ def create_state(folder: Path, settings: Recipe, keep_text: Keep, model: Model) 
 
 
 def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model]:
-    """Return an answering and a learning model in front of a vLLM server. Raises ParameterError."""
+    """Return two models: one answers through a vLLM server, the other learns here. Raises ParameterError."""
     if versions is None:
         raise ParameterError(
             "vLLM servers load learned versions from a folder; name their VLLM_LORA_RESOLVER_CACHE_DIR with "
@@ -134,7 +134,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
 
 
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
-    """Add an event if the environment differs from that of the last start: last digits of confidences may change."""
+    """Add an event if machine or libraries have changed since the last start, which may change rounding."""
     starts = state.events(1, "start")
     latest = starts[0].detail if starts else _in_one_line(state.manifest["environment"])
     if _in_one_line(now) != latest:

@@ -1,4 +1,4 @@
-"""Lessons in the background: a twin of the model learns from the questions of bursts, one at a time."""
+"""Lessons in the background: a second copy of the model learns from the questions of bursts, one at a time."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ log = logging.getLogger("secl.server")
 LESSON, DISK = "the latest lesson failed", "lessons wait: writing to disk fails"
 
 RETRY = 1.0
-"""Seconds before another attempt at a lesson that could not be stored."""
+"""Seconds after which the learner repeats a lesson that it could not store."""
 
 
 class Learner:
-    """Trains its model in a thread of its own, and offers each new version to the service.
+    """Trains its model in its own thread. The service loads each new version from `newest`.
 
-    A lesson is `Calibrator.learn` on the record of an earlier answer. An exception fails the lesson and leaves the
-    weights unchanged; the thread goes on.
+    A lesson is `Calibrator.learn` on the record of an earlier answer. After an exception, the learner restores the
+    weights, marks the lesson as failed, and continues with the next lesson.
 
     Attributes:
         paused: reason for a pause; None without a pause.
-        problems: failing parts in words, each with its latest error in one sentence.
+        problems: current problems; the keys are sentences, the values are the latest error messages.
         newest: snapshot of the weights that the service should load; None before the first version.
-        failures: number of failed lessons, since the start.
-        relative_norm: norm of the change of the weights relative to their norm, kept because its computation is slow.
+        failures: number of failed lessons since the start.
+        relative_norm: norm of the learned change over the norm of the weights, cached because its computation is slow.
     """
 
     def __init__(self, calibrator: Calibrator, state: ServerStore, scheduler: Scheduler) -> None:
@@ -81,7 +81,7 @@ class Learner:
 
     @property
     def active(self) -> bool:
-        """Whether questions of bursts get lessons."""
+        """Whether new questions in bursts get lessons: not if learning is off or paused, nor after a disk error."""
         return self.paused is None and DISK not in self.problems and self.calibrator.learns
 
     @property
@@ -90,13 +90,13 @@ class Learner:
         return len(self._waiting)
 
     def admit(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records to store. A record whose lesson exceeds the backlog has the outcome "dropped"."""
+        """Return the records, with the outcome "dropped" for lessons that would exceed the backlog."""
         room = BACKLOG - len(self._waiting)
         beyond = [number for number, record in enumerate(records) if record.outcome == "waiting"][room:]
         return [replace(each, outcome="dropped") if i in beyond else each for i, each in enumerate(records)]
 
     def enqueue(self, records: Sequence[Record]) -> None:
-        """Queue the lessons of stored records, or drop these lessons if learning has been paused meanwhile."""
+        """Queue the lessons of stored records, or drop these lessons if learning is paused."""
         with self._changed:
             if self.paused is None:
                 self._waiting.extend(records)
@@ -145,15 +145,15 @@ class Learner:
     def resume(self) -> None:
         """End a pause. Raises StorageError."""
         with self._no_lesson():
-            snapshot = self.state.snapshot()  # a failed lesson may have left other weights
+            snapshot = self.state.snapshot()  # if restoring failed after a lesson, the model has wrong weights
             self.model.reset() if snapshot is None else self.model.restore(snapshot)
             self.state.add_event("resume", self.model.version, "learning goes on")
             self.paused = None
 
     @contextmanager
     def _no_lesson(self) -> Iterator[None]:
-        """Within the block no lesson runs; a running lesson is interrupted, and runs again later."""
-        # An interrupt ends one lesson, and the next may begin at once, so the loop interrupts until the model is free.
+        """Keep lessons from running within the block. Interrupt a running lesson, which runs again later."""
+        # After an interrupt, the next lesson may begin at once, so the loop interrupts until it gets the lock.
         while not self._model_free.acquire(timeout=0.01):
             self.scheduler.interrupt()
         try:
@@ -186,7 +186,7 @@ class Learner:
             if reason is None:
                 self._store(learned)
                 self.problems.pop(LESSON, None)
-        except (GivenUpError, UnavailableError, StorageError) as problem:  # the lesson is repeated
+        except (GivenUpError, UnavailableError, StorageError) as problem:  # the thread repeats this lesson
             if isinstance(problem, StorageError) and DISK not in self.problems:
                 log.warning("%s: %s", DISK, problem)
             if not isinstance(problem, GivenUpError):  # an interruption is not a failure
@@ -245,11 +245,11 @@ class Learner:
         self.problems[LESSON] = reason
 
     def _finish(self, records: Sequence[Record], outcome: LearningOutcome) -> None:
-        """Store this outcome in each record, up to the first error."""
+        """Store `outcome` in each record; stop at the first error."""
         for record in records:
             try:
                 self._store(replace(record, outcome=outcome))
-            except (StorageError, RunError) as problem:  # the next start queues their lessons again
+            except (StorageError, RunError) as problem:  # the next start queues the unfinished lessons again
                 self.problems[LESSON] = str(problem)
                 return
 
@@ -258,7 +258,7 @@ def rejection_reason(learned: Record) -> str | None:
     """Return why a lesson's update must be undone, in one sentence; None if the update is valid."""
     update = learned.update
     if learned.outcome == "failed":
-        return f"the lesson of record {learned.position} met numbers that are not finite"
+        return f"the lesson of record {learned.position} computed numbers that are not finite"
     if update is not None and not all(map(math.isfinite, (*update.losses, update.after))):
-        return f"update {update.version} left numbers that are not finite"
+        return f"update {update.version} has numbers that are not finite"
     return None

@@ -1,7 +1,8 @@
-"""Requests and their answers, the queue that is answered in batches, and the turns of the threads that compute.
+"""Requests, their answers, the request queue, and a scheduler, which decides which thread computes.
 
-Two simultaneous passes share the cores badly: each takes several times as long as a pass alone. Therefore answering and
-writing take turns. Learning gets the idle time, and a share of the time under load.
+Two simultaneous passes slow each other down on the same cores: each takes several times as long as a pass alone.
+Therefore threads that answer or write take turns. A lesson runs while no other thread computes. Under load, the
+scheduler delays each turn a little, so that learning gets a share of the time.
 """
 
 from __future__ import annotations
@@ -32,10 +33,16 @@ Found = Record | Extraction | Calls | SeclError
 """A model's result for a request."""
 
 GATHER = 0.005
-"""Seconds that the first request waits for others. Clients whose answers shared a batch ask again at the same time."""
+"""Seconds that the first request of a batch waits for more requests.
+
+Clients that get their answers from one batch often send their next requests at the same time.
+"""
 
 SLICE = 0.1
-"""Shortest turn of a text, in seconds. With only one token between two batches, a text would take too long."""
+"""Minimum length of a turn for writing, in seconds.
+
+If a turn had time for only one token, a text would take too long on a server with many questions.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +66,9 @@ class Request:
     """A request in the queue: a question, an answer to rate, an object to write, or tools to call.
 
     Attributes:
-        future: an `Answer`; for an object or calls, a pair of the result and the answers for its rated parts. Without
-            `rate`, the pair has no such answers.
-        written: answer that the model has already written.
+        future: gives an `Answer`; for an object or calls, gives a pair: `Extraction` or `Calls`, and a tuple of an
+            `Answer` for each rated part. Without `rate`, this tuple is empty.
+        written: answer that the model has already written; None if the model must still write it.
         rate: whether to rate and record the parts of an object or of calls.
     """
 
@@ -73,7 +80,7 @@ class Request:
 
     @property
     def kind(self) -> tuple[type, bool]:
-        """Kind of the request. Only requests of one kind share passes."""
+        """Type of the question, and `rate`. Only requests for which both are equal form a batch."""
         return type(self.asked), self.rate
 
     def check(self, model: Model) -> None:
@@ -81,11 +88,11 @@ class Request:
         if isinstance(self.asked, GivenAnswer):
             model.check_given(self.asked)
         elif isinstance(self.asked, Question) and self.written is None:
-            model.check(self.asked)  # with a written text, the model has read the question already
+            model.check(self.asked)  # if an answer is written, the model has already read the question
 
 
 def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequence[Found]:
-    """Return results for requests of one kind, which share passes; a failed request does not affect the others."""
+    """Compute the results of requests of one kind in shared passes. The result of a failed request is its error."""
     asked: list[Any] = [request.asked for request in batch]
     model: Any = calibrator.model
     match asked[0]:
@@ -99,7 +106,7 @@ def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequenc
 
 
 def records_of(found: Found, *, rate: bool) -> tuple[Record, ...]:
-    """Return the records of a result: one record, or one for each rated part of an object or of calls; or none."""
+    """Return the records to store for a result; () for an error, and without `rate` for an object or calls."""
     if isinstance(found, Record):
         return (found,)
     return found.records if rate and not isinstance(found, SeclError) else ()
@@ -118,9 +125,10 @@ class RequestQueue:
         return len(self._requests)
 
     def put(self, request: Request, *, full: bool = False) -> Future[Any]:
-        """Add a request, with `full` even to a full queue. The returned future can be cancelled before its turn.
+        """Add a request and return its future, which the client can cancel before `take`.
 
-        Raises BusyError: the queue is full; ClosingError: the server is stopping.
+        `full`: add the request even if the queue is full. Raises BusyError: the queue is full; ClosingError: the server
+        is stopping.
         """
         with self._changed:
             if self._closed:
@@ -134,7 +142,7 @@ class RequestQueue:
         return request.future
 
     def wait(self) -> bool:
-        """Wait for a request, then a moment for further requests; return False once the closed queue is empty."""
+        """Wait for a request, then up to `GATHER` seconds for more; return False if the queue is closed and empty."""
         with self._changed:
             while not self._requests and not self._closed:
                 self._changed.wait()
@@ -161,7 +169,7 @@ class RequestQueue:
 class Scheduler:
     """Lets one thread learn while other threads answer and write in turns.
 
-    After each turn, learning gets a `share`, in [0, 1), of the turn's time.
+    During a lesson, the next turn begins only after a pause for learning: `share`, in [0, 1), times the latest turn.
     """
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -174,23 +182,23 @@ class Scheduler:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Within the block, the calling thread computes a batch of answers."""
+        """Give the calling thread a turn for a batch of answers."""
         with self._turn():
             yield
         self._batch = self._took
 
     @contextmanager
     def writing(self, texts: int) -> Iterator[float]:
-        """Within the block, one of `texts` texts has its turn; yield the turn's length in seconds.
+        """Give the calling thread a turn for one of `texts` texts; yield the length of this turn in seconds.
 
-        All texts together get the time of the latest batch, but each at least `SLICE`.
+        The length is the time of the latest batch divided by `texts`, but at least `SLICE`.
         """
         with self._turn():
             yield max(SLICE, self._batch / texts)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Within the block, the calling thread has its turn: in order of arrival, after a lesson's share of time."""
+        """Give the calling thread a turn for the block, in order of arrival, after the pause for learning."""
         with self._changed:
             turn = object()
             self._turns.append(turn)
@@ -211,7 +219,7 @@ class Scheduler:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Within the block, the calling thread runs a lesson."""
+        """Mark the block as a lesson, which the calling thread runs."""
         self._training = True
         try:
             yield
@@ -221,7 +229,7 @@ class Scheduler:
                 self._changed.notify_all()
 
     def wait(self) -> None:
-        """Block a lesson while another thread has its turn. Raises GivenUpError: the lesson must end."""
+        """Wait inside a lesson while another thread has a turn. Raises GivenUpError: `interrupt` ended the lesson."""
         with self._changed:
             while self._answering and not self._interrupted:
                 self._changed.wait()
@@ -229,7 +237,7 @@ class Scheduler:
                 raise GivenUpError
 
     def interrupt(self) -> None:
-        """End the running or the next lesson at its next layer."""
+        """Make the running lesson, or else the next lesson, end at its next layer, which calls `wait`."""
         with self._changed:
             self._interrupted = True
             self._changed.notify_all()

@@ -3,9 +3,9 @@
     submit -> queue -> one batch, one version -> gate, in order -> records on disk -> replies
                                                     \\-> backlog -> learner -> next version, between two batches
 
-One thread answers. Another thread trains a twin of the model with an adapter of its own, so no reply sees half of an
-update. An exception in an answer fails only requests of the same batch; an exception in a lesson fails only this
-lesson. Both threads continue.
+One thread answers. Another thread trains a second copy of the model with its own adapter, so answers never use a
+half-finished update. If an answer raises an exception, only requests of its batch fail. If a lesson raises an
+exception, only this lesson fails. Both threads continue.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ log = logging.getLogger("secl.server")
 
 ANSWERS, VERSION = "the latest questions failed", "a new version cannot be loaded"
 STORAGE = "the server does not store answers: writing to disk fails"
-NEW_LABELS = "new labels move no confidence"
+NEW_LABELS = "the server cannot use new labels"
 
 WINDOW = 200
-"""Number of latest answers that a verdict is about."""
+"""Number of latest answers that the verdict examines."""
 
 LABELS = 100
-"""Number of latest labelled answers that a verdict is about; people rate few answers, and late."""
+"""Number of latest labelled answers that the verdict examines, which may be older than the latest `WINDOW` answers."""
 
 
 class Service:
     """A model with a request queue, a gate, a learner and a store.
 
-    The calibrator answers. The trainer learns: it is a calibrator with the same settings around a twin of the model.
+    `calibrator` answers. `trainer` learns; it has the same settings and a second copy of the model.
 
     Attributes:
-        problems: failing parts in words, each with its latest error in one sentence.
-        failures: number of requests that failed for another reason than a mistake in the request.
+        problems: current problems; the keys are sentences, the values are the latest error messages.
+        failures: number of requests that failed because of the server, not because of the request.
         unreadable: number of replies without a readable answer.
-        unstored: latest ids whose records do not exist because answering or storing failed.
-        on_answer: callback for every answer, which runs in the answering thread.
+        unstored: latest record ids that have no record, because answering or storing failed.
+        on_answer: callback for every answer; the answering thread calls this function.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Service:
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
-        """Restore the stored stream, and begin to answer and to learn."""
+        """Restore the state of the gate and of the posterior, and start the threads."""
         resumed = self.state.stream(self.calibrator.gate, self.calibrator.plan.posterior)
         self.calibrator.state = replace(resumed, labels=self.calibrator.state.labels)
         self.refresh_labels()
@@ -128,14 +128,14 @@ class Service:
             raise ClosingError("the thread that answers has ended; restart the server.")
 
     def ask(self, asked: Question | GivenAnswer, timeout: float | None = None) -> Answer:
-        """Ask a question, or have an answer rated, and wait at most `timeout` seconds."""
+        """Answer a question, or rate a given answer, within `timeout` seconds. Raises TimeoutError."""
         answer: Answer = self.submit(asked).result(timeout)
         return answer
 
     def stop(self) -> None:
-        """Answer queued requests, refuse further requests, and end; the next start repeats an interrupted lesson."""
+        """Answer queued requests, refuse new requests, and end; the next start repeats an interrupted lesson."""
         self._closing = True
-        self.texts.stop()  # written texts still go through the queue
+        self.texts.stop()  # before the queue closes, because written texts still need their confidences
         self._queue.close()
         if self._thread.is_alive():
             self._thread.join()
@@ -148,7 +148,7 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether questions are accepted."""
+        """Whether the service accepts questions."""
         return self.alive and not self._closing
 
     @property
@@ -196,7 +196,7 @@ class Service:
             self.problems[ANSWERS] = public_reason(problem, "judging the latest answers")
 
     def _answer_batch(self, batch: list[Request]) -> None:
-        """Answer requests in one pass, each with its own outcome; if the pass fails, answer one request at a time."""
+        """Answer requests together, and set their futures. If this fails, answer one request at a time."""
         if not batch:
             return
         before, began, rate = self.calibrator.state, time.perf_counter(), batch[0].rate
@@ -232,15 +232,15 @@ class Service:
                 request.future.set_result(own[0] if isinstance(each, Record) else (each, own))
 
     def _take_labels(self) -> None:
-        """Take new labels into account; after an error, answers continue with the earlier labels."""
+        """Give new labels to the calibrator; after an error, the calibrator continues with the earlier labels."""
         try:
             self.calibrator.take_labels(self.state.label_log(self.calibrator.state.labels.until))
             self.problems.pop(NEW_LABELS, None)
         except Exception as problem:  # the thread must continue
-            self.problems[NEW_LABELS] = public_reason(problem, "taking labels into account")
+            self.problems[NEW_LABELS] = public_reason(problem, "reading new labels")
 
     def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[Answer]:
-        """Return the answers; an error in verdict or learner fails no answer."""
+        """Return the answers, and queue their lessons. If queueing fails, return the answers anyway."""
         try:
             if stored:
                 own = [record for record in records if not record.given]
@@ -248,7 +248,7 @@ class Service:
                 self.unreadable += sum(record.reply.answer is None for record in own)
                 self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
-            self.problems[ANSWERS] = public_reason(problem, "taking note of an answer")
+            self.problems[ANSWERS] = public_reason(problem, "queueing a lesson")
         answers = []
         for record, record_id in zip(records, ids, strict=True):
             remark = remark_on(record, self.calibrator.plan)
@@ -296,7 +296,7 @@ class Service:
         return True
 
     def refresh_labels(self) -> None:
-        """Let the verdict take new labels into account."""
+        """Read the latest labels for the verdict."""
         self._labelled = labelled_answers(self.state, LABELS)
 
     def _load_newest(self) -> None:

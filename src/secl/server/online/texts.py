@@ -1,4 +1,4 @@
-"""Free answers: several texts are written at once, a few tokens at a time, between the batches of answers."""
+"""Free answers: threads write several texts at once, a few tokens at a time, between batches of answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Ended(NamedTuple):
 
 
 Event = Piece | Ended | Exception
-"""Event of a request's texts: a piece, the end, the end with answers, or a failure of all texts."""
+"""A new piece of a text, the end of all texts, or an exception, after which all texts have failed."""
 
 
 class WritingJob:
@@ -49,9 +49,9 @@ class WritingJob:
 class TextWriters:
     """Writes texts, and queues each text for its confidence.
 
-    If the memory suffices, secl writes the texts of `most` requests at the same time. Further requests wait, at most as
-    many as the queue has places. A model in this process writes the texts in turns of a few tokens, all in one thread,
-    because PyTorch keeps compiled kernels for each thread.
+    secl writes the texts of at most `most` requests at the same time, and of fewer if the memory is too small. At most
+    `queue.most` other requests wait. A model in this process writes in a single thread, a few tokens per turn, because
+    PyTorch keeps compiled kernels for each thread.
 
     Attributes:
         unrated: record ids of written texts that have no confidence yet.
@@ -78,7 +78,7 @@ class TextWriters:
             if self._stopping:
                 raise ClosingError("the server is stopping; ask again when it is back.")
             if self.active >= self._places:
-                raise BusyError(f"{self.active} texts are being written already; ask again in a moment.")
+                raise BusyError(f"{self.active} chats are being answered already; ask again in a moment.")
             self._jobs[job] = future = self._pool.submit(self._work, job)
         future.add_done_callback(lambda _: self._jobs.pop(job))
 
@@ -103,7 +103,8 @@ class TextWriters:
             share, coming = self._in_turn(
                 lambda _: (model.memory_share(question, writing), model.write(question, writing))
             )
-            with self._room(share, job):  # the model keeps the conversation until the texts are rated
+            # Reserve until the texts are rated, because the model keeps the conversation in memory.
+            with self._room(share, job):
                 pieces: list[Piece] = []
                 ended = False
                 while not ended and not job.cancelled.is_set():
@@ -116,7 +117,7 @@ class TextWriters:
             job.send(problem)
 
     def _answered(self, job: WritingJob, texts: Sequence[Piece]) -> tuple[Answer, ...]:
-        """Queue the written texts for their confidences, and wait for their answers."""
+        """Queue the written texts, and wait for an `Answer` with the confidence of each text."""
         requests = [
             Request(asked=job.question, written=text, record_id=identifier)
             for text, identifier in zip(texts, job.record_ids, strict=False)
@@ -130,7 +131,7 @@ class TextWriters:
 
     @contextlib.contextmanager
     def _room(self, share: float, job: WritingJob) -> Iterator[None]:
-        """Within the block, a job has its share of memory. Jobs wait in order, so small jobs overtake no large ones."""
+        """Reserve a job's share of memory for the block. Jobs wait in order, so no small job overtakes a large one."""
         with self._entering, self._changed:
             self._changed.wait_for(
                 lambda: job.cancelled.is_set() or not self._shares or sum(self._shares.values()) + share <= 1
@@ -151,7 +152,7 @@ class TextWriters:
             return self._computing.submit(work, seconds).result()
 
     def _advance(self, job: WritingJob, coming: Iterator[Piece], pieces: list[Piece], seconds: float) -> bool:
-        """Write pieces for some seconds; return whether the texts have ended."""
+        """Write pieces for about `seconds` seconds; return whether the texts have ended."""
         until = time.monotonic() + seconds
         for piece in coming:
             if not job.cancelled.is_set():

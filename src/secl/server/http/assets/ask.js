@@ -1,7 +1,7 @@
 // The form for questions on the overview.
 import { $, post } from "./shell.js";
 
-// Ask, and go to the page of the record, which explains the confidence and takes the rating.
+// Ask, and go to the page of the record, which explains the confidence.
 async function ask(event) {
   event.preventDefault();
   const form = event.target;

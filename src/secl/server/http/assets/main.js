@@ -1,4 +1,4 @@
-// The script of all pages; each part looks for the elements of its own page.
+// The script of all pages: keyboard shortcuts, and imports. Each function does nothing on pages without its elements.
 import { $, start } from "./shell.js";
 import "./ask.js";
 import "./rating.js";

@@ -1,13 +1,13 @@
-// Rating of answers: one after the other in a review, or the answer of a record's page.
+// Buttons that rate an answer: on the review page, and on the page of a record.
 import { $, post } from "./shell.js";
 
-const DONE = "secl-rated"; // key in sessionStorage: the answers of a review in order, each with whether it is rated
+const DONE = "secl-rated"; // key in sessionStorage for [{ record, rated }]: the answers of this review in the order shown
 
 const box = () => document.querySelector(".rating");
 const done = () => JSON.parse(sessionStorage.getItem(DONE) ?? "[]");
 const keep = (answers) => sessionStorage.setItem(DONE, JSON.stringify(answers));
 
-// Send a label of an answer; return whether the server took it.
+// Send a label of an answer; return whether the server stored it.
 async function said(body) {
   try {
     await post("v1/feedback", body);

@@ -1,6 +1,6 @@
-// API key, requests and updates, for all pages. The server renders all HTML.
+// Functions of all pages: API key, requests, and updates of the overview. The server renders all HTML.
 const INTERVAL = 2000; // milliseconds between two updates
-const KEY = "secl-key"; // in sessionStorage, which ends with the tab
+const KEY = "secl-key"; // in sessionStorage, which the browser deletes when the tab closes
 const ROOT = new URL("../", import.meta.url); // address of the overview, also behind a proxy
 export const $ = (id) => document.getElementById(id);
 
@@ -13,7 +13,7 @@ function request(address, body) {
   return fetch(address, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
-// Return the server's reply to a question or a rating; throw a refusal with the server's own message.
+// Send a question or a rating, and return the server's reply. Throw an Error with the message of a failed request.
 export async function post(path, body) {
   const reply = await request(new URL(path, ROOT), body).catch(() => {
     throw new Error("The server does not answer.");
@@ -24,7 +24,8 @@ export async function post(path, body) {
   throw new Error(content.error?.message ?? `The server refused with status ${reply.status}.`);
 }
 
-// Fetch the page again. Replace the whole page if a key locks or opens the page, else only the element with data-refresh.
+// Fetch the page again. If the page now asks for a key, or no longer asks, replace the whole page. Otherwise replace only
+// the element with data-refresh.
 async function refresh() {
   const reply = await request(location.href).catch(() => null);
   const found = reply?.headers.get("Content-Type")?.startsWith("text/html");

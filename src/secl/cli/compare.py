@@ -56,7 +56,7 @@ def check_command(
     """
     settings = with_set(flags, set_)
     if run is None:
-        # P(True) serves to compare the method norm_p_true, and to judge whether learning would help.
+        # With P(True), secl can compare the method norm_p_true and judge whether learning would help.
         new = RunSettings.of({**settings, "method": "posterior", "evidence.extra_evidence": ("p_true",)})
 
         def finish(made: Run) -> None:
@@ -99,7 +99,7 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     Args:
         run_a: A run folder.
         run_b: Another run folder, or the same one.
-        estimator: Confidence to compare; stated:secl compares two. By default, the main confidence of each run.
+        estimator: Confidence to compare, or one for each run (stated:secl); by default the main one of each run.
     """
     names = (estimator or "").split(":") if estimator is not None else [None]
     if len(names) > 2:

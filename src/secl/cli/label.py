@@ -20,7 +20,7 @@ from secl.reports.table import to_rich
 from secl.runs.labelling import add_label, current_records, queue
 from secl.runs.store import Store
 
-KEYS = "y right, n wrong, s skip, u undo the last one, q quit"
+KEYS = "y right, n wrong, s skip, u undo the last label, q quit"
 WORDS = ("yes", "no", "skip", "undo", "quit")
 """Accepted replies; the first letter alone is the key. After any other text, such as "unsure", secl asks again."""
 

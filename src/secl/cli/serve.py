@@ -60,7 +60,7 @@ def serve(
         log_level: debug, info (every request), warning or error.
     """
     try:
-        # Imported here, because a missing package must be reported before a model is loaded.
+        # Imported here, so that secl reports a missing package before it loads a model.
         from secl.server.http.api_keys import Keys
         from secl.server.http.process import answer_until_stopped, is_local, listening, url
         from secl.server.online.factory import open_service
@@ -77,7 +77,7 @@ def serve(
         settings = settings.model_copy(update={"model": model})
     os.umask(0o077)  # the state holds people's questions, so files are readable by this user alone
     with ending_in_order() as noted, listening(host, port) as listener:
-        any_keys = bool(Keys(state).all())  # raises errors before the model is loaded
+        any_keys = bool(Keys(state).all())  # an unreadable file of keys raises an error before the model is loaded
         if not any_keys and not is_local(listener):
             raise ParameterError(
                 f"{listener.getsockname()[0]} can be reached from other machines, but there are no API keys; make one "

@@ -28,7 +28,7 @@ from secl.server.verify import Verification
 
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, which may be running.")]
 CONTRADICTS, UNKNOWN = 1, 3
-"""Exit codes of `secl verify`: 1 after a mismatch; 3 without a mismatch, if it cannot verify some answers."""
+"""Exit codes of `secl verify`. 1: a mismatch. 3: no mismatch, but secl cannot verify some answers."""
 
 
 @app.command

@@ -90,7 +90,7 @@ def overview(jobs: Sequence[Job]) -> RichTable:
 
 
 def comparison(jobs: Sequence[Job]) -> RichTable:
-    """Return a row for each finished run, with the main confidence of its method.
+    """Return a table with a row for each finished run, about the main confidence of its method.
 
     Below the Brier score is its 95% bootstrap interval. Below the ECE is the 95% quantile of the ECE that perfectly
     calibrated confidences would have by chance.

@@ -79,7 +79,7 @@ class Advice:
         fewest: fewest labels for a guarantee, if all labelled answers are right.
         needed: number of labels for a guarantee if further labels are like the present ones; None if no number
             suffices, or if the present labels suffice.
-        nearest: lowest risk above `risk` that the labels guarantee; None if they guarantee `risk` or no risk.
+        nearest: lowest risk that the labels guarantee, if they do not guarantee `risk`; otherwise None.
     """
 
     risk: float

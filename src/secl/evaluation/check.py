@@ -11,7 +11,7 @@ uninformative signal can win by ECE alone, and a miscalibrated one by Brier scor
 
     adapt          ECE and Brier score are significantly lower: both intervals lie below 0
     do not adapt   the Brier score is significantly higher, or the interval excludes a gain in ECE of `MIN_GAIN`
-    cannot tell    otherwise; or fewer than `FEWEST_COMPARED` questions, or `FEWEST_OF_A_KIND` right or wrong answers
+    cannot tell    otherwise, or with too few questions (`FEWEST_COMPARED`) or grades of a kind (`FEWEST_OF_A_KIND`)
 
 docs/lab/log.md has the error rates of these verdicts. Even a constant near the base rate beats a very overconfident
 stated confidence, so the report shows the AUROC of the signal with the verdict.
@@ -113,7 +113,7 @@ def decide(signal: Mapping[str, Difference]) -> Verdict:
 
 
 def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]]) -> str:
-    """Walk the methods by cost; each with a significantly lower Brier score replaces the method chosen so far."""
+    """Start with the cheapest method, and switch to each costlier one with a significantly lower Brier score."""
     method = METHODS[0]
     for name in METHODS[1:]:
         over = gains[name] if method == METHODS[0] else _differences(series[method], series[name])

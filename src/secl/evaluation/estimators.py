@@ -65,7 +65,7 @@ def make_estimators(tau: float = 1.0, formula: Formula = "log") -> dict[str, Est
             lambda r: r.ledger.replies + r.ledger.likelihood,
         ),
         _of_candidates("at_once", "Letters without the thought", of_at_once, lambda r: r.ledger.reordering),
-        _of_candidates("thoughts", "Letters behind thoughts", _of_view("thoughts")),
+        _of_candidates("thoughts", "Letters after thoughts", _of_view("thoughts")),
         _of_candidates("posterior_best", "Posterior, best answers", of_best),
         _of_candidates("posterior", "Posterior", lambda records: of_own(records, [r.posterior for r in records])),
         _with_labels_of_people("stated", "Stated + labels"),
@@ -229,7 +229,7 @@ def _tokens_of_learning(record: Record) -> float:
     ledger = record.ledger
     if record.decision.in_burst:
         return ledger.total
-    # P(True) that was prefetched for a burst that did not come has cost tokens, but is not recorded.
+    # secl may have prefetched P(True) for a burst that did not come. This P(True) cost tokens, but is not recorded.
     return ledger.replies + (ledger.scoring if record.evidence.p_true is None else 0.0)
 
 
@@ -298,7 +298,7 @@ def constant_with_labels(stated: Estimator) -> Estimator:
     platt = with_labels(stated, "platt").mapped
 
     def mapped(series: Series, records: Sequence[Record]) -> Series:
-        # Platt scaling of equal confidences is the constant map to the share of right answers.
+        # Platt scaling maps equal confidences to the share of right answers.
         return replace(platt(replace(series, confidence=np.full(len(series), 0.5)), records), fitted=None)
 
     title = "Constant, base rate*"

@@ -83,7 +83,7 @@ class Estimator:
         learned: whether the confidence comes from an adapted model; a run without learning has no such confidence.
         needs_labels: whether the confidence is fitted to graded answers.
         ranks: whether the order of confidences has a meaning: not for a constant, and not for maps that differ by fold.
-        mapped: recalibrates the series of `rate`; by default the identity.
+        mapped: recalibrates the confidences from `rate`; by default the identity.
     """
 
     name: str

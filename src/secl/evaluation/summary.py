@@ -108,7 +108,7 @@ def measure(
 
 
 DOMAINS = 40
-"""secl computes intervals for this number of domains, because clients of a server may invent many domains."""
+"""Maximum number of domains with intervals (the largest ones), because clients of a server may invent many domains."""
 
 _MAIN = ("stated", "secl", "posterior", "posterior_best")
 """Estimators in the repr of a summary."""

@@ -16,7 +16,7 @@ SMOOTHING = 0.5
 """Pseudo-count of every candidate among the samples."""
 
 VOTE = 2.6
-"""Nats that each sampled solution adds to the number it ends with, before the weight of the view."""
+"""Nats that each solution adds to its number, before multiplication by the weight of the view."""
 
 DOUBT = 0.2
 """Weight of the uniform distribution in the mixture with probabilities after thoughts."""
@@ -34,7 +34,7 @@ TOOLS = f"{VALUES} of a choice of tools"
 """Beginning of `CandidateEvidence.source` for the choice of a tool, or of no tool."""
 
 VALUE_COEFFICIENTS = (0.6, -1.4, 0.02, -0.7)
-"""a, b, c, d in a field's log-odds: a + b ln(H + c), plus d for a fixed form. H (nats) is as in `value`."""
+"""a, b, c, d in a field's log-odds: a + b ln(H + c), plus d for a fixed form. H: entropy in nats (`value`)."""
 
 VALUE_SLOPE = 0.6
 """Ratio of a value's log-odds to the log-odds of its text, if the entropy is unknown."""
@@ -71,9 +71,9 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
 
 
 def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
-    """Return the log-probability of each candidate's text, divided by the root of its number of words.
+    """Return the log-probability of each candidate's text, divided by the square root of its word count.
 
-    The root is a compromise: a sum makes every sentence improbable, a mean makes every sentence probable. The last
+    The square root is a compromise: a sum makes every sentence improbable, a mean makes every sentence probable. The last
     candidate has the remaining probability. Numbers do not have this view, because their texts are the reasoning.
     Fields have the view `value` instead.
     """

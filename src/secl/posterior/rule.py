@@ -33,7 +33,7 @@ PRIOR_PLACES = 5.0
 """Weight, in questions, of the prior that place effects are 0."""
 
 ROUNDING = 1e-12
-"""Without place effects, a sum of squares below this fraction of its value with place effects counts as 0."""
+"""If subtracting place effects leaves less than this fraction of a sum of squares, the rest is rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class LetterSums:
 
     @classmethod
     def empty(cls, views: Views) -> LetterSums:
-        """Return sums of 0 for questions like that of these views."""
+        """Return sums of 0, in the shape of these views."""
         return cls(0, tuple((0.0,) * len(order.order) for order in views.orders), 0.0, 0.0)
 
     def add(self, views: Views) -> LetterSums:

@@ -93,7 +93,7 @@ class View:
 
 
 FIELD_VIEWS: tuple[str, ...] = ("samples", "value")
-"""Views of the values of a field, whatever the setting; `samples` counts only if `value` has no evidence."""
+"""Views of the values of a field, for any setting of `views`; `samples` is used only without evidence for `value`."""
 
 LETTERS: ViewName = "letters"
 """The view of the option letters, read in several orders of the options (`Views.orders`)."""
@@ -106,14 +106,14 @@ VIEWS: dict[str, View] = {
     ),
     "likelihood": View("likelihood of the text, per token", likelihood, lambda s, _: 0.5 - s / 3),
     # The weight is constant, so samples still count if letters are unreliable.
-    "samples": View("share of the answers drawn", open_views.samples, lambda *_: 0.4),
+    "samples": View("share of the samples", open_views.samples, lambda *_: 0.4),
     # If all samples agree, `samples` is the same for each question, but `text` still differs between questions.
     "text": View("probability of the text", open_views.text, lambda *_: 0.4),
     # This view is the only evidence about a field's values.
     "value": View("probability of the value", open_views.value, lambda *_: 1.0),
     # The weight is a half, because thoughts and the letters before them share evidence. None of the measured models was
     # trained to think.
-    "thoughts": View("letters behind thoughts", thoughts, lambda *_: 0.5),
+    "thoughts": View("letters after thoughts", thoughts, lambda *_: 0.5),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
 """Every view by its name: the views of answers (`secl.settings.groups.ViewName`), and `value` for fields."""

@@ -217,7 +217,7 @@ def in_order(question: Question, order: Sequence[int]) -> Question:
 
 
 def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
-    """Ask for the letter alone, with the options in another order: `order` has the option numbers by place."""
+    """Ask for the letter alone, with the options in another order: `order[place]` is the number of an option."""
     user = f"{_asked(question)}{_listed(in_order(question, order))}\nAnswer with the letter of the correct option."
     return _prompt(question, user, _PREFILLS["choice"])
 
@@ -258,7 +258,7 @@ def confidence_prompt(
 
 
 def digit_prompt(answered: Prompt, text: str) -> Prompt:
-    """Ask for the confidence in an answer `text` as a digit alone, for models that do not support prefilled replies."""
+    """Ask for the confidence digit of an answer `text` in a turn without a prefill, for models that support none."""
     return replace(answered, turns=(*answered.turns, text, _ASK_DIGIT), prefill="")
 
 
@@ -299,7 +299,7 @@ def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prom
 
 
 def distractor_prompt(question: Question, count: int) -> Prompt:
-    """Ask for a list of `count` (2 to 10) answers, from which secl takes distractors; the prompt has no own answer."""
+    """Ask for `count` (2 to 10) answers, which become distractors. The prompt does not show the model's own answer."""
     number = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"][count - 2]
     user = (
         f"{_asked(question)}People gave {number} different answers to this question. Some are wrong. List their "

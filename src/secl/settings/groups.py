@@ -96,7 +96,7 @@ class ModelSettings(Settings):
         "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
     )
     engine: Engine | None = Field(None, description="Engine: local, openai (an OpenAI-compatible server) or vllm.")
-    endpoint: str | None = Field(None, description="Base URL of the server that --engine names.")
+    endpoint: str | None = Field(None, description="Base URL of the server; without --engine, of a vLLM server.")
     dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
     device: Device = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
     device_map: str | None = Field(None, description="Spread layers over devices: auto or JSON file {module: device}.")

@@ -73,8 +73,8 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
 def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
     """Return the log-probability of each candidate's text, divided by the square root of its word count.
 
-    The square root is a compromise: a sum makes every sentence improbable, a mean makes every sentence probable. The last
-    candidate has the remaining probability. Numbers do not have this view, because their texts are the reasoning.
+    The square root is a compromise: a sum makes every sentence improbable, a mean makes every sentence probable. The
+    last candidate has the remaining probability. Numbers do not have this view, because their texts are the reasoning.
     Fields have the view `value` instead.
     """
     log_p = _log_p_of_texts(candidates, reply)

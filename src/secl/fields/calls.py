@@ -266,9 +266,9 @@ def _pairs(own: Sequence[WrittenCall], sample: WrittenReply) -> tuple[list[Readi
     A call's partner is the sample's call of the same tool with the most equal arguments.
 
     Returns:
-        the choices of the sample (a tool, or no tool), one for each call of the reply and one for the end of the reply:
-        the choice of the partner, else of the sample's next unpaired call, else of the sample's end; and the partner of
-        each call, or None.
+        the choices of the sample (a tool, or no tool), and the partner of each call, or None. The choices contain one
+        item for each call of the reply and one for the end of the reply: the choice of the partner, else of the
+        sample's next unpaired call, else of the sample's end.
     """
     left, same = list(sample.calls), list[WrittenCall | None]()
     for call in own:

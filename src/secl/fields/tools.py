@@ -153,7 +153,9 @@ class CallRequest:
             turns = [*map(Turn.of, request)]
             last = max((n for n, turn in enumerate(turns) if turn.role == "user"), default=-1)
             if last < 0 or turns[-1].role not in ("user", "tool"):
-                raise QuestionError("the conversation must end with a user's message or a tool's result; add one.")
+                raise QuestionError(
+                    "the conversation must end with a user's message or a tool's result; add such a turn."
+                )
             first = turns[0].role == "system" and not system
             system = turns[0].text if first else system
             history, request, since = turns[first:last], turns[last].text, tuple(turns[last + 1 :])

@@ -174,8 +174,8 @@ def elements_of(
 
     Elements of two lists match if they are equal, regardless of their places. Equal elements in one list each match a
     different element of the other list. secl treats an element as null in a list that lacks the element. Elements that
-    occur only in samples are therefore null in the returned list. Their pointers lie beyond the end of the returned list:
-    "/tags/3" for a list of three elements.
+    occur only in samples are therefore null in the returned list. Their pointers lie beyond the end of this list, for
+    example "/tags/3" in a list of three elements.
 
     Args:
         leaf, question: of the whole list.

@@ -109,7 +109,7 @@ class CalibratedModel(Shown):
             progress: whether to show a progress bar.
 
         Raises:
-            DataError: a row holds no question; the message names the row.
+            DataError: a row has no question; the message names the row.
             QuestionError: a question is too long for the model.
         """
         file = read_rows(rows, columns=columns, options=options, template=template)
@@ -157,7 +157,7 @@ class CalibratedModel(Shown):
             progress: whether to show a progress bar.
 
         Raises:
-            DataError: a row holds no document. secl checks all rows before the model reads the first document.
+            DataError: a row has no document. secl checks all rows before the model reads the first document.
             ParameterError, QuestionError, ModelError: as for `extract`, after the objects of earlier documents.
         """
         documents = texts_in(rows, text)

@@ -84,22 +84,18 @@ def _named(source: str, model: str) -> dict[str, object]:
     if source.startswith(("http://", "https://")):
         return {"model.engine": "openai", "model.endpoint": source, "model.name": model}
     if model:
-        raise ParameterError(
-            f"model={model!r} names the model of a server, and {source!r} is not a URL; leave model= out."
-        )
+        raise ParameterError(f"model={model!r} names the model of a server, and {source!r} is not a URL; drop model=.")
     return {"model.name": source}
 
 
 def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -> Model:
     if tokenizer is not None and isinstance(source, str | Path):
-        raise ParameterError(
-            f"a tokenizer belongs to a loaded model, and {str(source)!r} is a name; leave tokenizer= out."
-        )
+        raise ParameterError(f"a tokenizer belongs to a loaded model, and {str(source)!r} is a name; drop tokenizer=.")
     if isinstance(source, str | Path):
         return load_model(recipe, key=api_key)
     if all(hasattr(source, name) for name in MODEL_ATTRIBUTES):
         if recipe.prompts.thinking != "off":
-            raise ParameterError("the argument thinking has no effect on a model of your own; leave thinking= out.")
+            raise ParameterError("the argument thinking has no effect on a model of your own; drop thinking=.")
         model: Model = source
         return model
     from secl.backends.local.loading.loader import adopt  # torch takes seconds to import

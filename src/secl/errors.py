@@ -29,7 +29,7 @@ class DataError(SeclError):
 
 
 class ModelError(SeclError):
-    """A model cannot be found, loaded, or used for this method."""
+    """A model cannot be found or loaded, or cannot do what the method needs."""
 
 
 class UnfinishedError(ModelError):
@@ -138,7 +138,7 @@ def check_whole(name: str, value: object, least: int) -> None:
 
 
 def check_finite(name: str, value: float, fits: bool, rule: str) -> None:
-    """Raise a ParameterError unless `fits`, and `value` is finite. `rule` is the rule in the message.
+    """Raise a ParameterError if `fits` is False or `value` is not finite. `rule` follows "must" in the message.
 
     >>> check_finite("temperature", -1.0, False, "be above 0")
     Traceback (most recent call last):

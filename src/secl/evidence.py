@@ -8,7 +8,7 @@ Evidence about "What is the capital of Kenya?", answered B by SmolLM2 (its recor
     letters[0].log_p        -2.74      -0.80     -1.13      -2.13     ln P(letter), options in the reversed order
     likelihoods, given     -14.98      -5.20    -15.85      -2.21     ln P(text | question without options)
     likelihoods, alone     -16.55     -15.45    -24.58     -13.82     ln P(text | no question)
-    likelihoods, tokens         2          3         3          1
+    likelihoods, tokens         2          3         3          1     number of tokens of the text
     probabilities            0.01       0.12      0.04       0.82     of the `Posterior`
 """
 
@@ -118,7 +118,7 @@ class CandidateEvidence:
     Attributes:
         candidates: the options in their order; for an open question the rated answer, other answers, and
             `NONE_OF_THESE` for all unlisted answers.
-        letters: the letters in further orders, different from the order of the question.
+        letters: probabilities of the letters in further orders of the options.
         likelihoods: for each option its likelihood, or None if a server does not report likelihoods. For an open
             question, None for each candidate. For a field, the first likelihood is that of the model's own value as the
             reply to a request for this field alone.

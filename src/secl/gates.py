@@ -99,8 +99,8 @@ class EntropyShiftState:
 class EntropyShift(Gate):
     """The default gate, without tuning: a two-sided cumulative-sum (CUSUM) test of standardised entropies.
 
-    z is (entropy - mean) / spread, with mean and standard deviation (spread) of a reference. The reference begins with
-    the first `warmup` entropies after the start or after a burst. Each later entropy joins the reference after its
+    z is (entropy - mean) / spread, with the mean and the standard deviation (spread) of a reference. The first `warmup`
+    entropies after the start or after a burst form the reference. Each later entropy joins the reference after its
     test. Two sums collect evidence: up = max(0, up + z - slack) and down = max(0, down - z - slack). The larger sum is
     the statistic. An alarm resets reference and sums. The gate ignores entropies inside a burst, because learning
     moves these entropies. For models with constant entropy, the spread has a lower bound: 1e-6 nats or a thousandth of
@@ -114,7 +114,7 @@ class EntropyShift(Gate):
         rise of 0.5 spreads     alarm after 156 questions (median), often no alarm
 
     Attributes:
-        warmup: number of entropies that begin a reference, at least 2. A smaller number makes the mean uncertain, which
+        warmup: number of entropies that form a reference, at least 2. A smaller number makes the mean uncertain, which
             causes false alarms. A larger number delays the first test.
         slack: shift that the gate ignores, in spreads; best is half of the smallest shift that matters.
         threshold: statistic above which the gate fires. A larger threshold causes fewer false alarms and later alarms:

@@ -18,7 +18,7 @@ class Ledger:
         answering: answer and stated confidence of the frozen model.
         adapting: answer and stated confidence of the adapted model.
         scoring: P(True) of the candidates, and the search for distractors.
-        reordering: option letters under further orders.
+        reordering: option letters in further orders.
         likelihood: likelihoods of the candidates, with and without the question.
         sampling: further answers.
         comparing: beams, verification and entailment of DINCO.

@@ -16,8 +16,8 @@ WAITING = {
     # Threads that wait for others sleep instead of spinning. On a busy machine, spinning threads take the cores of the
     # threads that they wait for. Then all work takes three to ten times as long.
     WAIT_POLICY: "PASSIVE",
-    # Most waits last microseconds. On a quiet machine, threads that sleep at once take a fifth longer. So GNU's OpenMP
-    # (part of torch on Linux) spins this many times before a thread sleeps.
+    # Most waits last microseconds. On a quiet machine, work takes a fifth longer if threads sleep at once. So GNU's
+    # OpenMP (part of torch on Linux) spins this many times before a thread sleeps.
     "GOMP_SPINCOUNT": "1000",
 }
 
@@ -28,7 +28,7 @@ DEFAULTS = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
     "LRU_CACHE_CAPACITY": "64",
     # secl never compiles a model. PEFT imports bitsandbytes if installed, and bitsandbytes imports PyTorch's compiler.
-    # This variable skips the compiler, which takes a sixth of the time of all imports.
+    # With this variable, the import skips the compiler, which takes a sixth of the time of all imports.
     "TORCHDYNAMO_DISABLE": "1",
     # Reproducible rounding on a GPU, also with several CUDA streams.
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",

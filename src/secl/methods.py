@@ -1,4 +1,4 @@
-"""The methods by name, and the plan of a loop.
+"""The methods by name, and `Plan`: what a calibrator gathers, returns and learns.
 
 A method names a gate and kinds of evidence, and says whether to learn. `Plan.of` combines a method with settings.
 """
@@ -44,7 +44,7 @@ _FREE = (
     *("stated", "constant", "constant_labelled", "letter_probability", "stated_temperature", "stated_platt"),
     *("stated_with_labels", "posterior_with_labels"),
 )
-"""Estimators that need no tokens beyond the method's own: baselines, and the method's confidences after labels."""
+"""Estimators without extra tokens: baselines, and the method's confidences calibrated by labels."""
 
 _SCORED = (*_FREE, "label_free_platt", "p_true", "norm_p_true")
 

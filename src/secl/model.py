@@ -161,7 +161,7 @@ class Model(Protocol):
         """Return P(True) of the reply's answer and of its distractors; None without a readable answer."""
 
     def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Return further answers, drawn at temperature 1, in the form of `Reply.answer`."""
+        """Return `count` answers, drawn at temperature 1, in the form of `Reply.answer`; None for unreadable ones."""
 
     def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
         """Return the evidence of DINCO: beam answers, compared with each other and with `samples`; None without any."""

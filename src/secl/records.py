@@ -131,14 +131,14 @@ LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "
 """What learning did with a question.
 
     idle       no lesson: outside bursts, or learning is off or paused
-    agreed     stated confidence and signal are within the bin gate
+    agreed     no update, because stated confidence and signal are in the same or neighbouring bins
     no_signal  the evidence gives no signal
-    trained    an update
+    trained    an update changed the weights
     waiting    a lesson may follow (between `Calibrator.answer` and `Calibrator.learn`, or in a server's backlog)
     dropped    a server's backlog was full, or learning was paused or rolled back
     failed     the update was taken back, because a number was not finite
     given      the answer came from elsewhere and was rated (`Calibrator.rate_window`)
-    field      the answer is a field of an object (`Calibrator.weigh`)
+    field      the answer is a field of an object or a part of a tool call (`Calibrator.weigh`)
 """
 
 
@@ -148,7 +148,7 @@ class Record(Shown):
 
     Attributes:
         position: number of the question in the stream, from 0.
-        question: as asked.
+        question: the question as asked.
         reply: reply of the adapted model; its confidence never depends on this question's own update.
         frozen: reply of the frozen model to the same question.
         decision: the gate's decision about `reply.entropy`.
@@ -252,7 +252,7 @@ class Record(Shown):
 
     @property
     def given(self) -> bool:
-        """Whether the answer came from elsewhere, so that the model only rated the answer."""
+        """Whether the answer came from elsewhere; the model then only rated the answer."""
         return self.outcome == "given"
 
     @property

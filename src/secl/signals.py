@@ -112,7 +112,7 @@ class SelfConsistency:
 
 
 def key_of(question: Question, answer: str | None) -> object:
-    """Return a key of an answer; equal options, and texts that grading treats as equal, have equal keys."""
+    """Return a key that is equal for equal options, and for texts that grading treats as equal; None for None."""
     if answer is None:
         return None
     return question.option(answer) if answer in question.letters else answer_key(answer, question.form)

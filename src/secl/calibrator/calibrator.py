@@ -41,7 +41,7 @@ class Calibrator(Shown):
         signal: a training signal or its name, such as "self_consistency"; by default normalised P(True) at the model's
             tau.
         posterior: combines evidence about all candidates; by default `PosteriorRule`.
-        evidence: further kinds of evidence, in addition to those that the method, the signal and the posterior need.
+        evidence: kinds of evidence to gather in addition to those that method, signal and posterior need.
         learns: whether lessons may change the weights; by default the method decides.
         loop: settings of the learning rule, of the returned answer and of the threshold.
         plan: replaces all arguments from `method` to `loop` except the gate.
@@ -184,7 +184,7 @@ class Calibrator(Shown):
         self.model.meter.take()
         answer = self.model.answer(question, evidence=self.plan.wanted(in_burst), written=written)
         state, decision = self.state.step(self.gate, answer.reply.entropy)
-        # The posterior needs its evidence now, because the caller reports the confidence long before a lesson.
+        # The posterior needs its evidence now, because the caller may report the confidence long before a lesson.
         wanted, evidence = self.plan.weighed(decision.in_burst), Evidence()
         if "candidates" in wanted:
             evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
@@ -218,7 +218,7 @@ class Calibrator(Shown):
     def answer_window(
         self, questions: Sequence[Question], written: Sequence[str | Piece | None] = ()
     ) -> list[Record | QuestionError]:
-        """Answer questions in shared passes with one version of the weights. `learn` accepts each record later.
+        """Answer questions in shared passes with one version of the weights. `learn` may then take each record.
 
         For a question that the model cannot answer, the list has the error.
         """
@@ -248,7 +248,7 @@ class Calibrator(Shown):
         reply = record.reply
         wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
-            self._latest = None  # the next line replaces the latest answer inside the model
+            self._latest = None  # the next line makes this record's question the latest one of the model
             reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
         evidence = self.plan.gather(self.model, record, reply)
         signal = self.plan.signal(record.question, reply, evidence)

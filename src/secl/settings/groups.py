@@ -170,7 +170,7 @@ class ExtractSettings(Settings):
     TABLE = "extract."
 
     schema_file: Annotated[str | None, Parameter("--schema")] = Field(
-        None, description="JSON Schema of the object, or a JSON object of names and descriptions."
+        None, description="File with a JSON Schema of the object, or with JSON {name: description}."
     )
     text: str = Field("text", min_length=1, description="Column with the documents.")
     instruction: str = Field("", description="Rules for the values, in addition to the schema's descriptions.")
@@ -188,7 +188,7 @@ class GateSettings(Settings):
     warmup: Annotated[int | None, UNFLAGGED] = Field(None, description="Questions of the warm-up; 30 by default.")
     threshold: Annotated[float | None, UNFLAGGED] = Field(None, description="Statistic above which the gate fires.")
     ema: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: weight of the newest entropy.")
-    epsilon: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: ignored entropy rise in nats.")
+    epsilon: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: ignored rise, in nats.")
 
     def overrides(self) -> dict[str, object]:
         return self.model_dump(exclude={"name"}, exclude_none=True)
@@ -204,7 +204,7 @@ class EvidenceSettings(Settings):
     formula: Formula = Field("log", description="log: softmax(log P / tau); exp: softmax(P / tau).")
     distractors: int = Field(4, ge=1, le=9, description="Distractors of an open answer (K).")
     extra_evidence: Annotated[tuple[EvidenceKind, ...], BeforeValidator(_split)] = Field(
-        (), description="Evidence to record beyond the method's: candidates, p_true, samples, dinco."
+        (), description="Evidence to record in addition to the method's: candidates, p_true, samples, dinco."
     )
     nli: str | None = Field(None, description="NLI model for dinco; the model itself by default.")
     show_thought: bool = Field(False, description="Show the thought in the question for P(True).")

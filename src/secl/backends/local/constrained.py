@@ -178,7 +178,7 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     @abstractmethod
     def unfinished(self, task: Task[R, W]) -> UnfinishedError:
-        """Return the error of a text that reached its token limit."""
+        """Return the error for a text that reached its token limit."""
 
     @torch.no_grad()
     def _together(self, tasks: Sequence[Task[R, W]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:

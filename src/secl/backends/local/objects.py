@@ -138,7 +138,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
 
 
 def _before(task: ObjectTask, value: UncertainValue) -> tuple[KeptRow, int, int]:
-    """Return the entry of `go_on` for the greedy row up to a value: `go_on` sends the last token before the value."""
+    """Return the entry with which `go_on` continues the greedy row at a value."""
     assert task.best.kept is not None  # noqa: S101
     return task.best.kept, len(task.prompt) + value.first - 1, task.best.tokens[value.first - 1]
 

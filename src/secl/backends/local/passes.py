@@ -88,7 +88,7 @@ class Passes:
         return Batch(self.model, cache, mask, logits).capturing(self.shared, [forward])
 
     def _begin(self, drafts: Sequence[Draft]) -> None:
-        """Read each prompt without a pass separately and in chunks, as `text` does; equal prompts share a pass."""
+        """Read each prompt that has no pass yet, alone and in chunks, as `text` does; equal prompts share a pass."""
         known: dict[tuple[int, ...], Pass] = {}
         for draft in drafts:
             prompt = tuple(draft.prompt)
@@ -130,7 +130,7 @@ class Passes:
         return self.behind(self.keep([(*draft.prompt, *draft.written) for draft in drafts]))
 
     def keep(self, texts: Sequence[tuple[int, ...]], begun: Sequence[Pass] = ()) -> list[Pass]:
-        """Send texts through the network, and return the pass over each text; neighbours share a pass.
+        """Send texts through the network, several in each pass, and return the pass over each text.
 
         `begun` holds passes over the beginnings of the texts, if any.
 
@@ -180,7 +180,7 @@ def _grouped(
     sizes: Sequence[int],
     begun: Sequence[Pass] | None = None,
 ) -> list[Pass]:
-    """Run bundles of sequences, or grow `begun`; neighbours share a pass of up to `GROUP_TOKENS` new tokens."""
+    """Run bundles, or grow `begun`; consecutive bundles share a pass of up to `GROUP_TOKENS` new tokens."""
 
     def together(numbers: Sequence[int]) -> list[Pass]:
         sequences = [sequence for number in numbers for sequence in bundles[number]]
@@ -192,7 +192,7 @@ def _grouped(
 
 
 def in_groups(work: Callable[[Sequence[T]], list[R]], items: Sequence[T], sizes: Sequence[int], most: int) -> list[R]:
-    """Process neighbours in groups whose sizes add up to at most `most`; split groups that are too large for memory.
+    """Process consecutive items in groups with a total size of at most `most`; halve groups that exceed the memory.
 
     >>> in_groups(lambda group: [list(group)], "abcd", [600, 300, 300, 1200], 1000)
     [['a', 'b'], ['c'], ['d']]

@@ -131,7 +131,7 @@ class Trie:
         """
         blocks: list[Block] = []
         for rows in torch.split(torch.arange(known, len(self.depths)) if queries is None else queries, BLOCK):
-            # Neighbours are mostly on one branch, so the union of the tokens that they see stays small.
+            # Consecutive tokens are mostly on one branch, so the union of the tokens that they see stays small.
             keys = self.seen(rows)
             pairs = self.pairs(rows, keys, window)
             near = pairs.any(0)

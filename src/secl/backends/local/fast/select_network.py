@@ -86,7 +86,7 @@ Network = SharedNetwork | PlainNetwork
 
 @dataclass(frozen=True)
 class Trial:
-    """The model's own results, which every path must reproduce.
+    """The model's own logits for two short sequences, which the fast or the plain path must reproduce.
 
     Attributes:
         branches: two sequences of equal length with a common first half. A wrong mask or position changes the logits of
@@ -103,7 +103,7 @@ class Trial:
     @classmethod
     @torch.no_grad()
     def of(cls, model: PreTrainedModel, sample: Sequence[int]) -> Trial:
-        """Return the results of a model for a sample of tokens."""
+        """Run a model on sequences made from a sample of tokens."""
         half = list(sample[: min(len(sample), TRIED_TOKENS) // 2])
         branches = [list(sample[: 2 * len(half)]), half * 2]
         config = decoder_of(model).config

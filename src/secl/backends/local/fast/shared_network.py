@@ -98,7 +98,7 @@ class SharedNetwork:
         """Read the prompt of a text in chunks through the model's own decoder; yield an empty piece between two chunks.
 
         Returns:
-            a pass that can grow, and a cache with the same keys and values, to which the text can be added.
+            a pass that can grow, and a cache with the same keys and values for writing the text.
         """
         cached, chunks, before = DynamicCache(), list[Pass](), 0
         for chunk in torch.split(torch.tensor([[*tokens]], device=self.device), CHUNK, dim=1):

@@ -113,7 +113,7 @@ class LinearHead:
 
 @dataclass(frozen=True)
 class AsLogits:
-    """The head of a network whose passes return logits already."""
+    """Head for passes that return logits in place of hidden states."""
 
     def rows(self, hidden: Tensor, ids: Tensor) -> Tensor:
         return hidden[:, ids].float()

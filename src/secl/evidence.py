@@ -59,7 +59,7 @@ class LetterOrder:
     """Probabilities of the letters after a prompt that lists the candidates as options, in the order `order`.
 
     Attributes:
-        order: for each letter, the number of its candidate.
+        order: for each letter, the number of its candidate, from 0.
         log_p: ln probability of each candidate's letter, in the order of the candidates.
         thought: the thought before the letter; None if the model answered at once.
         bins: `Reply.bins` of the confidence stated after the most probable letter; empty without a thought.
@@ -193,7 +193,7 @@ class Posterior:
             different candidates sum to 1.
         own: index of the model's own answer among the candidates; None if the answer is not a candidate.
         none_last: whether the last candidate is "None of these", which stands for all unlisted answers.
-        weights: name and weight of each view. The softmax is over the weighted sums of the views.
+        weights: name and weight of each view. `probabilities` is a softmax over the weighted sums of the views.
         reliability: how far the letters follow the options rather than their order, from 0 to 1; None without letters.
         questions: number of earlier questions from which secl estimated the reliability.
     """

@@ -211,10 +211,10 @@ class GivenAnswer:
     """An answer to rate, from any source: another model, a person, a data set.
 
     Attributes:
-        answer: a text. With options, secl stores a letter. You may give the letter, the text of the option, or both, as
-            in "B. Paris", in any case.
+        answer: a text. With options, give a letter, the text of an option, or both, as in "B. Paris", in any case; the
+            attribute then has the letter.
         rivals: other answers to an open question. secl compares the answer with them and with the model's samples.
-        correct: whether the answer is right; None leaves the grade to the question's reference, if any.
+        correct: whether the answer is right. If None, the question's reference grades the answer, if there is one.
 
     Raises:
         QuestionError: an empty answer, an answer that is none of the options, or rivals together with options.
@@ -244,7 +244,7 @@ class GivenAnswer:
 def letter_of(question: Question, answer: str) -> str:
     """Return the letter of the option that an answer names by letter, text, or both.
 
-    secl first compares exact case, then ignores case.
+    The comparison first respects case. If no option matches, the comparison ignores case.
 
     Raises:
         QuestionError: the answer is none of the options, or is the letter of one option and the text of another.
@@ -254,7 +254,7 @@ def letter_of(question: Question, answer: str) -> str:
     """
     wanted = answer.strip()
     named = [question.named(letter) for letter in question.letters]
-    # Exact case comes first: if an option is "a", the answer "a" names this option, and "A" names the letter.
+    # Exact case comes first: if the text of option B is "a", the answer "a" means B, and the answer "A" means A.
     for plain in (_trimmed, lambda text: _trimmed(text).casefold()):
         texts = [plain(option) for option in question.options]
         by_text = texts.index(plain(wanted)) if plain(wanted) in texts else None

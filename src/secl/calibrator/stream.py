@@ -26,7 +26,7 @@ WINDOW = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """The state of a stream, which answers, ratings and labels change. The model keeps its own state.
+    """What a calibrator keeps between questions: answers, ratings and labels change this state.
 
     Attributes:
         position: number of the next question, from 0.

@@ -74,7 +74,7 @@ def test_undo_takes_the_last_word_back_and_asks_again(say: Any, refused: Any, re
     assert said(reviewed) == [True, None, False, None]
     for number in (99, 10**20):
         refused(("label", reviewed, "--undo", number), f"no record {number}", "12")
-    refused(("label", reviewed, "--undo", label.position), "nothing to withdraw")
+    refused(("label", reviewed, "--undo", label.position), "has no label to withdraw")
 
 
 @pytest.mark.usefixtures("scripted")
@@ -143,18 +143,18 @@ def test_labels_give_a_promise_and_confidences_alone_an_estimate(shell: Shell, t
 
 
 SURE = [0.9 - 0.01 * k for k in range(28)]
-ROW = "at least 22 right answers in a row, from the most confident on"
+ROW = "at least the 22 most confident labelled answers must be right"
 NONE: tuple[tuple[list[float], list[bool | None], dict[str, str], str], ...] = (
     (
         SURE,
         [False, *[True, False] * 13, False],
-        {"wrong": "15 of 28 graded answers, among them the most confident", "for a guarantee": ROW},
-        "look at every answer, or try another confidence: secl check --questions FILE",
+        {"wrong": "15 of 28 graded answers, including the most confident", "for a guarantee": ROW},
+        "look at every answer, or compare other methods: secl check --questions FILE",
     ),
     (
         [*SURE[:5], 0.1],
         [True, False, False, False, False, None],
-        {"wrong": "4 of 5 graded answers, among them some of the most confident", "for a guarantee": ROW},
+        {"wrong": "4 of 5 graded answers, including some of the most confident", "for a guarantee": ROW},
         "label the other one and ask 16 more questions",
     ),
     (

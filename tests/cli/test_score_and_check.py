@@ -230,7 +230,10 @@ def test_flags_reach_the_posterior_and_equal_options_are_equally_probable(shell:
     flags = ("--set", "posterior.views=letters,likelihood,p_true", "--answer", "best")
     ended = shell("run", "--questions", mine, "--method", "posterior", "--out", folder, *flags)
     assert ended.code == 0
-    assert ended.err == f"warning: {mine}: question 'mine-0061' has an option twice; equal options count as one.\n"
+    assert (
+        ended.err
+        == f"warning: {mine}: question 'mine-0061' has the same option twice; secl counts equal options as one.\n"
+    )
     records = stored(folder)
     posteriors = [record.posterior for record in records if record.posterior is not None]
     assert posteriors[60].probabilities[1] == posteriors[60].probabilities[2]

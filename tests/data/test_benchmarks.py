@@ -200,7 +200,7 @@ BROKEN = [
     ("mmlu", "mmlu/test/anatomy_test.csv", "a,1,2,3,4,E\n", "line 1 is not 'question,A,B,C,D,letter'"),
     ("mmlu", "mmlu/test/anatomy_test.csv", "a,1,2,,4,A\n", "line 1 .*empty option"),
     ("arc", ARC_FILE, '{"id": "x"}', "line 1 is not a valid question .it lacks 'question'"),
-    ("arc", ARC_FILE, '{"id": 1, "question": 2}', "line 1 .*another shape"),
+    ("arc", ARC_FILE, '{"id": 1, "question": 2}', "line 1 .*structure is wrong"),
     ("truthfulqa", "truthfulqa/mc_task.json", "[5]", "item 1 is not an object"),
     ("truthfulqa", "truthfulqa/mc_task.json", '[{"question": "a", "mc1_targets": {"x": 1, "y": 1}}]', "exactly one"),
     ("truthfulqa_gen", "truthfulqa/TruthfulQA.csv", "Question,Best Answer\na,b\n", "'Correct Answers'"),

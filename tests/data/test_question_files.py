@@ -145,10 +145,10 @@ BAD_FIELDS = [
     ('"reference": "b", "references": ["b"]', "has both 'reference' and 'references'"),
     ('"gold": "b", "ground_truth": "c"', "has 'gold' and 'ground_truth', which both mean"),
     ('"answer": ["b"]', "has an 'answer' that is a list; right answers go into 'references'"),
-    ('"answer": "b", "correct": "maybe"', "has a 'correct' that is 'maybe'"),
+    ('"answer": "b", "correct": "maybe"', "has 'maybe' in 'correct'"),
     ('"options": ["x", "y"], "reference": 1', ".*may count from 0 or from 1; give a letter"),
-    ('"options": ["x", "y"], "reference_index": 2', ".*a number from 0 to 1"),
-    ('"references": {"right": ["b"]}', "has 'references' in another form"),
+    ('"options": ["x", "y"], "reference_index": 2', ".*a number from 0 .* to 1"),
+    ('"references": {"right": ["b"]}', "has 'references' of unknown form"),
     ('"options": ["x", "y"], "references": ["x", "y"]', "has 'options' and several references"),
 ]
 """Fields of a row beside its question, and the messages about them."""
@@ -156,35 +156,39 @@ BAD_FIELDS = [
 BAD_FILES: list[tuple[str, str | bytes, str]] = [
     ("f.jsonl", '{"question": "a"}\n{"question": ', "line 2 is broken JSON"),
     ("f.jsonl", '["question"]', "line 1 is not a JSON object"),
-    ("f.jsonl", '{"id": "a"}', "line 1 has no 'question'; its names are 'id'"),
+    ("f.jsonl", '{"id": "a"}', "line 1 has no column 'question'; its columns are 'id'"),
     ("f.jsonl", '{"question": "  "}', "line 1 has no 'question'"),
     ("f.jsonl", '{"question": "a", "id": "x"}\n{"question": "b", "id": "x"}', "line 2 repeats the id 'x' of line 1"),
     ("f.jsonl", "", "is empty"),
     ("f.jsonl", b'{"question": "ok"}\n{"question": "caf\xe9"}', "line 2 is not UTF-8"),
-    ("f.jsonl", "[" * 200_000, "line 1 is JSON that Python cannot hold"),
+    ("f.jsonl", "[" * 200_000, "line 1 is JSON that Python cannot read"),
     ("f.jsonl", json.dumps({"question": "a", "options": [str(k) for k in range(27)]}), "line 1 .*has 27 options"),
-    ("f.csv", "text,A,B\na,b,c\n", "line 1 has no 'question'; its names are 'text', 'A', 'B'; name the column"),
+    (
+        "f.csv",
+        "text,A,B\na,b,c\n",
+        "line 1 has no column 'question'; its columns are 'text', 'A', 'B'; name the column",
+    ),
     ("f.csv", "question,A,options\na,b,c\n", "line 1 has both 'options' and the column 'A'"),
     ("f.csv", "question,A,C\na,b,c\n", "line 1 has the option columns A, C"),
-    ("f.csv", "question,A,B,C\na,x,,z\n", "line 2 leaves the option B empty"),
+    ("f.csv", "question,A,B,C\na,x,,z\n", "line 2 has no option B but a later option"),
     ("f.csv", "question,A,B\na,x\n", "line 2 has 2 fields but the header has 3"),
     ("f.csv", 'question\n"a\nb"\n"c', "line 4 is broken CSV"),
     ("f.csv", 'question,references\na,"{x"\n', "line 2 has a 'references' that is broken JSON"),
     ("f.csv", "question\n", r"holds no question; add a line below its header\.$"),
     ("f.json", "[]", r"holds no question; add one\.$"),
     ("f.csv", "", "is empty"),
-    ("f.json", '[{"question": "a"}, {"questoin": "b"}]', "item 2 has no 'question'"),
+    ("f.json", '[{"question": "a"}, {"questoin": "b"}]', "item 2 has no column 'question'"),
     ("f.json", '[{"question": "a"}, 3]', "item 2 is not an object"),
     ("f.json", '{"question": {"0": "a"}}', "is not a list of objects"),
     (
         "f.json",
         '{"question": "a"}\n{"question": "b"}',
-        r"holds several JSON texts; .* rename the file to end in \.jsonl",
+        r"holds several JSON values; .* rename the file to end in \.jsonl",
     ),
     ("f.json", '[{"question": ', "is broken JSON"),
     ("f.json", '[{"question": "a\n', r"is broken JSON \(Invalid control character at line 1"),
-    ("f.csv", "question;A;B\na;b\n", "put quotes around semicolons"),
-    ("f.tsv", "question\tid\na\n", "line 2 has 1 fields .* quotes around tabs"),
+    ("f.csv", "question;A;B\na;b\n", "put quotes around fields that contain semicolons"),
+    ("f.tsv", "question\tid\na\n", "line 2 has 1 fields .* that contain tabs"),
     ("f.txt", "a", r"ends in '\.txt'.*\.jsonl, .* or \.xlsx"),
     ("f.parquet", "PAR1 but no more", "is not a Parquet file that can be read"),
     ("f.xlsx", "PK no", "is not a workbook that can be read"),
@@ -267,7 +271,7 @@ def test_columns_of_workbooks_and_parquet_files_may_lack_a_name_or_a_cell(tmp_pa
         read_rows(tmp_path / "empty.xlsx")
     choice = {"question": "a", "A": "x", "B": "y", "reference": "B"}  # the file declares its columns
     pyarrow.parquet.write_table(pa.Table.from_pylist([choice, {**choice, "A": None}]), tmp_path / "gap.parquet")
-    with pytest.raises(DataError, match="row 2 leaves the option A empty"):
+    with pytest.raises(DataError, match="row 2 has no option A but a later option"):
         read_questions(tmp_path / "gap.parquet")
 
 
@@ -299,10 +303,10 @@ def test_columns_are_read_by_the_names_that_people_give_them(tmp_path: Path) -> 
     assert file.notes[1].endswith("add --columns 'references=answers'.")
     for source, wrong, said in (
         (path, {"reference": "Antwort"}, r"no column 'Antwort', which `columns` gives as the reference"),
-        (path, {"title": "Frage"}, r"columns maps 'title', which is none of question, "),
+        (path, {"title": "Frage"}, r"columns maps 'title', but a meaning is one of question, "),
         (path, {"question": "Frage", "id": "Frage"}, r"columns gives two meanings to 'Frage'"),
-        (plain, {"question": "nope"}, r"line 1 has no 'nope'; its names are 'question', 'reference'; name"),
-        ([{"question": "x"}], {"question": "nope"}, r"row 1 has no 'nope'; its names are 'question'; name"),
+        (plain, {"question": "nope"}, r"line 1 has no column 'nope'; its columns are 'question', 'reference'; name"),
+        ([{"question": "x"}], {"question": "nope"}, r"row 1 has no column 'nope'; its columns are 'question'; name"),
     ):
         with pytest.raises(SeclError, match=said) as caught:
             read_rows(source, columns=wrong)
@@ -338,7 +342,7 @@ def test_numbers_dates_and_lists_of_a_frame_are_plain_values_and_whole_numbers_s
 def test_a_number_or_a_pattern_that_python_cannot_hold_is_refused_by_its_row() -> None:
     for column, value in product(("reference", "id", "reference_index", "year", "options"), (10**5000, [10**5000, 1])):
         rows: list[dict[str, Any]] = [{"question": "x"}, {"question": "y", column: value}]
-        with pytest.raises(DataError, match=r"questions, row 2 holds a number of thousands of digits"):
+        with pytest.raises(DataError, match=r"questions, row 2 holds a number with thousands of digits"):
             read_rows(rows)
         assert len(read_questions(rows, skip_bad=True)) == 1
     for pattern in ("(" * 5000 + ")" * 5000, "a{99999999999999999999}", "a{" + "9" * 5000 + "}", "("):
@@ -349,4 +353,6 @@ def test_a_number_or_a_pattern_that_python_cannot_hold_is_refused_by_its_row() -
 def test_an_option_that_stands_twice_gives_a_warning() -> None:
     rows = [{"question": "Where?", "options": ["Rome", "Rome", "Bern"]}, {"question": "Who?", "options": ["a", "a"]}]
     (note,) = read_rows(rows).notes
-    assert note.endswith("'questions-0001' has an option twice, and 1 more have; equal options count as one.")
+    assert note.endswith(
+        "'questions-0001' has the same option twice (further questions like this: 1); secl counts equal options as one."
+    )

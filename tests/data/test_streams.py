@@ -139,8 +139,8 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
         for how, message in (
             ({"template": "{sybject}"}, "'sybject', which is not a column; the columns are 'subject', 'body', 'gold'"),
             ({"template": "{}"}, "the template names '', which is not a column"),
-            ({"template": "Which {subject"}, "has a brace without its partner; write {column}"),
-            ({"template": "Which subject}"}, "has a brace without its partner"),
+            ({"template": "Which {subject"}, "has an unmatched brace; write {column} for a column, and {{ or }}"),
+            ({"template": "Which subject}"}, "has an unmatched brace"),
             ({"template": "Which?"}, "names no column; write {column}"),
             ({"options": ["bug"]}, "there is one option, 'bug'; give at least two"),
             ({"options": ["bug", "bug"]}, "the option 'bug' is given twice"),
@@ -149,15 +149,15 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
             ({"options": [str(number) for number in range(27)]}, "27 options but only 26 letters"),
         )
     ),
-    ([{"question": "a", "options": ["x", "y"]}], CLASSES, "row 1 has options of its own, but the same options are"),
-    ([{"question": "a", "A": "x", "B": "y"}], CLASSES, "row 1 has options of its own"),
-    ([Question("a", ("x", "y"))], CLASSES, "row 1 has options of its own"),
+    ([{"question": "a", "options": ["x", "y"]}], CLASSES, "row 1 has its own options, but options for all rows are"),
+    ([{"question": "a", "A": "x", "B": "y"}], CLASSES, "row 1 has its own options"),
+    ([Question("a", ("x", "y"))], CLASSES, "row 1 has its own options"),
     (["a", Question("a", form="number")], CLASSES, "row 2 cannot be asked"),
     ([Question("a", reference="z")], CLASSES, "row 1 has a reference that names no option: the answer 'z'"),
     ([{"question": "a", "gold": "crash"}], CLASSES, "row 1 has a reference that names no option: the answer 'crash'"),
     ([], CLASSES, "questions holds no question; add one."),
     (pd.DataFrame({"subject": [], "body": []}), {"template": TEMPLATE}, "questions holds no question; add one"),
-    ([*TICKETS, {"subject": ""}], {"template": TEMPLATE}, "row 4 leaves every column of the template empty ('subject'"),
+    ([*TICKETS, {"subject": ""}], {"template": TEMPLATE}, "row 4 has no value in the template's columns ('subject'"),
 ]
 
 

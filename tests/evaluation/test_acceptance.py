@@ -131,7 +131,7 @@ BAD = "do not act on it"
         ([(p / 2, right) for p, right in calibrated(300)], "unproven", "underconfident", "Underconfident: "),
         (UNRANKED, BAD, "chance", "AUROC"),
         ([(1 - p, right) for p, right in calibrated(300)], BAD, "inverted", "higher for wrong answers"),
-        (right_in_the_mean_alone(), "unproven", "miscalibrated", "confidences have at most 0.035 (95% limit)"),
+        (right_in_the_mean_alone(), "unproven", "miscalibrated", "chance explains an ECE of at most 0.035 (95% limit)"),
         ([(0.9 + n / 1000, n > 0) for n in range(60)], "unproven", "few_labels", "Nearly all graded answers are right"),
         ([(0.4 + n / 100, n % 2 > 0) for n in range(30)], "unproven", "few_labels", "do not show whether"),
         ([(p, n % 100 < 100 * p) for n in range(1000) for p in (0.46, 0.54)], "unproven", "weak", "hardly separate"),

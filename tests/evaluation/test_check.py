@@ -78,7 +78,7 @@ def test_a_model_should_adapt_where_it_is_overconfident_and_its_signal_is_not() 
     assert found.signal == paired_differences(stated, grades, signals, grades)
     found = check(simulated(120, honest, 1))
     assert found.verdict == "do not adapt"
-    assert check_sentences(found)[2].endswith(": it is significantly worse.")
+    assert check_sentences(found)[2].endswith(": its Brier score is worse.")
     assert any("may worsen the ranking" in note for note in check_sentences(found)[3:])
     assert sum(check(simulated(60, even, seed)).verdict == "adapt" for seed in range(8)) <= 1  # both are calibrated
 
@@ -93,8 +93,8 @@ def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
     assert (found.questions, found.labelled, found.rated) == (60, 55, 46)
     assert found.signal == check(records[14:]).signal
     assert check_sentences(found)[3:5] == [
-        "5 of 60 questions have no reference and do not count.",
-        "9 answers have no normalised P(True) (unreadable, or no distractor) and do not count.",
+        "secl ignored 5 of 60 questions, without a reference or a label.",
+        "secl ignored 9 answers without normalised P(True) (unreadable, or no distractor).",
     ]
     unrated = check(holed[5:12])
     assert (unrated.rated, unrated.verdict) == (0, "cannot tell")
@@ -157,14 +157,14 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
     assert brier.falls
     use, said, *_ = check_sentences(found)
     assert use.startswith("Use: secl run --method posterior")
-    assert f"its Brier score is {brier.b:.3f} against {brier.a:.3f}" in said
+    assert f"its Brier score is {brier.b:.3f} (stated confidence: {brier.a:.3f}; gain: " in said
 
     found = check(asked(Texts(stated=0.95, accuracy=0.4), 160))
     assert found.best["accuracy"].rises
     assert found.answer == "best"
     own, best = found.best["accuracy"].a, found.best["accuracy"].b
     assert check_sentences(found)[1].endswith(
-        f"; {percent(best)} of its best answers are right, and {percent(own)} of the model's own."
+        f"; {percent(best)} of best answers are right, and {percent(own)} of own answers."
     )
 
     found = check(asked(Texts(stated=0.55), knows=0.0))
@@ -179,8 +179,8 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
     use, said, *_ = check_sentences(found)
     assert use == "Use: secl run --method posterior"
     assert said.startswith("Why: in our measurements its Brier score was lower than that of the stated")
-    assert "higher on 32 questions with a server" in said
-    assert said.endswith("to test this confidence here, label twenty answers.")
+    assert "except on 32 questions with a server" in said
+    assert said.endswith("label twenty answers to test it on your questions.")
 
 
 @pytest.mark.parametrize("better", [True, False])

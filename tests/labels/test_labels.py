@@ -290,7 +290,7 @@ def test_labels_that_do_not_apply_are_refused(tmp_path: Path, monkeypatch: pytes
     other = ScriptedModel()
     other.fingerprint = "another"
     for model, changes, why in (
-        (None, {"method": "p_true"}, "of another kind .method: stated there, p_true here"),
+        (None, {"method": "p_true"}, "because its settings differ .method: stated there, p_true here"),
         (None, {"model.calibration": "unlabelled"}, "has no labels"),
         (None, {"model.calibration": "nowhere"}, "is not a run folder"),
         (other, {}, "made with another model"),

@@ -150,17 +150,17 @@ def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Re
         "How the run was made",
     ]
     assert headline(run).startswith("About 38% of 4 answers are right")  # .95, .25, .3 and 0
-    assert "the confidences that the model states" in headline(run)
+    assert "the stated confidences, which are often too high" in headline(run)
     text = text_of(page)
     assert headline(run) in text
     assert "3 answers of 4: low confidence." in text
     readable = written(tmp_path, make_report(various[:3]))
     assert not any(cell.text == "–" for cell in readable.iter(f"{XHTML}td"))  # noqa: RUF001
     labelled = make_report([various[0].with_label(True), *various[1:]])
-    assert "Of 1 graded answer 100% are right (21 to 100%); their mean confidence" in headline(labelled)
+    assert "Of 1 graded answer 100% are right (21 to 100%); the mean confidence of these" in headline(labelled)
     band = Labelled(label_free=0.95, confidence=0.6, low=0.4, high=0.8, labels=12, of_domain=3, until=12)
     moved = make_report([replace(record, labelled=band) for record in various])
-    assert "moved by up to 12 labels" in headline(moved)
+    assert "calibrated with up to 12 labels" in headline(moved)
     assert "0.40 to 0.80" in text_of(written(tmp_path, moved))
 
 

@@ -28,7 +28,7 @@ from secl.reports.console import answer_reasons, answer_table
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.formatting import UNDEFINED, percent
-from secl.reports.result import bands_table, look_first, next_step
+from secl.reports.result import bins_table, look_first, next_step
 from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import graders_line, posterior_notes, print_sections, sections_of
 from secl.reports.summary_table import COLUMNS, caption, domain_table, footnotes, main_table, summary_table
@@ -60,11 +60,11 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> 
         assert (title in [section.title for section in sections_of(make_report(records))]) is there
     notes = posterior_notes([asked(0, questions=0), asked(1, questions=0), *map(asked, range(2, 10))])
     assert notes == [
-        "Reliability of letters, from 0 (they follow the places) to 1 (they follow the options): 0.80 (from 9 "
+        "Reliability of letters, from 0 (only the places of the options count) to 1 (only their content): 0.80 (from 9 "
         "questions). Weights of the views after the last question: option letters, mean over orders 0.50, likelihood "
         "of the text, per token 0.25.",
-        "For 10 questions the most probable candidate is not the model's own answer; --answer best returns the "
-        "candidate instead.",
+        "For 10 questions the most probable candidate is not the model's own answer; --answer best would return this "
+        "candidate.",
     ]
 
 
@@ -168,7 +168,7 @@ def test_the_table_has_a_row_per_confidence_with_the_numbers_of_the_summary() ->
     assert [cell.text for cell in lines["SECL"]] == ["SECL", *numbers, *costs]
     assert [cell.detail for cell in lines["SECL"][1:4]] == [spans[0], f"above {row.ece_floor_95:.3f}", spans[1]]
     records = [make_record(0, outcome="failed"), make_record(1, outcome="trained")]
-    assert caption(summarise(records)).startswith("2 questions: 1 trained, 0 alarms, 1 undone because of numbers that")
+    assert caption(summarise(records)).startswith("2 questions: 1 trained, 0 alarms, 1 undone because some numbers")
     assert "taken back" not in caption(summarise(records[1:]))
 
 
@@ -230,13 +230,13 @@ def shown(run: RunReport) -> list[str]:
         (
             [0.5] * 4,
             [True, False] * 2,
-            "no calibration error found, but 4 answers show only large errors.",
+            "no calibration error found, but 4 answers reveal only large errors.",
             "unknown below 20 graded",
         ),
         (
             [0.5] * 4,
             [True] * 4,
-            "no calibration error found, but 4 answers show only large errors.",
+            "no calibration error found, but 4 answers reveal only large errors.",
             "unknown; all graded answers are right.",
         ),
     ],
@@ -263,7 +263,7 @@ def test_the_table_has_what_matters_and_labels_do_not_rank_the_answers_that_they
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
     rated = [record.with_label(record.position % 3 > 0) for record in relabelled(records, log)]
     run = report_of(rated)
-    assert "not shown; right answers have the higher confidence in 50% of pairs" in " ".join(shown(run))
+    assert "not shown; in 50% of pairs, the right answer has a higher confidence" in " ".join(shown(run))
     assert "(AUROC 0.50, 0.50 to 0.50" in trust_line(run.trust)
 
 
@@ -271,7 +271,7 @@ def test_without_grades_the_confidences_speak_and_a_person_is_asked() -> None:
     run = report_of(answered([0.9, 0.2], [None, None]))
     text = " ".join(shown(run))
     assert "About 55% of 2 answers are right (" in text
-    cells = [[cell.text for cell in row] for row in bands_table(run.records).sections[""]]
+    cells = [[cell.text for cell in row] for row in bins_table(run.records).sections[""]]
     assert cells == [["0.8 to 1", "1"], ["0.2 to 0.4", "1"]]
     assert look_first(run.records) == 'Look first at: "Question 1?" (A. yes, 0.20)'
     assert next_step(run, Path("runs/a b")) == "secl label 'runs/a b'"

@@ -86,7 +86,7 @@ def test_a_run_is_not_resumed_with_other_questions(tmp_path: Path) -> None:
     stopped(RunSettings.of(settings), tmp_path / "run")
     for changed, said in (
         (content.replace("word 8", "thing 8"), r"the questions of .*run have changed \(9 then, 9 now; the"),
-        (content.partition("\n")[2], r"\(9 then, 8 now; they differ from position 0 on, "),
+        (content.partition("\n")[2], r"\(9 then, 8 now; first difference at position 0: "),
     ):
         path.write_text(changed)
         with pytest.raises(RunError, match=said):
@@ -372,7 +372,7 @@ def test_ctrl_c_ends_in_one_sentence_and_the_run_goes_on_elsewhere(model: Path, 
         db.execute(other)
     assert finish(case.resume(run, *case.settings, "--device", "cpu")) == 0, case.said()
     said = case.log.read_text()
-    assert said.count("was begun elsewhere (processor: another there, ") == 1
+    assert said.count("was begun in another environment (processor: another there, ") == 1
     assert "the last digits of later records may differ" in said
     assert "Traceback" not in said
     before = rows(run)

@@ -1,4 +1,4 @@
-"""The benchmarks, and `load`.
+"""Definitions of all benchmarks, and `load`, which returns their questions.
 
 A new official benchmark needs a reader of its files and a builder of questions (`secl.data.official`), and an entry in
 `_TABLE`. `tests/data/test_benchmarks.py` tests all entries.
@@ -30,13 +30,13 @@ Build = Callable[[Row, int, int], Question]
 class Benchmark:
     """A published benchmark, or a domain of the built-in quiz (`secl.data.quiz`).
 
-    The official files and the Hugging Face hub give equal questions.
+    The official files and the Hugging Face hub give identical questions.
 
     Attributes:
         hub: repository and configuration on the hub.
         read: two functions; None for the quiz. The first reads the official files in a data folder as rows in the
             hub's schema. The second makes a question from a row, the row's index in its subject, and the seed.
-        sampled: whether the seed shuffles the questions of each subject.
+        sampled: whether the seed determines the order of the questions of each subject.
     """
 
     name: str
@@ -62,7 +62,7 @@ _GSM8K = Benchmark(
 )
 _MMLU = Benchmark(
     name="mmlu",
-    description="multiple choice over 57 subjects, taken round-robin",
+    description="multiple choice, with questions of 57 subjects in turn",
     form="choice",
     split="test",
     licence="MIT",
@@ -93,7 +93,7 @@ _TABLE = (
     replace(
         _MMLU,
         name="mmlu_sampled",
-        description="MMLU with the questions of each subject in an order drawn by the seed",
+        description="MMLU, with the questions of each subject shuffled by the seed",
         sampled=True,
     ),
     _ARC,
@@ -101,7 +101,7 @@ _TABLE = (
     replace(
         _TRUTHFULQA,
         name="truthfulqa_in_order",
-        description="TruthfulQA MC1 with its options as in the file, where the first one is always right",
+        description="TruthfulQA MC1, with the options in the order of the file, where the first option is always right",
         read=(_read_mc1, partial(official.truthfulqa_question, shuffled=False)),
     ),
     replace(
@@ -119,15 +119,16 @@ _TABLE = (
 )
 
 BENCHMARKS = {benchmark.name: benchmark for benchmark in _TABLE}
-"""Every benchmark by its name."""
+"""All benchmarks by name."""
 
 
 def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int = 42) -> list[Question]:
-    """Return the first `n` questions of a benchmark, by default all. Their order does not depend on `n`.
+    """Return the first `n` questions of a benchmark, by default all. The order does not depend on `n`.
 
     Args:
         data: folder with the official files; by default the environment variable SECL_DATA, or else the hub.
-        seed: determines the option order of "truthfulqa", the order of "mmlu_sampled", and the whole quiz.
+        seed: shuffles the options of "truthfulqa", the questions of "mmlu_sampled", and options and questions of the
+            quiz.
 
     Raises:
         ParameterError: the name is unknown, or n is below 1.
@@ -148,7 +149,7 @@ def load(name: str, n: int | None = None, *, data: Path | None = None, seed: int
 def _official(
     benchmark: Benchmark, read: Callable[[Path], Iterator[LocatedRow]], build: Build, data: Path | None, seed: int
 ) -> list[Question]:
-    """Return all questions of a published benchmark; subjects alternate."""
+    """Return all questions of a published benchmark, with its subjects in turn."""
     folder = data or os.environ.get(DATA_VARIABLE)
     if folder and not Path(folder).is_dir():
         raise DataError(f"the data folder {folder} does not exist; check --data or SECL_DATA.")

@@ -15,14 +15,16 @@ from secl.errors import DataError
 T = TypeVar("T")
 
 MOST_BITS = 13_000
-"""Maximum number of bits of a whole number; Python writes at most 4300 digits."""
+"""Maximum number of bits of a whole number. Python refuses to write a number with more than 4300 digits."""
 
 _FORMULA = re.compile(r"'*(\s*[=+\-@]|[\t\r])")
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d+)*|\.\d+)([eE][+-]?\d+)?%?")
 
 
 def harmless(value: T) -> T | str:
-    """Return a value; texts that spreadsheets would read as formulas (= + - @, tab, CR) get an apostrophe in front.
+    """Return a value, with an apostrophe before a text that a spreadsheet would read as a formula.
+
+    The first character of a formula is =, +, -, @, a tab or a carriage return.
 
     >>> harmless("=1+1"), harmless("-5"), harmless(-5), harmless("- 5 apples"), harmless("a=b")
     ("'=1+1", '-5', -5, "'- 5 apples", 'a=b')
@@ -33,7 +35,7 @@ def harmless(value: T) -> T | str:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Return several texts as one: "a | b", or a JSON list if "a | b" would be ambiguous.
+    """Join texts as "a | b", or as a JSON list if "a | b" would be ambiguous.
 
     >>> joined(["Rome", "Paris"]), joined(["f | g", "h"])
     ('Rome | Paris', '["f | g", "h"]')
@@ -44,16 +46,16 @@ def joined(texts: Sequence[str]) -> str:
 
 
 def as_json(value: object) -> object:
-    """Convert a value for JSON: NaN to None, NumPy's values to Python's, dates and decimals to texts.
+    """Convert a value for JSON: NaN to None, NumPy values to Python values, dates and decimals to texts.
 
-    Whole floats become integers, because pandas stores the integers of a column with empty cells as floats.
+    A whole float becomes an integer, because pandas stores integers as floats if their column has an empty cell.
     """
     if isinstance(value, float):
         if not math.isfinite(value):
             return None if math.isnan(value) else str(value)
         return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
-        raise DataError("holds a number of thousands of digits; write it as a text.")
+        raise DataError("holds a number with thousands of digits; write it as a text.")
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, date | time):

@@ -14,7 +14,7 @@ KEYS = (
     "question", "options", "reference", "references", "reference_index", "domain", "id", "form", "grader", "context",
     "system", "history", "answer", "correct", "rivals",
 )  # fmt: skip
-"""Meanings of columns (`secl.data.question_files`). Columns A, B, ... are options; other columns have no meaning."""
+"""Meanings that a column can have (`secl.data.question_files`), besides the letter of an option: "A", "B", ..."""
 
 SYNONYMS = {
     "prompt": "question",
@@ -30,15 +30,15 @@ SYNONYMS = {
     "passage": "context",
     "system_prompt": "system",
 }
-"""Synonyms of columns. A synonym counts only if no other column has its meaning."""
+"""Meanings of further names of columns. secl ignores a synonym if another column already has its meaning."""
 
 
 def check_mapping(columns: Mapping[str, str]) -> None:
-    """Check a mapping from meanings of columns to their names in a file."""
+    """Check a mapping from meanings to names of columns, such as {"reference": "gold"}."""
     for key, name in columns.items():
         if key not in KEYS:
             raise ParameterError(
-                f"columns maps {key!r}, which is none of {', '.join(KEYS)}; the meaning comes first, as in "
+                f"columns maps {key!r}, but a meaning is one of {', '.join(KEYS)}; write MEANING=NAME, as in "
                 "reference=gold."
             )
         if list(columns.values()).count(name) > 1:
@@ -50,12 +50,15 @@ def meanings(
 ) -> dict[str, str | None]:
     """Return the meaning of each column: one of `KEYS`, an option's letter, or None.
 
-    Case does not count, and a space or hyphen equals "_". `columns` has the user's names of columns by meaning.
-    `question_needed`: whether a column must have the question; False if a template makes the questions.
+    Two names of columns are equal if their `plain` forms are equal.
+
+    Args:
+        columns: meanings that the user gave to columns, as in {"reference": "gold"}.
+        question_needed: whether a column must hold the question; False if a template makes the questions.
 
     Raises:
-        DataError: no column has the question, two columns have one meaning, or letters are missing. The message omits
-            the location.
+        DataError: no column holds the question, two columns have the same meaning, or the letters of the options have
+            a gap. The caller adds the location.
 
     >>> meanings(["Prompt", "choices", "Year"], {})
     {'Prompt': 'question', 'choices': 'options', 'Year': None}
@@ -76,8 +79,8 @@ def meanings(
     _check(by_name)
     if question_needed and "question" not in by_name.values():
         raise DataError(
-            f"has no {columns.get('question', 'question')!r}; its names are {', '.join(map(repr, names))}; name the "
-            "column of questions with --columns question=NAME, or make questions from columns with --template."
+            f"has no column {columns.get('question', 'question')!r}; its columns are {', '.join(map(repr, names))}; "
+            "name the column of questions with --columns question=NAME, or make questions from columns with --template."
         )
     return by_name
 
@@ -88,7 +91,7 @@ def plain(name: str) -> str:
 
 
 def _letter(name: str) -> str | None:
-    """Return the letter of an option from the name of its column, such as "A", "option_a" or "Choice 1".
+    """Return the option letter that the name of a column gives, or None for any other name.
 
     >>> [_letter(name) for name in ("A", "a", "Option B", "choice-3", "option_30", "7")]
     ['A', None, 'B', 'C', None, None]
@@ -122,13 +125,16 @@ def _check(by_name: Mapping[str, str | None]) -> None:
 _HINTS = {"answers": "references", "target": "reference", "gold_answer": "reference", "text": "question"}
 
 _CLASSES = ("label", "class", "category")
-"""Frequent names of columns with the right class of a row."""
+"""Frequent names of the column that holds the right class."""
 
 
 def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False) -> list[str]:
-    """Return a sentence for each column that secl does not read, although its name resembles a meaning.
+    """Return a sentence for each unread column whose name suggests that secl should read the column.
 
-    `classes`: whether all rows have the same options; `asked`: whether a template makes the questions.
+    Args:
+        extras: names of the unread columns.
+        classes: whether the caller gave options for all rows, for classification.
+        asked: whether a template makes the questions.
 
     >>> unread(["domains", "year"])
     ["secl copies the column 'domains' but does not read it; if it is the domain, add --columns 'domain=domains'"]
@@ -155,10 +161,10 @@ _BRACES = re.compile(r"(\{\{|\}\}|\{[^{}]*\}|[{}])")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with the names of columns in braces; "{{" and "}}" stand for braces.
+    """A text with the names of columns in braces. "{{" and "}}" stand for the braces "{" and "}".
 
     Raises:
-        ParameterError: an unmatched brace, or no column.
+        ParameterError: the text has an unmatched brace, or names no column.
 
     >>> Template("Which team? {subject}").fill({"Subject": "Login fails"}, {"subject": "Subject"})
     'Which team? Login fails'
@@ -169,8 +175,8 @@ class Template:
     def __post_init__(self) -> None:
         if any(part in ("{", "}") for part in self._parts):
             raise ParameterError(
-                f"the template {self.text[:80]!r} has a brace without its partner; write {{column}}, and {{{{ or }}}} "
-                "for a brace itself."
+                f"the template {self.text[:80]!r} has an unmatched brace; write {{column}} for a column, and "
+                "{{ or }} for a brace."
             )
         if not self.names:
             raise ParameterError(f"the template {self.text[:80]!r} names no column; write {{column}}.")
@@ -184,7 +190,7 @@ class Template:
         return [part[1:-1] for part in self._parts if part[:1] == "{" and part[-1:] == "}"]
 
     def columns(self, columns: Sequence[str]) -> dict[str, str]:
-        """Return the column of each name in the template; case does not count."""
+        """Return the column of each name in the template. Without an exact match, the `plain` forms must be equal."""
         by_plain = {plain(column): column for column in reversed(columns)}
         for name in self.names:
             if name not in columns and plain(name) not in by_plain:
@@ -193,10 +199,10 @@ class Template:
         return {name: name if name in columns else by_plain[plain(name)] for name in self.names}
 
     def fill(self, values: Mapping[str, object], column_of: Mapping[str, str]) -> str:
-        """Return the question of a row. Empty cells become empty texts."""
+        """Return the question of a row, with empty texts for empty cells."""
         cells = {name: values.get(column) for name, column in column_of.items()}
         if all(cell in (None, "") for cell in cells.values()):
-            raise DataError(f"leaves every column of the template empty ({', '.join(map(repr, cells))}); fill one in.")
+            raise DataError(f"has no value in the template's columns ({', '.join(map(repr, cells))}); fill one in.")
         doubled = {"{{": "{", "}}": "}"}
         filled = {f"{{{name}}}": "" if cell is None else str(cell) for name, cell in cells.items()}
         return "".join((doubled | filled).get(part, part) for part in self._parts)

@@ -1,4 +1,4 @@
-"""Documents to read: texts in a column of a table, text files of a folder, or texts in memory."""
+"""Reading documents from a column of a table, from the text files of a folder, or from texts in memory."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from secl.display import excerpt
 from secl.errors import DataError
 
 ENDINGS = (".txt", ".md")
-"""Suffixes of files that are documents."""
+"""Suffixes of text files."""
 
 
 def read_documents(source: object, column: str = "text") -> list[Row]:
-    """Return the documents of a file, a folder or a table in memory as rows, in order, not yet checked.
+    """Return a row for each document of a file, a folder or a table in memory. `read_document` checks a row.
 
     Args:
         source: path of a table (`secl.data.tables`), of a text file, or of a folder of text files (`ENDINGS`); or a
-            DataFrame, or texts or mappings.
+            table in memory, such as a DataFrame, a list of texts or a list of dictionaries.
         column: name of the column with the texts.
 
     Raises:
         DataError: the file cannot be read, lacks the column, or holds no document.
+        ParameterError: the source is no table, or the package for the format is not installed.
     """
     path = Path(source) if isinstance(source, str | Path) else None
     if path is not None:
@@ -42,7 +43,7 @@ def read_documents(source: object, column: str = "text") -> list[Row]:
 
 
 def read_document(row: Row, column: str) -> tuple[str, dict[str, object]]:
-    """Return the text of a document and all cells of its row; messages of a DataError omit the location."""
+    """Return the text of a document and all cells of its row, or raise a DataError without the row's location."""
     if not isinstance(row.values, dict):
         raise DataError(row.values if isinstance(row.values, str) else "is a question; give the text of a document.")
     text = row.values.get(column)
@@ -53,7 +54,7 @@ def read_document(row: Row, column: str) -> tuple[str, dict[str, object]]:
 
 
 def texts_in(source: object, column: str) -> list[str]:
-    """Return the texts of all documents. Arguments and errors are those of `read_documents`.
+    """Return the texts of all documents; `source`, `column` and errors are as for `read_documents`.
 
     >>> texts_in(["A letter.", {"text": "A note."}], "text")
     ['A letter.', 'A note.']
@@ -68,7 +69,7 @@ def texts_in(source: object, column: str) -> list[str]:
 
 
 def _text_files(path: Path, column: str) -> list[Row]:
-    """Return a row for a text file, or for each text file in a folder, in order of their names."""
+    """Return a row for a text file, or for each text file of a folder and its subfolders, sorted by path."""
     if not path.is_dir():
         return [Row(1, str(path), {"file": path.name, column: text_of(path)})]
     rows: list[Row] = []

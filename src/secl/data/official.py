@@ -1,4 +1,4 @@
-"""Benchmarks in their official formats -> rows in the schema of the Hugging Face hub -> questions.
+"""Conversion of official benchmark files to rows in the schema of the Hugging Face hub, and of rows to questions.
 
     <data>/gsm8k/train.jsonl                 {"question", "answer"} per line
     <data>/mmlu/test/<subject>_test.csv      question, A, B, C, D, letter; no header
@@ -6,10 +6,11 @@
     <data>/truthfulqa/mc_task.json           [{"question", "mc1_targets": {text: 0 or 1}}]
     <data>/truthfulqa/TruthfulQA.csv         Question, Best Answer, Correct Answers, Incorrect Answers, ...
 
-A reader takes the data folder and yields the rows in file order. Its errors are `DataError`s that name file and line.
-`read_file` reads all benchmarks except MMLU. `hub_rows` reads the same rows from the hub. A builder returns the
-question of one row: line breaks become `\\n`, and spaces around texts are dropped. For an invalid row, a builder raises
-KeyError, IndexError, TypeError, ValueError or QuestionError; the caller adds the location of the row.
+A reader takes the data folder and yields the rows in file order. A reader raises `DataError`s that name file and line.
+`read_mmlu` reads MMLU, and `read_file` reads every other benchmark. `hub_rows` reads the same rows from the hub.
+
+A builder makes a question from one row. Line breaks become `\\n`, and texts lose spaces at both ends. For an invalid
+row, a builder raises KeyError, IndexError, TypeError, ValueError or QuestionError. The caller adds the row's location.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from secl.question import LETTERS, Question, References
 Row = Mapping[str, Any]
 
 LocatedRow = tuple[str, Row]
-"""A row with its location for messages, such as a file and a line."""
+"""The location of a row, such as "q.csv, line 3", and the row."""
 
 NumberedRow = tuple[int, LocatedRow]
-"""A row with its index in the file or in its subject, from 0."""
+"""The index of a row among the rows of its subject (from 0), and the row."""
 
 T = TypeVar("T")
 
 
 def by_subject(rows: Iterable[LocatedRow]) -> list[list[NumberedRow]]:
-    """Return the numbered rows of each subject, sorted by subject; rows without a subject form one group."""
+    """Return a list of numbered rows for each subject, sorted by subject. Rows without a subject form one list."""
     subjects: defaultdict[str, list[NumberedRow]] = defaultdict(list)
     for location, row in rows:
         members = subjects[str(row.get("subject"))]
@@ -73,7 +74,7 @@ def read_mmlu(data: Path) -> Iterator[LocatedRow]:
 
 
 def arc_row(row: Row) -> Row:
-    """Return a row in the hub's schema from AI2's row, whose question has a stem and choices."""
+    """Convert a row of AI2's file to the hub's schema."""
     choices = row["question"]["choices"]
     return {
         "id": row["id"],
@@ -84,14 +85,14 @@ def arc_row(row: Row) -> Row:
 
 
 def truthfulqa_row(row: Row) -> Row:
-    """Return a row in the hub's schema, with options and labels as two lists."""
+    """Convert a row of `mc_task.json` to the hub's schema, with options and labels as two lists."""
     targets = row["mc1_targets"]
     labels = [targets[option] for option in targets]
     return {"question": row["question"], "mc1_targets": {"choices": list(targets), "labels": labels}}
 
 
 def truthfulqa_gen_row(row: Row) -> Row:
-    """Return a row in the hub's schema, with right and wrong answers as lists."""
+    """Convert a row of `TruthfulQA.csv` to the hub's schema, with right and wrong answers as lists."""
     return {
         "question": row["Question"],
         "best_answer": row["Best Answer"],
@@ -108,7 +109,7 @@ def read_file(data: Path, name: str, flat: Callable[[Row], Row] = lambda row: ro
         try:
             yield row.location, flat({name: value for name, value in row.values.items() if value is not None})
         except (KeyError, TypeError) as error:
-            reason = f"it lacks {error}" if isinstance(error, KeyError) else "it has another shape"
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else "its structure is wrong"
             raise DataError(f"{row.location} is not a valid question ({reason}); restore the official file.") from error
 
 
@@ -130,7 +131,7 @@ def mmlu_question(row: Row, index: int, _seed: int) -> Question:
 def arc_question(row: Row, _index: int, _seed: int) -> Question:
     """Return a question of ARC from {id, question, choices: {text, label}, answerKey}.
 
-    Labels A to E or 1 to 5 become letters by position.
+    The first option gets the letter A, whether its label is "A" or "1".
     """
     labels = [clean(label) for label in row["choices"]["label"]]
     reference = LETTERS[labels.index(clean(row["answerKey"]))]
@@ -141,8 +142,8 @@ def arc_question(row: Row, _index: int, _seed: int) -> Question:
 def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = True) -> Question:
     """Return a question of TruthfulQA MC1 from {question, mc1_targets: {choices, labels}}.
 
-    In the data, the first option is right. If `shuffled`, seed and index determine the order of the options, so the
-    order does not depend on the number of loaded questions.
+    In the data, the first option is right. If `shuffled`, the seed and the question's index determine the order of its
+    options.
     """
     labels = [int(label) for label in row["mc1_targets"]["labels"]]
     options = _options(row["mc1_targets"]["choices"])
@@ -161,7 +162,7 @@ def truthfulqa_gen_question(row: Row, index: int, _seed: int) -> Question:
     The best answer is the first of the right answers.
     """
     best = clean(row["best_answer"])
-    # A ';' at the end of a list gives an empty answer.
+    # Drop the empty answer that a ';' at the end of a list gives.
     correct, incorrect = (tuple(filter(None, _options(row[f"{kind}_answers"]))) for kind in ("correct", "incorrect"))
     if not best or not incorrect:
         raise ValueError("it lacks a best answer or incorrect answers")
@@ -171,7 +172,7 @@ def truthfulqa_gen_question(row: Row, index: int, _seed: int) -> Question:
 
 
 def clean(text: object) -> str:
-    """Return a text with `\\n` as its only line break, and without spaces at its ends."""
+    """Return a text with `\\n` for every line break, and without spaces at both ends."""
     if not isinstance(text, str):
         raise TypeError(f"{text!r} is not a text")
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
@@ -184,7 +185,7 @@ def _options(texts: object) -> tuple[str, ...]:
 
 
 def hub_rows(benchmark: str, repository: str, configuration: str, split: str) -> Iterator[LocatedRow]:
-    """Yield the rows of a dataset on the hub, each with its location for messages.
+    """Yield the rows of a dataset on the hub with their locations.
 
     Raises:
         DataError: `datasets` is not installed, or neither the hub nor the cache has the data.
@@ -196,7 +197,7 @@ def hub_rows(benchmark: str, repository: str, configuration: str, split: str) ->
     try:
         with silent_retries():
             dataset = datasets.load_dataset(repository, configuration, split=split)
-    except Exception as error:  # network failures have too many classes to list: requests, httpx, hub, cache, disk
+    except Exception as error:  # requests, httpx, the hub's client, the cache and the disk have different errors
         reason = (str(error).strip().splitlines() or [""])[0][:200]
         raise DataError(
             f"the benchmark {benchmark!r} ({repository}) cannot be fetched from the Hugging Face hub "
@@ -209,7 +210,7 @@ def hub_rows(benchmark: str, repository: str, configuration: str, split: str) ->
 
 @contextmanager
 def silent_retries() -> Iterator[None]:
-    """Within the block, the hub's client logs no failed attempts; it still raises the last error."""
+    """Within the block, the hub's client logs no warning about a failed attempt."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,17 +1,17 @@
-"""People's own questions from files and tables: one row for each question, in every format.
+"""The user's questions, from files and from tables in memory. A row is a question, with the columns:
 
     question         the text; the only necessary column, unless a template makes the question from other columns
     options          a list, "a | b", an object of label and text, or the columns A, B, C, ... (`option_a`)
-    reference        the right answer: a letter or the text of an option, or a free text or number
+    reference        the right answer: the letter or the text of an option; without options, a text or a number
     references       several right answers: a list, "a | b", or {"correct": [...], "incorrect": [...]}
     reference_index  the right option's number, counted from 0
     context, system  a passage before the question, and the system text
     history          earlier turns: [{"role": "user", "content": "..."}, ...]
-    domain, id, form, grader  as in `secl.Question`
+    domain, id, form, grader  attributes of `secl.Question`
     answer, correct  an answer for `secl score` to rate, and whether it is right
     rivals           other answers to an open question, to compare with `answer`: a list, or "a | b"
 
-A question keeps its whole row (`Question.row`). An empty cell is an absent value.
+A question keeps its whole row (`Question.row`). An empty cell means that the row lacks the value.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from secl.errors import DataError, QuestionError
 from secl.question import Cell, GivenAnswer, Grader, Question
 
 LEAVE_OUT = "To leave such rows out: --skip-bad (in Python: skip_bad=True)."
-"""Remedy for a row that cannot be used."""
+"""Remedy for an unusable row."""
 
 ANSWERS_ALONE = (
-    "the column of answers holds answers to rate, not references, so nothing is graded; secl score rates these "
-    "answers, and --columns reference=answer makes them references"
+    "a column of answers is for answers to rate, so no answer of the model is graded; rate the column's answers with "
+    "secl score, or make them references with --columns reference=answer"
 )
-"""Note for a file with answers but no references, because its author may have meant the answers as references."""
+"""Note on a file with answers but no references. Its author may have meant the answers as references."""
 
 
 R = TypeVar("R")
@@ -51,9 +51,9 @@ class QuestionFile:
 
     Attributes:
         questions: the usable questions, in order.
-        given: an answer to rate for each question; None if the model answers itself.
+        given: an answer to rate for each question; None if the model shall write the answers.
         skipped: location and problem of each skipped row.
-        notes: sentences about equal options, unread columns with suspicious names, and answers without references.
+        notes: sentences on repeated options, `unread` columns, and answers without references (`ANSWERS_ALONE`).
     """
 
     questions: tuple[Question, ...]
@@ -62,7 +62,7 @@ class QuestionFile:
     notes: tuple[str, ...] = ()
 
     def of(self, questions: Iterable[Question]) -> Self:
-        """Return the file with these of its questions only, in this order. The ids of its questions must be unique."""
+        """Return a copy of the file with only these questions, in this order. Ids of questions must be unique."""
         chosen = tuple(questions)
         answers = {answer.question.id: answer for answer in self.given or ()}
         given = None if self.given is None else tuple(answers[question.id] for question in chosen)
@@ -85,26 +85,26 @@ def read_rows(
 ) -> QuestionFile:
     """Return the questions of a file or of a table in memory, in order.
 
-    Defaults: the id is `<name>-<line, four digits>`, and the domain is the name. The form is "choice" with options,
-    "sentence" if the row lists right and wrong answers, and "short" otherwise.
+    A row without an id gets one such as "questions-0007", from `name` and the row's number. The default domain is
+    `name`. The default form is "choice" with options, "sentence" with right and wrong answers, and "short" otherwise.
 
     Args:
         source: path of a file in a format of `secl.data.tables`; or a DataFrame (pandas or polars), an Arrow table, a
             `datasets.Dataset`, or a list of texts, dictionaries or questions.
-        name: name of a table in memory; the name of a file is its stem.
-        skip_bad: skip unusable rows, and record why in `QuestionFile.skipped`.
-        columns: names of columns by their meaning, such as {"question": "prompt"}.
-        grader: grader of open questions for which row, form and references determine no grader.
-        options: options of every row, for classification; their order gives the letters.
-        template: makes the question of each row from its columns, such as "Which team? {subject}: {body}". A template
-            takes precedence over a question column.
-        rate: also read the answers to rate into `QuestionFile.given`; each row needs an answer.
+        name: name of a table in memory. A file has its stem as name.
+        skip_bad: skip unusable rows, and record the reasons in `QuestionFile.skipped`.
+        columns: meanings of columns that have other names, such as {"question": "prompt"}.
+        grader: grader of open questions whose grader would otherwise be "auto".
+        options: common options of all rows, for classification. The first option gets the letter A.
+        template: text that makes the question from a row's columns, such as "Which team? {subject}: {body}". secl
+            then ignores the column of questions.
+        rate: fill `QuestionFile.given` with the answers to rate. Each row needs an answer.
 
     Raises:
-        DataError: the file cannot be read, is empty or of another kind, or a row is not usable. The message names the
-            row.
-        ParameterError: `columns` has an unknown meaning, the options or the template cannot be used, or the source is
-            no table.
+        DataError: the file cannot be read, is empty or has an unknown suffix, or a row is unusable. The message names
+            the row.
+        ParameterError: `columns` has an unknown meaning, the options or the template are invalid, or the source is no
+            table.
 
     >>> tickets = [{"subject": "Login", "body": "It fails."}]
     >>> file = read_rows(tickets, options=["bug", "feature"], template="Which team? {subject}: {body}")
@@ -135,14 +135,14 @@ def read_rows(
         question = build_question(values, cells, name, raw.number, grader, tuple(options))
         answer, correct, rivals = text(values, "answer"), truth(values, "correct"), texts(values, "rivals")
         if answer and not rate:
-            unrated.append(question)
+            with_answer.append(question)
         return question.id, _given(question, answer, rivals, correct) if rate else question
 
     if not table:
         headed = path is not None and path.suffix.lower() in HEADED
         raise DataError(f"{place} holds no question; add {'a line below its header' if headed else 'one'}.")
     skipped: list[tuple[str, str]] = []
-    unrated: list[Question] = []  # their rows have answers
+    with_answer: list[Question] = []  # questions whose rows have an unread answer
     rows = list(usable(table, read, skipped, kind="question", skip_bad=skip_bad))
     if not rows:
         raise DataError(f"{place} holds no question that can be used: {skipped[0][0]} {skipped[0][1]}")
@@ -151,9 +151,9 @@ def read_rows(
     questions = tuple(row if isinstance(row, Question) else row.question for row in rows)
     twice = [question for question in questions if len({*question.options}) < len(question.options)]
     if twice:
-        more = f", and {len(twice) - 1} more have" if len(twice) > 1 else ""
-        notes.append(f"{twice[0].mention} has an option twice{more}; equal options count as one")
-    if unrated and all(question.reference is None for question in questions):
+        more = f" (further questions like this: {len(twice) - 1})" if len(twice) > 1 else ""
+        notes.append(f"{twice[0].mention} has the same option twice{more}; secl counts equal options as one")
+    if with_answer and all(question.reference is None for question in questions):
         notes.append(ANSWERS_ALONE)
     given = tuple(row for row in rows if isinstance(row, GivenAnswer)) if rate else None
     return QuestionFile(questions, given, tuple(skipped), tuple(f"{place}: {note}." for note in notes))
@@ -182,7 +182,7 @@ def read_questions(
 
 
 def read_given(source: object) -> list[GivenAnswer]:
-    """Return answers to rate, from a list of `GivenAnswer`s or pairs (question, answer), or from any other table."""
+    """Return answers to rate, from a list of `GivenAnswer`s or of pairs (question, answer), or from a table."""
     if isinstance(source, list | tuple) and all(isinstance(row, GivenAnswer | tuple) for row in source):
         return [row if isinstance(row, GivenAnswer) else GivenAnswer(Question.of(row[0]), *row[1:]) for row in source]
     return list(read_rows(source, rate=True).given or ())
@@ -196,15 +196,15 @@ def usable(
     kind: str,
     skip_bad: bool,
 ) -> Iterator[R]:
-    """Yield the result of each usable row.
+    """Yield what `read` makes of each usable row, such as a question.
 
     Args:
-        read: returns the id and the result of a row, or raises a DataError or QuestionError.
+        read: returns an id and a question or document from a row, or raises a DataError or QuestionError.
         skipped: gets the location of each unusable row, with the reason.
-        kind: noun for the rows in messages.
+        kind: noun in messages, such as "question" for the result of a row.
 
     Raises:
-        DataError: without `skip_bad`, a row is unusable or repeats an id; the message begins with its location.
+        DataError: without `skip_bad`, a row is unusable or repeats an id. The message begins with the row's location.
     """
     location_of: dict[str, str] = {}
     for row in rows:
@@ -222,7 +222,7 @@ def usable(
 
 
 def _extras(rows: Iterable[Row], meaning_of: Callable[[tuple[str, ...]], dict[str, str | None]]) -> Iterator[str]:
-    """Yield the names of filled columns without a meaning."""
+    """Yield the name of each filled cell's column, if the column has no meaning."""
     for row in rows:
         if isinstance(row.values, dict):
             with suppress(DataError):
@@ -240,7 +240,7 @@ def _check_mapped(known: Sequence[str], columns: Mapping[str, str], source: str)
 
 
 def cell_of(value: object) -> Cell:
-    """Return a value for `Question.row`, with lists and objects as texts."""
+    """Convert a value for `Question.row`: lists and objects become texts."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return joined(value)
     if value is None or isinstance(value, str | int | float):

@@ -1,6 +1,6 @@
 """Make a question from a row of a question file.
 
-Messages omit the row's location, as in "has no 'question'"; the caller adds it.
+Messages omit the row's location, as in "has no 'question'". The caller adds the location.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from secl.grading.rules import check_grader, grader_of
 from secl.question import LETTERS, Cell, Form, Grader, Question, References, letter_of
 
 Values = Mapping[str, object]
-"""Values by their meaning (`secl.data.columns`)."""
+"""Values of a row by the meaning of their column (`secl.data.columns`), such as {"question": "Capital of Peru?"}."""
 
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-_TWO_WAYS = "has options of its own, but the same options are given for all rows; keep one way to give options."
+_TWO_WAYS = "has its own options, but options for all rows are also given; keep one way to give options."
 
 
 def check_options(options: Sequence[str]) -> None:
     """Check the common options of all rows.
 
     Raises:
-        ParameterError: a single text, one option, an empty or repeated option, or more than 26 options.
+        ParameterError: the options are a text instead of a list, or only one option, or more than 26. Or an option is
+            empty or repeated.
     """
     if isinstance(options, str):
         raise ParameterError(f"the options are the text {options[:40]!r}; give a list of texts.")
@@ -36,14 +37,14 @@ def check_options(options: Sequence[str]) -> None:
     if len(options) > len(LETTERS):
         raise ParameterError(f"there are {len(options)} options but only {len(LETTERS)} letters; merge some.")
     if not all(isinstance(option, str) and option.strip() for option in options):
-        raise ParameterError("an option is empty or no text; remove it or fill it in.")
+        raise ParameterError("an option is empty or not a text; remove it or fill it in.")
     for option, count in Counter(options).items():
         if count > 1:
-            raise ParameterError(f"the option {option!r} is given twice; give each once.")
+            raise ParameterError(f"the option {option!r} is given twice; give each option once.")
 
 
 def with_options(question: Question, options: Sequence[str]) -> Question:
-    """Return a question with the common options of all rows, if any exist."""
+    """Return a question with the common options of all rows; unchanged if `options` is empty."""
     if not options:
         return question
     if question.options:
@@ -59,12 +60,12 @@ def with_options(question: Question, options: Sequence[str]) -> Question:
 def build_question(
     values: Values, row: tuple[tuple[str, Cell], ...], name: str, number: int, grader: Grader, given: tuple[str, ...]
 ) -> Question:
-    """Return the question of a row from its values by meaning.
+    """Return the question of a row.
 
     Args:
         row: all cells, for `Question.row`.
-        name: default domain; with the `number` of the row, also the default id.
-        grader: grader of an open question for which the row determines no grader.
+        name: default domain. `name` and `number` (of the row) form the default id, such as "questions-0007".
+        grader: grader of an open question whose grader would otherwise be "auto".
         given: common options of all rows; may be empty.
     """
     question = text(values, "question")
@@ -99,7 +100,7 @@ def build_question(
 
 
 def text(values: Values, key: str) -> str | None:
-    """Return a value as a text without outer spaces; numbers become texts, null and "" become None."""
+    """Return a value as a text without spaces at both ends. Numbers become texts; null and "" become None."""
     value = values.get(key)
     if value is None:
         return None
@@ -124,8 +125,7 @@ def truth(values: Values, key: str) -> bool | None:
     word = str(value).strip().casefold()
     if word not in _TRUTH:
         raise DataError(
-            f"has a {key!r} that is {str(value)[:40]!r}; write true or false (the right answer itself goes into "
-            "'reference')."
+            f"has {str(value)[:40]!r} in {key!r}; write true or false, and put a right answer into 'reference'."
         )
     return _TRUTH[word]
 
@@ -149,7 +149,7 @@ def _texts(value: object, what: str) -> tuple[str, ...]:
 
 
 def _structure(values: Values, key: str) -> object:
-    """Return a value; a text that begins like a JSON list or object is parsed."""
+    """Return a value. A text that begins with "{" or "[" becomes the object or list that JSON reads from the text."""
     value = values.get(key)
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
@@ -157,12 +157,12 @@ def _structure(values: Values, key: str) -> object:
         return parse_json(value)
     except DataError as problem:
         if value.lstrip().startswith("["):
-            return value  # a text may begin with a bracket
+            return value  # a text such as "[1] is right", not a list
         raise DataError(f"has a {key!r} that {problem}") from problem
 
 
 def _history(values: Values) -> tuple[Turn, ...]:
-    """Return the earlier turns from a list of messages in a chat API's form."""
+    """Return the earlier turns from messages such as {"role": "user", "content": "..."}."""
     value = _structure(values, "history")
     if value in (None, "", []):
         return ()
@@ -178,7 +178,7 @@ def _history(values: Values) -> tuple[Turn, ...]:
 
 
 def _options(values: Values) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the options, and their labels if given, as in {"1": "Rome", "2": "Paris"}."""
+    """Return the options and their labels. For {"1": "Rome", "2": "Paris"} the labels are "1" and "2"."""
     lettered = _lettered(values)
     if lettered:
         return lettered, ()
@@ -192,7 +192,7 @@ def _options(values: Values) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _labelled(value: dict[str, object]) -> tuple[object, tuple[str, ...]]:
-    """Return texts and labels of an object: {label: text}, or the lists {"text": [...], "label": [...]}."""
+    """Return the options and labels in an object {label: option} or {"text": options, "label": labels}."""
     if set(value) == {"text", "label"} and isinstance(value["text"], list):
         return value["text"], _texts(value["label"], "has 'options'/label")
     by_label = {label: option for label, option in value.items() if option is not None}
@@ -201,16 +201,16 @@ def _labelled(value: dict[str, object]) -> tuple[object, tuple[str, ...]]:
 
 
 def _lettered(values: Values) -> tuple[str, ...]:
-    """Return the options in the columns A, B, C, ...; the last columns may be empty."""
+    """Return the options in the columns A, B, C, ... A row may leave the last columns empty."""
     filled = [letter for letter in LETTERS if values.get(letter) is not None]
     if filled != list(LETTERS[: len(filled)]):
         gap = next(letter for letter in LETTERS if letter not in filled)
-        raise DataError(f"leaves the option {gap} empty but fills a later one; fill the options from A on.")
+        raise DataError(f"has no option {gap} but a later option; fill the options from A on, without a gap.")
     return tuple(_as_text(values[letter], f"has a {letter!r}") for letter in filled)
 
 
 def _reference(values: Values, question: Question, labels: tuple[str, ...]) -> tuple[str | References | None, Form]:
-    """Return the reference, and the form of an open question with this reference."""
+    """Return the reference of a row, and the form that this reference gives to an open question."""
     keys = [key for key in ("reference", "references", "reference_index") if values.get(key) not in (None, "")]
     if len(keys) > 1:
         raise DataError(f"has both {keys[0]!r} and {keys[1]!r}; keep one.")
@@ -239,25 +239,28 @@ def _by_index(value: object, letters: tuple[str, ...]) -> str:
         index = -1
     if not 0 <= index < len(letters):
         raise DataError(
-            f"has the reference_index {str(value)[:40]!r}; it must be a number from 0 to {len(letters) - 1}, for its "
-            f"{len(letters)} options counted from 0."
+            f"has the reference_index {str(value)[:40]!r}; give a number from 0 (the first option) to "
+            f"{len(letters) - 1} (the last option)."
         )
     return letters[index]
 
 
 def _references(value: object, what: str) -> tuple[str | References, Form]:
-    """Return several right answers from a list, or right and wrong answers from an object (as for TruthfulQA)."""
+    """Return the right answers in a list, or the right and wrong answers in {"correct": [...], "incorrect": [...]}.
+
+    The second value is the form that these answers give to an open question.
+    """
     if not isinstance(value, dict):
         correct = _texts(value, what)
         return (correct[0] if len(correct) == 1 else References(correct, ())), "short"
     if set(value) - {"correct", "incorrect"} or not value.get("correct"):
-        raise DataError(f'{what} in another form; write ["...", "..."], or {{"correct": [...], "incorrect": [...]}}.')
+        raise DataError(f'{what} of unknown form; write ["...", "..."], or {{"correct": [...], "incorrect": [...]}}.')
     incorrect = _texts(value.get("incorrect") or [], f"{what}/incorrect")
     return References(_texts(value["correct"], f"{what}/correct"), incorrect), "sentence"
 
 
 def _letter(reference: str, question: Question, labels: tuple[str, ...]) -> str:
-    """Return the letter of a reference, which is a label, a letter, or the text of an option."""
+    """Return the letter of the option that a reference names by its label, letter or text."""
     if reference in labels and reference not in question.options:
         return question.letters[labels.index(reference)]
     if reference.isdecimal() and reference not in question.options:

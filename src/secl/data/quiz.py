@@ -19,7 +19,10 @@ from secl.question import LETTERS, Form, Question
 
 
 def quiz(domain: str, n: int | None = None, seed: int = 42) -> list[Question]:
-    """Return the first `n` questions of a domain. Their kinds alternate; the seed shuffles questions and options."""
+    """Return the first `n` questions of a domain, in an order that the seed determines.
+
+    Each question has a kind, such as "symbol of an element". Questions of different kinds alternate.
+    """
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for line in files("secl.data").joinpath("facts", f"{domain}.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -33,7 +36,7 @@ def _question(domain: str, number: int, row: Mapping[str, Any], seed: int) -> Qu
     text, reference = row["question"], row["answer"]
     options = list(row.get("options", ()))
     if options:
-        # The text is part of the seed, so that the letters do not depend on the question's position.
+        # Seed with the text, so that the order of the options does not depend on the question's position.
         random.Random(f"quiz/{domain}-{seed}-{text}").shuffle(options)
         reference = LETTERS[options.index(reference)]
     form: Form = "choice" if options else "number"

@@ -1,4 +1,4 @@
-"""Streams: the questions of benchmarks in the order of asking."""
+"""Streams of benchmark questions, their order and their fingerprint."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def load_stream(
     """Return the first questions of several benchmarks, one benchmark after the other.
 
     Args:
-        names: keys of `secl.data.benchmarks.BENCHMARKS`, each once, in forward order; "arc:50" takes 50 questions.
-        per_domain: questions of each benchmark without its own number, at least 1; None for all.
-        order: as in `arrange`.
-        seed: seed of the shuffle and of benchmarks.
-        data: folder with the official files, see `secl.data.benchmarks.load`.
+        names: different keys of `secl.data.benchmarks.BENCHMARKS`. "arc:50" takes 50 questions of "arc".
+        per_domain: number of questions of a benchmark whose name gives no number, at least 1; None for all.
+        order: order of the questions (`arrange`).
+        seed: seed of `secl.data.benchmarks.load` and of the order "shuffled".
+        data: folder with the official files (`secl.data.benchmarks.load`).
 
     Raises:
         ParameterError: no name, an unknown or repeated name, an unknown order, or per_domain below 1.
@@ -53,7 +53,7 @@ def load_stream(
 
 
 def arrange(questions: Sequence[Question], order: Order, seed: int = 42) -> list[Question]:
-    """Return questions in an order: "reversed" reverses the order of the domains, "shuffled" mixes all questions."""
+    """Return questions in the given order ("forward"), with domains in reverse ("reversed"), or shuffled."""
     if order == "reversed":
         domains: defaultdict[str, list[Question]] = defaultdict(list)
         for question in questions:
@@ -70,9 +70,9 @@ def fingerprint(
     given: Sequence[GivenAnswer] | None = None,
     grammar: Mapping[str, object] | None = None,
 ) -> str:
-    """Return the hash of questions (without graders) and given answers, in order.
+    """Return the SHA-256 hash of questions (without graders) and given answers, in order.
 
-    A run stores the hash to detect a changed stream. `grammar`: JSON Schema of the objects whose fields are asked.
+    A run stores the hash to detect a changed stream. `grammar` is the JSON Schema of an extraction's objects.
     """
     digest = hashlib.sha256()
     for question in questions:
@@ -88,7 +88,7 @@ def fingerprint(
 
 
 def _split_count(name: str, default: int | None) -> tuple[str, int | None]:
-    """Return name and number of questions of a benchmark such as "arc:50"."""
+    """Split "arc:50" into the name of a benchmark and its number of questions."""
     base, colon, count = name.partition(":")
     if not colon:
         return name, default

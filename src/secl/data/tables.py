@@ -1,11 +1,11 @@
-"""Tables: rows of named values from files and from tables in memory.
+"""Tables from files and from memory, as lists of `Row`s.
 
 .jsonl, .ndjson   one JSON object per line
 .json             a list of objects, or {"questions": [...]} or {"data": [...]}
 .csv, .tsv        a header and rows; the header of a .csv determines the delimiter, "," ";" or tab
 .parquet, .xlsx   need the extra `tables`; secl reads a workbook's first sheet, whose first row is the header
 
-Every failure is a `DataError`, which names file and row if known.
+An unreadable file raises a `DataError` with its name and, if known, the row. Other sources raise a `ParameterError`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from secl.question import Question
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 HEADED = (".csv", ".tsv", ".parquet", ".xlsx")
-"""Formats that declare the columns of all rows."""
+"""Formats in which all rows have the same columns."""
 
 LISTS = ("questions", "data")
-"""Keys under which a .json file may hold its list."""
+"""Keys under which the object of a .json file may hold the list of rows."""
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
@@ -38,9 +38,10 @@ class Row:
     """One row of a table.
 
     Attributes:
-        location: file and number for messages, as in "q.csv, line 3".
-        values: JSON values by column, None for an empty cell; or a question from a list in memory; or, as a text, the
-            problem of an unreadable row.
+        number: number of the row or line, from 1.
+        location: place of the row in messages, such as "q.csv, line 3".
+        values: JSON values by column, with None for empty cells. Or a question, from a list of questions. Or a text:
+            the reason why the row is unreadable.
     """
 
     number: int
@@ -49,7 +50,7 @@ class Row:
 
 
 Check = Callable[[tuple[str, ...]], object]
-"""Function that raises a DataError for unusable columns, without their location in the message."""
+"""Function that raises a DataError if it cannot use these columns. The message omits the location."""
 
 
 def columns_of(rows: Iterable[Row]) -> tuple[str, ...]:
@@ -61,10 +62,10 @@ def columns_of(rows: Iterable[Row]) -> tuple[str, ...]:
 def open_table(path: Path, check: Check | None = None) -> list[Row]:
     """Return the rows of the table in a file, without empty rows. The suffix determines the format.
 
-    `check` checks the columns if the format is in `HEADED`.
+    `check` checks the columns of a format in `HEADED`.
 
     Raises:
-        DataError: the file cannot be read, is empty or of another kind, or its columns fail the check.
+        DataError: the file cannot be read, is empty or has an unknown suffix, or its columns fail the check.
         ParameterError: the package for the format is not installed.
     """
     suffix, content = path.suffix.lower(), _content(path)
@@ -105,7 +106,7 @@ def rows_of(source: object, name: str) -> list[Row]:
         items = table.to_pylist()
     elif hasattr(source, "to_dict") and hasattr(source, "columns"):
         if not table.columns.is_unique:
-            raise ParameterError("these rows have two columns of one name; rename one.")
+            raise ParameterError("this table has two columns with the same name; rename one.")
         items = table.to_dict("records")
     elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
         items = source
@@ -117,18 +118,18 @@ def rows_of(source: object, name: str) -> list[Row]:
 
 
 def parse_json(text: str) -> object:
-    """Return the value of a JSON text. Messages omit the location, as in "is broken JSON (...)"."""
+    """Return the value of a JSON text. Messages of errors omit the location, as in "is broken JSON (...)"."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         position = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
         raise DataError(f"is broken JSON ({error.msg.removesuffix(' at')} at {position}); correct it.") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is JSON that Python cannot hold ({error}); simplify it.") from error
+        raise DataError(f"is JSON that Python cannot read ({error}); simplify it.") from error
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a UTF-8 file that is not empty."""
+    """Return the text of a UTF-8 file. Raise a DataError if the file is empty."""
     return _decoded(path, _content(path))
 
 
@@ -142,7 +143,7 @@ def _content(path: Path) -> bytes:
 
 
 def _decoded(path: Path, content: bytes) -> str:
-    """Return the text of a UTF-8 file without a byte-order mark; line breaks stay as they are."""
+    """Return the text of a UTF-8 file without a byte-order mark, with unchanged line breaks."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -171,7 +172,7 @@ def _json_list(path: Path, text: str) -> list[object]:
     except DataError as problem:
         if text.lstrip().startswith("{") and "Extra data" in str(problem):
             raise DataError(
-                f"{path} holds several JSON texts; if each is a line, rename the file to end in .jsonl."
+                f"{path} holds several JSON values; if each has its own line, rename the file to end in .jsonl."
             ) from None
         raise DataError(f"{path} {problem}") from problem
     if isinstance(value, dict):
@@ -200,9 +201,10 @@ def _item(item: object) -> dict[str, object] | Question | str:
 
 
 def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line (from 1) and the fields of each row of a CSV file, without blank lines.
+    """Yield line number and fields of each row of a CSV file, without blank lines.
 
-    `text` is the content of the file, if already read.
+    A row over several lines has the number of its first line; numbers start at 1. `text` is the content of the file;
+    None reads the file.
     """
     text = text_of(path) if text is None else text
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -219,9 +221,10 @@ def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Itera
 def _below_header(
     rows: Iterator[tuple[int, Sequence[object]]], source: str, check: Check | None, delimiters: str = ""
 ) -> Iterator[Row]:
-    """Yield the rows below the header, which is the first row. A column without a name gets its number.
+    """Yield the rows below the header, which is the first row. A nameless column becomes "column 3", for example.
 
-    `delimiters` names the cell delimiter for the message about a row with a wrong number of cells.
+    A row must have as many cells as the header. `delimiters` names the delimiter ("commas") in the message; "" omits
+    this check.
     """
     number, names = next(rows)
     header = tuple(str(_filled(name) or f"column {column}") for column, name in enumerate(names, start=1))
@@ -232,7 +235,10 @@ def _below_header(
     for number, cells in rows:
         values: dict[str, object] | str
         if delimiters and len(cells) != len(header):
-            values = f"has {len(cells)} fields but the header has {len(header)}; put quotes around {delimiters}."
+            values = (
+                f"has {len(cells)} fields but the header has {len(header)}; put quotes around fields that contain "
+                f"{delimiters}."
+            )
         else:
             values = _cells({name: _filled(cell) for name, cell in zip(header, cells, strict=True)})
             if all(value is None for value in values.values()):
@@ -249,12 +255,12 @@ def _checked(check: Check | None, columns: tuple[str, ...], location: str) -> No
 
 
 def _filled(cell: object) -> object:
-    """Return a cell without outer spaces; None for an empty cell."""
+    """Return a cell without spaces at both ends; None for an empty cell."""
     return cell.strip() or None if isinstance(cell, str) else cell
 
 
 def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
-    """Return number and cells of each row in the first sheet of a workbook, without empty rows."""
+    """Return the number and the cells of each row in a workbook's first sheet, without empty rows."""
     frame = _read(path, content, "openpyxl", "read_excel", "workbook", header=None, dtype=object, na_filter=False)
     if not frame.size:
         raise DataError(f"{path} is empty; fill it.")
@@ -263,11 +269,11 @@ def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
 
 
 def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how: object) -> Any:
-    """Read a file with pandas and a package for the format."""
+    """Return the frame that a `reader` of pandas, such as "read_excel", reads from a file with a package `engine`."""
     pandas = pandas_for(str(path), engine)
     try:
         return getattr(pandas, reader)(io.BytesIO(content), engine=engine, **how)
-    except Exception as problem:  # a broken file may raise any exception
+    except Exception as problem:  # pandas may raise any exception for a broken file
         reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(".")
         raise DataError(f"{path} is not a {kind} that can be read ({reason}).") from problem
 

@@ -1,4 +1,4 @@
-"""Thresholds and accepted answers: as sentences, tables and JSON."""
+"""Sentences, tables and JSON about thresholds and accepted answers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from secl.reports.table import Table, plain_table
 from secl.reports.verdict import further
 
 ASSUMPTION = "This holds if the labelled answers are a random sample and later questions are of the same kinds."
-"""Conditions of every guarantee."""
+"""Note on the conditions of a guarantee."""
 
 MOSTLY_WRONG = 0.5
-"""A guarantee of more wrong answers than this share is useless, so the table omits it."""
+"""A guaranteed risk at or above this share is useless, so the table omits the guarantee."""
 
 
 def advice_table(answers: Answers, advice: Advice) -> Table:
-    """Return a table: the threshold for a risk and its basis, or why none exists and how many labels are needed."""
+    """Return a table of the threshold for a risk. Without a threshold, the table gives the number of labels needed."""
     threshold = advice.threshold
     facts = {"accept from": "no confidence"}
     if threshold is not None:
@@ -33,7 +33,7 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
         if threshold.labels:
             facts["labelled among these"] = f"{amount(threshold.labels)}, {amount(threshold.wrong)} wrong"
     elif advice.labels:
-        surest = "among them the most confident" if advice.surest_wrong else "among them some of the most confident"
+        surest = "including the most confident" if advice.surest_wrong else "including some of the most confident"
         few = advice.needed is not None and advice.needed > advice.labels
         wrong = f"{amount(advice.wrong)} of {counted(advice.labels, 'graded answer')}"
         facts["wrong"] = wrong if few else f"{wrong}, {surest}"
@@ -50,7 +50,7 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
 
 
 def _expected(advice: Advice, threshold: Threshold) -> str:
-    """Return the share of wrong answers among accepted answers, as an estimate or a guarantee."""
+    """Return the estimated or guaranteed share of wrong answers among accepted answers, in words."""
     if advice.basis == "labels":
         bound = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
         return f"at most {percent(bound)}: guaranteed with {percent(advice.certainty)} certainty"
@@ -67,7 +67,7 @@ def _basis(advice: Advice) -> str:
 
 def _wanted(advice: Advice) -> str:
     if advice.basis == "labels" and (advice.needed is None or advice.needed <= advice.labels):
-        return f"at least {advice.fewest} right answers in a row, from the most confident on"
+        return f"at least the {advice.fewest} most confident labelled answers must be right"
     return f"about {counted(advice.needed or advice.fewest, 'label')} of answers drawn at random"
 
 
@@ -81,7 +81,7 @@ def advice_step(advice: Advice) -> str | None:
     wanted = advice.fewest if advice.needed is None else advice.needed
     if wanted > advice.labels and left:
         return further(wanted - advice.labels, left)
-    return "look at every answer, or try another confidence: secl check --questions FILE"
+    return "look at every answer, or compare other methods: secl check --questions FILE"
 
 
 def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
@@ -101,7 +101,7 @@ def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
 
 
 def _accepted(threshold: Threshold | None, *, counts: bool = False) -> tuple[str, ...]:
-    """Return threshold and coverage for a table; with `counts` also labelled and wrong answers."""
+    """Return cells with threshold and coverage; with `counts`, also the numbers of labelled and of wrong answers."""
     if threshold is None:
         return ("none", *(UNDEFINED,) * (3 if counts else 1))
     more = (amount(threshold.labels), amount(threshold.wrong)) if counts else ()
@@ -109,7 +109,7 @@ def _accepted(threshold: Threshold | None, *, counts: bool = False) -> tuple[str
 
 
 def advice_json(answers: Answers, advice: Advice) -> dict[str, object]:
-    """Return an advice as JSON values; undefined numbers are None."""
+    """Return the fields of an `Advice` as JSON values, with None for undefined numbers."""
     plain, threshold = asdict(advice), advice.threshold
     guarantee = threshold is not None and advice.basis == "labels"
     if threshold is not None and guarantee:
@@ -118,7 +118,7 @@ def advice_json(answers: Answers, advice: Advice) -> dict[str, object]:
 
 
 RISKS = (0.05, 0.1, 0.2)
-"""Risks of the thresholds in a report."""
+"""Risks for which a report gives thresholds."""
 
 CERTAINTY = 0.9
 """Certainty of the guarantees in a report."""
@@ -141,7 +141,10 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
 
 
 def risk_table(answers: Answers) -> Table:
-    """Return a table of thresholds for some risks: guaranteed by labels, or estimated from the confidences."""
+    """Return a table of thresholds for `RISKS`: guaranteed by labels, and estimated from the confidences.
+
+    The table has guarantees only if answers drawn at random have labels.
+    """
     curve = answers.curve
     by_confidence = {risk: _accepted(estimated(curve, risk)) for risk in RISKS}
     if answers.basis != "labels":

@@ -1,4 +1,4 @@
-"""The answers of a run for display, and tables of answers."""
+"""Questions and answers of a run as texts for display, and tables of answers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LOW = 0.5
 """Confidence below which an answer is probably wrong."""
 
 Sign = Literal["unreadable", "low", "another", "digits"]
-"""Symptom for which a person should look at an answer."""
+"""Reason why a person should look at an answer."""
 
 SIGNS: dict[Sign, str] = {
     "unreadable": "no readable answer",
     "low": "low confidence",
-    "another": "own answer is not the most probable",
-    "digits": "hardly any digit stated as confidence",
+    "another": "own answer is not the most probable candidate",
+    "digits": "digits of the stated confidence are improbable",
 }
-"""The signs in words, the most severe first."""
+"""Signs in words, the most severe first."""
 
 NO_SIGN = "lowest confidence"
-"""Reason to look at an answer if no answer has a sign."""
+"""Reason to look at an answer without a sign."""
 
 
 def signs_of(record: Record) -> tuple[Sign, ...]:
@@ -45,31 +45,34 @@ def signs_of(record: Record) -> tuple[Sign, ...]:
 
 
 def remarks(record: Record) -> list[str]:
-    """Return the signs of an answer in words, and whether learning changed it or the threshold rejects it."""
+    """Return the signs of an answer in words, with "changed by adapting" and "not accepted" where these are true."""
     changed = record.reply.answer != record.frozen.answer
     more = {"changed by adapting": changed, "not accepted": record.accepted is False}
     return [*(SIGNS[sign] for sign in signs_of(record)), *(word for word in more if more[word])]
 
 
 def asked(record: Record) -> str:
-    """Return the question for display; for a field, with its document."""
+    """Return the question for display. The question of a field gets the id of the document in front."""
     question = record.question
     return f"{document_of(question)}: {question.text}" if record.outcome == "field" else question.text
 
 
 def answered(record: Record) -> str:
-    """Return the answer for display, an option with its letter; empty if unreadable."""
+    """Return the answer for display; empty if unreadable. An option has its letter in front."""
     return record.question.named(record.answer)
 
 
 def not_returned(record: Record) -> str:
-    """Return the own answer or the most probable candidate, whichever was not returned; "" if both are equal."""
+    """Return the own answer if secl returned another candidate, or else the most probable candidate.
+
+    Empty if the own answer is the most probable candidate.
+    """
     own, best = record.reply.answer, record.best_answer
     return record.question.named(own if record.answers_best else best) if own != best else ""
 
 
 def right_answer(record: Record) -> str:
-    """Return the right answers for display, at most the first three; empty if unknown."""
+    """Return the first three right answers for display; empty without a reference."""
     question, reference = record.question, record.question.reference
     return " / ".join(reference.correct[:3]) if isinstance(reference, References) else question.named(reference)
 
@@ -80,7 +83,7 @@ def options_of(record: Record) -> list[str]:
 
 
 def neediest(records: Sequence[Record], count: int) -> list[Record]:
-    """Return the answers that most need a person: those with most signs, in a tie the least confident first."""
+    """Return the answers that most need a person. Answers with more signs come first, then less confident answers."""
     return sorted(records, key=lambda record: (-len(signs_of(record)), record.expected_grade, record.position))[:count]
 
 
@@ -133,14 +136,14 @@ COLUMNS: dict[str, tuple[Column, Callable[[Record], Cell]]] = {
 
 
 def questions_table(records: Sequence[Record], *names: str) -> Table:
-    """Return a row for each answer. `names` chooses from `COLUMNS`; columns without text are left out."""
+    """Return a table with a row for each answer and the columns `names` of `COLUMNS`, except for empty columns."""
     cells_of = {name: [COLUMNS[name][1](record) for record in records] for name in names}
     cells_of = {name: cells for name, cells in cells_of.items() if any(cell.text for cell in cells)}
     return Table([COLUMNS[name][0] for name in cells_of], {"": list(zip(*cells_of.values(), strict=True))})
 
 
 def wrong_table(records: Sequence[Record]) -> Table | None:
-    """Return the wrong answers with the highest confidence, the highest first; None without wrong answers."""
+    """Return a table of the most confident wrong answers; None without wrong answers."""
     wrong = [record for record in records if reported_correct(record) is False]
     surest = sorted(wrong, key=lambda record: -record.expected_grade)[:MOST_WRONG]
     names = ("question and options", "answers", "right", "confidence", "stated")

@@ -12,22 +12,22 @@ from secl.reports.formatting import UNDEFINED, counted, number, percent
 from secl.reports.table import Cell, Column, Row, Table
 
 NOTE = (
-    "Differences have 95% intervals by a paired bootstrap over questions; * marks an interval that excludes 0. All "
-    "intervals are symmetric, because the ECE of few answers is biased. They lie in [-1, 1]. An interval needs "
-    f"{FEWEST_COMPARED} questions. For the AUROC, it needs {FEWEST_OF_A_KIND} right and {FEWEST_OF_A_KIND} wrong "
-    "answers."
+    "The 95% interval of a difference comes from a paired bootstrap over questions; * marks an interval that excludes "
+    "0. Intervals are symmetric, because bootstrap percentiles of the ECE are biased, and cut off at -1 and 1. An "
+    f"interval needs {FEWEST_COMPARED} questions. An interval of AUROC also needs {FEWEST_OF_A_KIND} right and "
+    f"{FEWEST_OF_A_KIND} wrong answers in each run."
 )
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """Return a table of all measures and, if there are several domains, of each domain's Brier score.
+    """Return a table of the differences in all measures and, with several domains, in each domain's Brier score.
 
     The table is at most 80 characters wide.
     """
     sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains
-    # The column of intervals may wrap, too, so that the column of names keeps some width.
+    # Let the column of intervals wrap, so that the column of names does not become too narrow.
     columns = (
         Column("", text=True, wraps=True),
         *map(Column, ("A", "B")),
@@ -59,29 +59,31 @@ def remarks(comparison: Comparison) -> list[str]:
         f"{comparison.answers_differ} of {comparison.shared} answers differ.",
     ]
     if comparison.unfinished:
-        lines.insert(0, f"Unfinished: these are the {comparison.shared} questions that both runs have answered so far.")
+        lines.insert(
+            0, f"Unfinished: only the {comparison.shared} questions that both runs have answered are compared."
+        )
     if comparison.graded < comparison.shared:
         ungraded = comparison.shared - comparison.graded
-        lines.append(f"{ungraded} of {comparison.shared} questions are not graded on both sides.")
+        lines.append(f"{ungraded} of {comparison.shared} questions are not graded in both runs.")
     if math.isnan(comparison.measures["auroc"].difference):
         lines.append(
-            f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong. The AUROC uses the "
-            "confidences before labels."
+            f"AUROC is undefined ({UNDEFINED}) if all answers are right or all are wrong. AUROC uses the confidences "
+            "before calibration with labels."
         )
     return lines
 
 
 BY_EXPERIENCE = (
-    "in our measurements its Brier score was lower than that of the stated confidence on every question set with a "
-    "local model, but higher on 32 questions with a server; to test this confidence here, label twenty answers"
+    "in our measurements its Brier score was lower than that of the stated confidence, except on 32 questions with a "
+    "server; label twenty answers to test it on your questions"
 )
 
 SMALL_GAIN = 0.05
-"""Gain in accuracy below which thoughts do not justify their tokens."""
+"""Minimum gain in accuracy that justifies the tokens of thoughts."""
 
 
 def check_sentences(result: Check) -> list[str]:
-    """Return sentences: the recommended command, its reason, whether to learn, and notes."""
+    """Return sentences on the recommended command, its reason, learning and thinking, and notes."""
     best = " --answer best" if result.answer == "best" else ""
     return [
         f"Use: secl run --method {result.method}{best}",
@@ -93,7 +95,7 @@ def check_sentences(result: Check) -> list[str]:
 
 
 def _thinking(result: Check) -> list[str]:
-    """Return a sentence on the effect of thoughts on accuracy; empty if no question with options had a thought."""
+    """Return a sentence on the gain in accuracy from thoughts; empty if no question with options had a thought."""
     if not result.thought:
         needs = f"the comparison needs {FEWEST_COMPARED} questions with options and a reference"
         return [f"Thinking (--thinking): cannot tell: {needs}."] * bool(result.thinking)
@@ -111,12 +113,12 @@ def _by_labels(result: Check) -> str:
         return "no other confidence has a significantly lower Brier score than the stated confidence"
     brier, auroc = result.gain["brier"], result.gain["auroc"]
     reason = (
-        f"its Brier score is {brier.b:.3f} against {brier.a:.3f} stated (a gain of {-brier.interval.high:.3f} to "
-        f"{-brier.interval.low:.3f}) and its AUROC {number(auroc.b, 3)} against {number(auroc.a, 3)}"
+        f"its Brier score is {brier.b:.3f} (stated confidence: {brier.a:.3f}; gain: {-brier.interval.high:.3f} to "
+        f"{-brier.interval.low:.3f}), and its AUROC is {number(auroc.b, 3)} (stated: {number(auroc.a, 3)})"
     )
     if result.answer == "best":
         accuracy = result.best["accuracy"]
-        reason += f"; {percent(accuracy.b)} of its best answers are right, and {percent(accuracy.a)} of the model's own"
+        reason += f"; {percent(accuracy.b)} of best answers are right, and {percent(accuracy.a)} of own answers"
     if not auroc.b > 0.5:
         reason += "; it ranks these answers no better than chance, so the gain may come from calibration alone"
     return reason
@@ -127,35 +129,35 @@ def _learning(result: Check) -> str:
         return f"cannot tell: none of the {result.questions} questions has a reference or a label."
     if not result.rated:
         return (
-            "cannot tell: no graded answer has normalised P(True); a run records it with --set "
+            "cannot tell: no graded answer has normalised P(True); record P(True) with --set "
             "evidence.extra_evidence=p_true."
         )
     if not result.signal:
         return (
             f"cannot tell: {counted(result.rated, 'graded answer')} with normalised P(True), {result.right} right; a "
-            f"verdict needs at least {FEWEST_COMPARED} ({FEWEST_OF_A_KIND} right, {FEWEST_OF_A_KIND} wrong), usually "
-            "some hundreds."
+            f"verdict needs at least {FEWEST_COMPARED} ({FEWEST_OF_A_KIND} right, {FEWEST_OF_A_KIND} wrong), and "
+            "usually hundreds."
         )
     ece, brier = result.signal["ece"], result.signal["brier"]
     text = (
-        f"{result.verdict}: normalised P(True) has a Brier score of {brier.b:.3f} against {brier.a:.3f} stated and an "
-        f"ECE of {ece.b:.3f} against {ece.a:.3f}"
+        f"{result.verdict}: normalised P(True) has a Brier score of {brier.b:.3f} (stated confidence: {brier.a:.3f}) "
+        f"and an ECE of {ece.b:.3f} (stated: {ece.a:.3f})"
     )
     gain = f"a gain in ECE of {-ece.interval.high:.3f} to {-ece.interval.low:.3f}"
     if result.verdict == "adapt":
         return f"{text}, {gain}."
     if result.verdict == "cannot tell":
         return f"{text}, {gain}; {result.rated} questions are too few to decide."
-    excluded = "it is significantly worse" if brier.rises else f"a gain in ECE of {MIN_GAIN:g} or more is excluded"
+    excluded = "its Brier score is worse" if brier.rises else f"a gain in ECE of {MIN_GAIN:g} or more is excluded"
     return f"{text}: {excluded}."
 
 
 def _notes(result: Check) -> list[str]:
     lines = []
     if result.labelled and (unlabelled := result.questions - result.labelled):
-        lines.append(f"{unlabelled} of {result.questions} questions have no reference and do not count.")
+        lines.append(f"secl ignored {unlabelled} of {result.questions} questions, without a reference or a label.")
     if result.rated and (unrated := result.labelled - result.rated):
-        lines.append(f"{unrated} answers have no normalised P(True) (unreadable, or no distractor) and do not count.")
+        lines.append(f"secl ignored {unrated} answers without normalised P(True) (unreadable, or no distractor).")
     if not result.signal:
         return lines
     auroc = result.signal["auroc"]

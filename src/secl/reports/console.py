@@ -1,4 +1,4 @@
-"""An answered question in the terminal: a table of candidates, reasons, and the evidence."""
+"""Tables and sentences about one answered question, for the terminal: candidates, reasons and evidence."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ def _confidence(record: Record) -> str:
 
 
 def answer_reasons(record: Record) -> list[str]:
-    """Return sentences on symptoms of an unreliable confidence, or else the reason for the own answer's confidence.
+    """Return sentences on symptoms of an unreliable confidence.
 
-    Empty if the answer has no symptoms and the best candidate is not the own answer.
+    Without symptoms, return a sentence on the evidence for the own answer, or an empty list if another candidate is
+    more probable.
     """
     reasons = [sentence_of(reason) for reason in seen_in_one(record)]
     own = record.posterior is None or record.posterior.own == record.posterior.best
@@ -99,7 +100,7 @@ def _compared(program: Sample, number: int) -> str:
 
 
 def answer_details(record: Record, tau: float) -> list[RichTable]:
-    """Return tables of the evidence: numbers by name, the ten bins of the stated confidence, and P(True)."""
+    """Return tables of named numbers, of the digits of the stated confidence, of P(True), and of candidates."""
     reply, posterior, p_true = record.reply, record.posterior, record.evidence.p_true
     facts = {"stated confidence": f"{reply.stated:.3f}"}
     if reply.version:
@@ -120,7 +121,7 @@ def _ranked(posterior: Posterior) -> list[int]:
 
 
 def bins_table(reply: Reply, frozen: Reply) -> RichTable:
-    """Return a table: the probabilities of the ten digits of the stated confidence, adapted and frozen."""
+    """Return a table of the ten digits of the stated confidence: probabilities in the reply and in the frozen reply."""
     rows = [
         (f"{digit}", f"{p:.4f}", f"{before:.4f}", "█" * round(BAR * p))
         for digit, (p, before) in enumerate(zip(reply.bins, frozen.bins, strict=True))
@@ -129,7 +130,7 @@ def bins_table(reply: Reply, frozen: Reply) -> RichTable:
 
 
 def p_true_table(p_true: PTrue) -> RichTable:
-    """Return a table: P(True) of an answer in the first row, then of its distractors."""
+    """Return a table of P(True): the answer in the first row, its distractors in the next rows."""
     pairs = zip(p_true.probabilities, p_true.candidates, strict=True)
     rows = [(f"{p:.4f}", candidate) for p, candidate in pairs]
     return listing(("P(True)", f"candidate ({p_true.distractor_source}; the answer first)"), rows)

@@ -1,4 +1,4 @@
-"""A report as files: a self-contained HTML page, and pictures."""
+"""The files of a report: a self-contained HTML page, and pictures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST = 2000
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a folder may take a report: it does not exist, is empty, or holds a report."""
+    """Check that a report may be written to a folder: the folder does not exist, is empty, or holds a report."""
     if folder.exists() and not folder.is_dir():
         raise ParameterError(f"{folder} is a file; name another folder with --out.")
     if folder.exists() and any(folder.iterdir()) and not (folder / PAGE).exists():
@@ -53,7 +53,7 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
 
 
 def listed(records: Sequence[Record]) -> Sequence[Record]:
-    """Return the answers on the page, in order. The page of a long run has the answers that most need a person."""
+    """Return the answers on the page, in order: all answers, or the `MOST` answers that most need a person."""
     return records if len(records) <= MOST else sorted(neediest(records, MOST), key=lambda record: record.position)
 
 
@@ -83,7 +83,7 @@ def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, s
     environment = html_templates(TEMPLATES)
     shown = (data_uri, natural_width, listed, asked, answered, not_returned, options_of, reported_correct, remarks)
     environment.globals |= {function.__name__: function for function in (*shown, number, right_answer)}
-    # An XML parser reads the whole script if it is CDATA.
+    # CDATA makes an XML parser accept the script.
     text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")
     script = f"//<![CDATA[\n{text}//]]>"
     digest = b64encode(sha256(script.encode()).digest()).decode()

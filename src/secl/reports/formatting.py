@@ -13,8 +13,8 @@ from secl.metrics.intervals import Interval
 if TYPE_CHECKING:
     import jinja2
 
-UNDEFINED = RANGE = "–"  # noqa: RUF001  an en dash, as tables use it
-"""Text for a missing number, and between the ends of an interval."""
+UNDEFINED = RANGE = "–"  # noqa: RUF001  an en dash
+"""Text of an undefined number, and text between the ends of an interval."""
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -106,18 +106,21 @@ def xml_text(text: str) -> str:
 
 
 def _is_control(character: str) -> bool:
-    """Return whether a character is a control, an unpaired surrogate, a line end, or sets the direction of writing."""
+    """Return whether a character is a control, an unpaired surrogate, a line end, or changes the writing direction."""
     if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
         return True
     return unicodedata.bidirectional(character) in _DIRECTIONS
 
 
 def html_templates(folder: Path) -> jinja2.Environment:
-    """Return an environment for the HTML templates of a folder. It escapes values; a missing value is an error."""
+    """Return a Jinja environment for the templates in a folder. The environment escapes values for HTML.
+
+    A missing value raises a Jinja error.
+    """
     import jinja2
 
     def printable(value: object) -> object:
-        return xml_text(value) if type(value) is str else value  # markup stays unchanged
+        return xml_text(value) if type(value) is str else value  # `Markup`, a subclass of str, stays unchanged
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),

@@ -1,4 +1,4 @@
-"""The result of a run: accuracy, mean confidence, verdict, and the next command."""
+"""The result of a run in sentences and small tables, and the next command."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from secl.reports.formatting import amount, counted, number, percent, percents
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table, plain_table
 
-BANDS = 5
-"""Number of bands of confidence in the table of counts."""
+BINS = 5
+"""Number of bins of confidence in `bins_table`."""
 
 LONGEST = 100
-"""Maximum number of characters of the question in `look_first`."""
+"""Maximum number of characters of a question in `look_first`."""
 
 ANSWERS: dict[Level, str] = {
     "fine": "Yes: tests of the {source} confidence found no error.",
     "unproven": "Not proven for the {source} confidence.",
     "do not act on it": "No: do not act on the {source} confidence.",
 }
-"""Answers to the question whether one may act on the confidences."""
+"""Answers to "Can you act on these confidences?"."""
 
 
 def result_sentences(run: RunReport) -> list[str]:
-    """Return sentences on counts, accuracy and mean confidence, ranking, and accepted answers."""
+    """Return sentences on the number of questions, accuracy, mean confidence, ranking and accepted answers."""
     accepted = accepted_sentence(run.records)
     return [_counts(run), *_right(run), *([accepted] if accepted else [])]
 
@@ -55,7 +55,7 @@ def _right(run: RunReport) -> list[str]:
     n, accuracy, mean = run.trust.graded, run.trust.accuracy, run.trust.mean_confidence
     if not n or 2 * run.summary.unlabelled > len(run.records):  # most answers are ungraded
         return [headline(run)]
-    # Labels must not rank the answers that they grade.
+    # Rank answers by confidences before labels, because the same labels grade these answers.
     ranked = [(each.label_free, right) for each in run.records if (right := reported_correct(each)) is not None]
     ranks, grades = zip(*ranked, strict=True)
     which = counted(n, "answer") if n == len(run.records) else f"{amount(n)} graded answers"
@@ -67,7 +67,7 @@ def _right(run: RunReport) -> list[str]:
 
 
 def _level(run: RunReport, gap: float) -> str:
-    """Return the calibration error that the tests of the verdict found, in words."""
+    """Return in words the calibration error that the verdict's tests found."""
     codes = run.trust.codes
     if "overconfident" in codes or "underconfident" in codes:
         return f"{'over' if gap > 0 else 'under'}confident by {100 * abs(gap):.0f} points"
@@ -76,7 +76,7 @@ def _level(run: RunReport, gap: float) -> str:
     return (
         "no calibration error found"
         if run.trust.graded >= ENOUGH
-        else f"no calibration error found, but {run.trust.graded} answers show only large errors"
+        else f"no calibration error found, but {run.trust.graded} answers reveal only large errors"
     )
 
 
@@ -89,20 +89,22 @@ def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> str:
     if math.isnan(span.low):
         return f"unknown; nearly all graded answers are {'right' if fmean(grades) > 0.5 else 'wrong'}."
     shown = "better than chance" if span.low > 0.5 else "worse than chance" if span.high < 0.5 else "not shown"
-    return f"{shown}; right answers have the higher confidence in {percent(area)} of pairs (chance: 50%)."
+    return f"{shown}; in {percent(area)} of pairs, the right answer has a higher confidence (chance: 50%)."
 
 
-def bands_table(records: Sequence[Record]) -> Table:
-    """Return a table of the number of answers in each band of confidence."""
-    counts = Counter(min(int(record.expected_grade * BANDS), BANDS - 1) for record in records)
-    lines = [(f"{band / BANDS:g} to {(band + 1) / BANDS:g}", amount(counts[band])) for band in sorted(counts)[::-1]]
+def bins_table(records: Sequence[Record]) -> Table:
+    """Return a table of the number of answers in each bin of confidence, such as "0.8 to 1"."""
+    counts = Counter(min(int(record.expected_grade * BINS), BINS - 1) for record in records)
+    lines = [
+        (f"{number / BINS:g} to {(number + 1) / BINS:g}", amount(counts[number])) for number in sorted(counts)[::-1]
+    ]
     return plain_table(("confidence", "answers"), lines, texts=1)
 
 
 def look_first(records: Sequence[Record]) -> str | None:
-    """Return a sentence on the most confident wrong answer or, without grades, the answer that most needs a person.
+    """Return a sentence that names the answer to look at first: the most confident wrong answer; None if none is wrong.
 
-    None if no graded answer is wrong.
+    Without any graded answer, the sentence names the answer that most needs a person.
     """
     wrong = [record for record in records if reported_correct(record) is False]
     unknown = len(ungraded(records)) == len(records)
@@ -127,22 +129,25 @@ def next_step(run: RunReport, folder: Path) -> str:
 
 
 NEEDY = 10
-"""Number of answers in the table of those that most need a person."""
+"""Number of rows in the table of answers that most need a person."""
 
-UNTESTED = "Twenty labels (secl label) usually reveal an error of 30 points; smaller errors take more labels."
+UNTESTED = (
+    "Twenty labels (secl label) usually reveal an error of 30 percentage points; smaller errors need more labels."
+)
 """Advice on the number of labels. docs/lab/log.md has the power of the tests."""
 
 RANGES = (
-    "Estimated right: the mean confidence. If the confidences are calibrated, the share of right answers lies in the "
-    "range in 95% of cases. If the confidences are 0.1 too high, so is the estimate."
+    "Estimated right is the mean confidence. If the confidences are calibrated, the range contains the share of right "
+    "answers in 95% of cases. If the confidences are too high, the estimate is too high by the same amount."
 )
 """Note on the table of domains."""
 
 
 def estimate_share(confidences: Sequence[float]) -> tuple[float, float, float]:
-    """Estimate the share of right answers by the mean confidence; return it with 95% limits, nan without answers.
+    """Return the mean confidence as an estimate of the share of right answers, with its lower and upper 95% limit.
 
-    The limits assume calibrated confidences and independent answers (normal approximation).
+    The limits assume calibrated confidences and independent answers (normal approximation). Without answers, all three
+    numbers are nan.
 
     >>> [round(number, 3) for number in estimate_share([0.5] * 100)]
     [0.5, 0.402, 0.598]
@@ -160,7 +165,7 @@ def ungraded(records: Sequence[Record]) -> list[Record]:
 
 
 def headline(run: RunReport) -> str:
-    """Return a sentence with the estimated accuracy and its basis, for a run with few graded answers."""
+    """Return sentences on the estimated accuracy of ungraded answers and, if any, on the accuracy of graded answers."""
     unknown, graded = ungraded(run.records), run.trust.graded
     share, low, high = estimate_share([record.expected_grade for record in unknown])
     which = " without a label or a reference" if graded else ""
@@ -173,30 +178,30 @@ def headline(run: RunReport) -> str:
     low, high = wilson(run.trust.accuracy, graded)
     return (
         f"{text} Of {counted(graded, 'graded answer')} {percent(run.trust.accuracy)} are right "
-        f"({percents(low, high)}); their mean confidence is {percent(run.trust.mean_confidence)}."
+        f"({percents(low, high)}); the mean confidence of these answers is {percent(run.trust.mean_confidence)}."
     )
 
 
 def _basis(run: RunReport, records: Sequence[Record]) -> str:
     names: dict[Source, str] = {
         "posterior": "the posterior",
-        "stated": "the stated confidences, adapted to the model's own P(True)"
+        "stated": "the stated confidences, after learning from the model's own P(True)"
         if run.summary.trained
-        else "the confidences that the model states, which are often too high",
+        else "the stated confidences, which are often too high",
     }
     labels = max(record.labelled.labels if record.labelled else 0 for record in records)
-    moved = f", moved by up to {counted(labels, 'label')}" if labels else ", without labels"
-    return names[main_source(records)] + moved
+    calibrated = f", calibrated with up to {counted(labels, 'label')}" if labels else ", without labels"
+    return names[main_source(records)] + calibrated
 
 
 def share_notes(records: Sequence[Record]) -> list[str]:
-    """Return a sentence for each kind of doubt in `SIGNS`, with the number of doubtful answers."""
+    """Return a sentence for each sign in `SIGNS`, with the number of answers that have the sign."""
     counts, total = Counter(sign for record in records for sign in signs_of(record)), amount(len(records))
     return [f"{counted(counts[sign], 'answer')} of {total}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]]
 
 
 def domains_table(records: Sequence[Record]) -> Table:
-    """Return a row for each domain: the estimated share of right answers, and the number of answers with a sign."""
+    """Return a table with the estimated share of right answers, and the number of answers with a sign, by domain."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(record.question.domain, []).append(record)

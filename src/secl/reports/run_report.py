@@ -32,7 +32,7 @@ class RunReport:
     Attributes:
         records: records of the questions answered so far, in order.
         seconds: time spent on these questions.
-        answers: label-free confidences with labels, for thresholds.
+        answers: confidences before labels, with the labels, for thresholds.
     """
 
     name: str
@@ -44,7 +44,7 @@ class RunReport:
 
     @classmethod
     def of(cls, store: Store, records: Sequence[Record]) -> Self:
-        """Evaluate the records of an open run; raise a RunError if it has no records."""
+        """Evaluate the records of an open run, or raise a RunError if the run has no records."""
         if not records:
             folder = store.folder
             raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
@@ -61,7 +61,7 @@ class RunReport:
     def check(self) -> Check | None:
         """The comparison of methods, and the verdict on learning.
 
-        None if the run learned, has no posterior, or has another mode than "ask".
+        None if the run learned, has no posterior, or has a mode other than "ask".
         """
         fits = self.manifest.mode == "ask" and not self.learned and "posterior" in self.summary.series
         return check(self.summary.series) if fits and len(self.summary.series["posterior"]) else None
@@ -77,7 +77,7 @@ class RunReport:
 
     @cached_property
     def main(self) -> str:
-        """Name of the method's main confidence for the returned answers."""
+        """Name of the estimator that stands for the method, for the returned answers."""
         graded = [name for name, row in self.summary.estimators.items() if not math.isnan(row.brier)]
         name = foremost(self.manifest.settings.named_method, graded)
         if name == "posterior" and self.summary.answered_best:
@@ -86,7 +86,7 @@ class RunReport:
 
     @property
     def foremost(self) -> tuple[str, ...]:
-        """Names of the estimators to show first: stated, `main`, and the posterior of own and of best answers."""
+        """Names of the estimators to show first: "stated", `main`, and the posterior for own and for best answers."""
         return tuple(dict.fromkeys(("stated", self.main, "posterior", "posterior_best")))
 
     @property
@@ -100,7 +100,7 @@ class RunReport:
 
 
 def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
-    """Return the graded confidences of a run in two lists: those in `RunReport.foremost`, and the others."""
+    """Return a list of panels for `RunReport.foremost`, and a list for other estimators, without ungraded answers."""
     drawn: dict[str, Panel] = {}
     for name, row in run.summary.estimators.items():
         confidences, grades = run.summary.series[name].graded()

@@ -1,4 +1,4 @@
-"""The sections of a report in order, for terminal and page."""
+"""The sections of a report in order, for the terminal and for the HTML page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure
 from secl.reports.formatting import amount, counted, number, percent, terminal_text
-from secl.reports.result import ANSWERS, NEEDY, bands_table, domains_table, result_sentences, share_notes, ungraded
+from secl.reports.result import ANSWERS, NEEDY, bins_table, domains_table, result_sentences, share_notes, ungraded
 from secl.reports.run_report import RunReport, command, panels
 from secl.reports.summary_table import domain_table, main_table, summary_table
 from secl.reports.table import Table, plain_table, to_rich
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST_NOTE = (
-    "Cost in forward passes per question. Paper: number of passes, whatever their length, as in the paper. Ours: "
-    "tokens through the network, divided by the tokens of plain answers."
+    "Costs are in forward passes per question. Cost paper is the number of passes of any length, as in the paper. Cost "
+    "ours is the number of tokens through the network, divided by the tokens of a plain answer."
 )
 
 DIAGRAMS = (
@@ -41,7 +41,7 @@ DIAGRAMS = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture of a section; `name` is the name of its files, without suffix."""
+    """A picture of a section. `name` is the stem of its files, such as "risk" for "risk.png"."""
 
     name: str
     draw: Callable[[], Figure]
@@ -51,7 +51,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report.
+    """A titled section of a report.
 
     Attributes:
         sentences: paragraphs of plain text.
@@ -59,7 +59,7 @@ class Section:
         command: a command of the shell; may be empty.
         warning: whether the first sentence is a warning.
         folded: whether the page shows only the title until the reader opens the section.
-        answers: rows of the page's searchable table, which replaces `tables`; may be empty.
+        answers: records for the page's searchable table. Unless empty, this table replaces `tables`.
     """
 
     title: str
@@ -91,7 +91,7 @@ def print_sections(sections: Sequence[Section], screen: Console) -> None:
 
 def sections_of(run: RunReport) -> Iterator[Section]:
     """Yield the sections of a report, the result first."""
-    table = main_table(run) or bands_table(run.records)
+    table = main_table(run) or bins_table(run.records)
     yield Section("Result", result_sentences(run), [table], warning=not run.complete)
     verdict = run.trust
     reasons = [sentence_of(reason) for reason in verdict.reasons]
@@ -146,9 +146,9 @@ def _acceptance(run: RunReport) -> Section:
         "risk",
         lambda: risk_coverage_figure(run.answers.curve, RISKS),
         "Share of wrong answers among accepted answers, over the share of accepted answers",
-        "Answers are accepted from the most confident on. Dashed: the share of wrong answers among accepted answers, "
-        "as expected from the confidences. Solid: the measured share among accepted answers with a label. Further "
-        "left, a higher threshold accepts fewer answers.",
+        "A threshold accepts the most confident answers; further left, a higher threshold accepts fewer answers. "
+        "Dashed: share of wrong answers among accepted answers, as expected from the confidences. Solid: measured "
+        "share of wrong answers among labelled accepted answers.",
     )
     return Section("Which answers may be accepted?", (), [risk_table(run.answers)], [picture])
 
@@ -177,7 +177,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     posteriors = [record.posterior for record in records if record.posterior is not None]
     if not posteriors:
         return []
-    # Open questions and choices have different weights, so the note is about the more frequent kind.
+    # Open questions and questions with options have different weights. Report the weights of the more frequent kind.
     forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
     last = max(forms, key=len)[-1]
     weights = ", ".join(f"{view_title(view)} {number(weight, 2)}" for view, weight in last.weights)
@@ -186,12 +186,13 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
 
 
 def _letters_sentence(reliability: float | None, questions: int) -> str:
-    """Return a sentence on the reliability of the model's letters; empty without letters."""
+    """Return a sentence on the reliability of the model's letters; empty for None."""
     if reliability is None:
         return ""
     seen = f"from {counted(questions, 'question')}" if questions else "the prior"
     value = number(reliability, 2)
-    return f"Reliability of letters, from 0 (they follow the places) to 1 (they follow the options): {value} ({seen})."
+    scale = "from 0 (only the places of the options count) to 1 (only their content)"
+    return f"Reliability of letters, {scale}: {value} ({seen})."
 
 
 def _changed_by_best(records: Sequence[Record]) -> str:
@@ -201,19 +202,19 @@ def _changed_by_best(records: Sequence[Record]) -> str:
         returned = "given answer" if any(record.given for record in records) else "value in the object"
         return f"For {counted(changed, 'question')} the most probable candidate is not the {returned}."
     asked = any(record.answers_best for record in records)
-    how = "secl returned the candidate" if asked else "--answer best returns the candidate instead"
+    how = "secl returned this candidate" if asked else "--answer best would return this candidate"
     return f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer; {how}."
 
 
 COMPARED = ("exact", "contains", "auto")
-"""Graders that the report compares with each other, on answers that one of the three has graded."""
+"""Graders that `graders_line` compares."""
 
 FEW = 0.03
-"""Share of disputed answers below which the report has no note."""
+"""Maximum share of answers on which graders disagree without a note in the report."""
 
 
 def graders_line(records: Sequence[Record]) -> str | None:
-    """Return a note on disagreements between graders of the same answers; None if disagreements are rare."""
+    """Return a note on the number of answers that the `COMPARED` graders grade differently; None if few."""
     open_ones = [record for record in records if _comparable(record)]
     grades = {
         name: [bool(grade(replace(record.question, grader=name), record.answer)) for record in open_ones]
@@ -231,7 +232,7 @@ def graders_line(records: Sequence[Record]) -> str | None:
 
 
 def _comparable(record: Record) -> bool:
-    """Return whether one of the `COMPARED` graders graded the answer, and no label did."""
+    """Return whether the answer has its grade from one of the `COMPARED` graders, not from a label."""
     question = record.question
     is_open = not question.options and record.outcome != "field"
     graded = is_open and question.reference is not None and record.label is None
@@ -242,13 +243,13 @@ PURPOSES = {
     "answering": "answering, frozen model",
     "adapting": "answering, adapted model",
     "scoring": "P(True) and distractors",
-    "reordering": "letters under further orders",
+    "reordering": "letters in other orders of the options",
     "likelihood": "likelihoods of candidates",
     "sampling": "further answers",
     "comparing": "beams and entailment",
     "learning": "updates",
 }
-"""Names of the purposes of tokens (`secl.ledger.Ledger`) in reports."""
+"""Names in reports for the fields of `secl.ledger.Ledger`, which are purposes of tokens."""
 
 
 def provenance_table(run: RunReport) -> Table:
@@ -286,14 +287,14 @@ def _joined(value: object) -> str:
 
 
 def ledger_table(records: Sequence[Record]) -> Table:
-    """Return tokens through the network by purpose: in total, per question, and as a share."""
+    """Return a table of the tokens through the network for each purpose: in total, per question, and as a share."""
     by_purpose = {name: sum(getattr(each.ledger, purpose) for each in records) for purpose, name in PURPOSES.items()}
     total, questions = sum(by_purpose.values()), max(len(records), 1)
-    lines = [*((name, tokens) for name, tokens in by_purpose.items() if tokens), ("together", total)]
+    lines = [*((name, tokens) for name, tokens in by_purpose.items() if tokens), ("all purposes", total)]
     rows = [(name, f"{n:,.0f}", f"{n / questions:,.1f}", percent(n / total if total else None, 1)) for name, n in lines]
     note = (
-        "A token that goes through some of the layers counts as that fraction of a token. A backward pass counts as "
-        "two forward passes."
+        "A token that goes through a fraction of the layers counts as this fraction of a token. A backward pass counts "
+        "as two forward passes."
     )
     headings = ("Tokens through the network for", "in total", "per question", "share")
     return plain_table(headings, rows, (note,), texts=1)

@@ -11,36 +11,36 @@ from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table
 
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
-"""Headings. Costs are in forward passes per question, as the paper counts and as measured."""
+"""Headings of `summary_table`. `secl.reports.sections.COST_NOTE` explains the two costs."""
 
-FOOTNOTE = "* fitted to right answers, with five-fold cross-validation."
+FOOTNOTE = "* fitted to grades, with five-fold cross-validation."
 
 LABELLED_NOTE = (
-    "+ labels: the confidences after labels. In a run, the confidence of a labelled answer ignores the answer's own "
-    "label here."
+    "+ labels: confidences after calibration with labels. In a run, the confidence of a labelled answer in this table "
+    "does not use the answer's own label."
 )
 
 
 def summary_table(summary: Summary) -> Table:
-    """Return a row for each confidence, with dashes for undefined numbers."""
+    """Return a table with a row for each confidence, and dashes for undefined numbers."""
     rows = [[*score_cells(row).values()] for row in summary.estimators.values()]
     columns = [Column(heading, text=not index, wraps=not index) for index, heading in enumerate(COLUMNS)]
     return Table(columns, {"": rows}, (caption(summary), *footnotes(summary)))
 
 
 def main_table(run: RunReport) -> Table | None:
-    """Return accuracy and scores of a run's main confidences; None without a graded answer."""
+    """Return a table of accuracy and scores for `RunReport.foremost`; None without a graded answer."""
     rows = [row for name in run.foremost if (row := run.summary.estimators.get(name)) and row.n]
     headings = ("Confidence", "Accuracy", "Mean confidence", "Brier", "AUROC")
     shares = [(percent(row.accuracy, 1), percent(row.mean_confidence, 1)) for row in rows]
     texts = [(r.title, *pair, number(r.brier, 3), number(r.auroc, 3)) for r, pair in zip(rows, shares, strict=True)]
     counts = ", ".join(f"{row.title}: {amount(row.n)}" for row in rows)
-    notes = [f"The rows differ in the number of graded answers ({counts}): a label grades the returned answer alone."]
+    notes = [f"The numbers of graded answers differ ({counts}), because a label grades only the returned answer."]
     return plain_table(headings, texts, notes if len({row.n for row in rows}) > 1 else (), texts=1) if rows else None
 
 
 def score_cells(row: Measures | None) -> dict[str, Cell]:
-    """Return the cells of a confidence by the headings of `COLUMNS`; dashes for None."""
+    """Return the cells of a row of `summary_table` by their heading, with dashes if `row` is None."""
     if row is None:
         return {heading: Cell(UNDEFINED) for heading in COLUMNS}
     intervals, within = row.intervals or {}, row.ece_within_floor
@@ -59,10 +59,10 @@ def score_cells(row: Measures | None) -> dict[str, Cell]:
 
 
 def caption(summary: Summary) -> str:
-    """Return a note on the table: number of questions, effect of learning, cost, and the bin rule."""
+    """Return a note on the number of questions, on learning, on the measured cost, and on the cells of ECE."""
     parts = [f"{amount(summary.trained)} trained", counted(summary.alarms, "alarm")]
     for count, words in (
-        (summary.failed, "undone because of numbers that are not finite"),
+        (summary.failed, "undone because some numbers were not finite"),
         (summary.unlabelled, "without a reference"),
         (summary.unparsed, "unparsed"),
         (summary.low_digit_mass, "with improbable digits"),
@@ -72,15 +72,15 @@ def caption(summary: Summary) -> str:
     if not math.isnan(summary.cost_measured):
         text += f" Measured cost of the run: {summary.cost_measured:.2f} forward passes per question."
     text += (
-        ' ECE has ten equal-width bins [lo, hi). "above": the ECE is higher than chance explains (the 95% limit for '
-        'perfect calibration); "within": the ECE is at most this limit'
+        ' ECE has ten equal-width bins [lo, hi). "within" and "above" compare an ECE with its 95% limit under perfect '
+        "calibration"
     )
     intervals = any(row.intervals for row in summary.estimators.values())
     return f"{text}; ranges are 95% intervals over questions." if intervals else f"{text}."
 
 
 def footnotes(summary: Summary) -> list[str]:
-    """Return notes on the stars, pluses and dashes of the table."""
+    """Return notes on the stars, plus signs and dashes of `summary_table`."""
     rows = summary.estimators.values()
     notes = []
     if any(row.title.endswith("*") for row in rows):
@@ -90,7 +90,7 @@ def footnotes(summary: Summary) -> list[str]:
     if any(row.n == 0 for row in rows):
         notes.append(f"Without graded answers (n = 0), no measure is defined ({UNDEFINED}).")
     if any(row.n and math.isnan(row.auroc) and row.ranks for row in rows):
-        notes.append(f"AUROC is undefined ({UNDEFINED}) where all answers are right or all are wrong.")
+        notes.append(f"AUROC is undefined ({UNDEFINED}) if all answers are right or all are wrong.")
     return notes
 
 

@@ -30,14 +30,14 @@ class Cell:
 
 
 MOST_PADDED = 7
-"""Maximum number of columns with a blank between them in a terminal; more columns would exceed 80 characters."""
+"""Maximum number of columns that get a blank between them in a terminal of 80 characters."""
 
 Row = Sequence[Cell]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings, in sections. The section "" has no title. Notes are sentences."""
+    """Rows under headings, grouped into sections by title. The section "" has no title. Notes are sentences."""
 
     columns: Sequence[Column]
     sections: Mapping[str, Sequence[Row]]
@@ -59,9 +59,10 @@ def listing(headings: Sequence[str], rows: Iterable[Sequence[str]], *, names: in
 
 
 def to_rich(table: Table) -> RichTable:
-    """Return the table for a terminal: details below cells, one word of a heading on each line, notes at the end.
+    """Return the table for a terminal, with escaped control characters.
 
-    Control characters are escaped.
+    Details stand below the text of a cell, and notes below the table. The heading of a column that does not wrap has
+    one word on each line.
     """
     padding = 0 if len(table.columns) > MOST_PADDED else 1
     rich = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, padding, 0, 0))

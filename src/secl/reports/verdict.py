@@ -1,4 +1,4 @@
-"""The verdict on confidences, and its reasons, in words."""
+"""Sentences on the verdict on confidences, and on its reasons."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def trust_line(verdict: Verdict) -> str:
 
 
 def gravest(verdict: Verdict) -> list[str]:
-    """Return the sentences of the most severe reasons. If these reasons are notes, return only the first sentence."""
+    """Return a sentence for each of the most severe reasons, or only for the first reason if all are notes."""
     worst = [reason for reason in verdict.reasons if reason.severity == verdict.reasons[0].severity]
     return [sentence_of(reason) for reason in (worst[:1] if worst[0].severity == "note" else worst)]
 
 
 def sentence_of(reason: Reason) -> str:
-    """Return a reason as a sentence, with the remedy if one exists."""
+    """Return a reason as a sentence, with the remedy if a remedy exists."""
     shown = f"{reason.count:,} of {counted(reason.total, _NOUNS.get(reason.code, 'answer'))}"
     match reason.code:
         case "same_letter" if not reason.total:
@@ -41,7 +41,7 @@ def sentence_of(reason: Reason) -> str:
             mass = f"the {reason.count} letters together have a probability of {reason.value:.2g}"
             return f"The model rarely says an option letter ({mass}); the most probable letter is its answer."
         case "unreadable":
-            return f"{shown} hold no readable answer, so their confidences mean nothing."
+            return f"{shown} hold no readable answer, so the confidences of these replies mean nothing."
         case "constant":
             return f"{shown} are {reason.value:.2f}: equal confidences do not rank answers."
         case "answers_changed":
@@ -59,7 +59,7 @@ def _instead(reason: Reason) -> str:
     """Return the remedy for a model that answers all questions with one letter; "" if the run applied the remedy."""
     if reason.stated:
         return "; use --method posterior --answer best"
-    return "" if reason.best else "; --answer best gives the most probable candidates instead"
+    return "" if reason.best else "; --answer best returns the most probable candidates instead"
 
 
 def _missing(reason: Reason) -> str:
@@ -73,7 +73,7 @@ def _missing(reason: Reason) -> str:
         return f"{many} a label or a reference; {further(reason.more, reason.left)} to test the confidences."
     if reason.interval is None:
         kind = "right" if (reason.beside or 0) > 0.5 else "wrong"
-        return f"Nearly all graded answers are {kind}, so whether the confidences rank answers is unknown."
+        return f"Nearly all graded answers are {kind}, too many to test whether the confidences rank answers."
     text = f"{counted(reason.count, 'graded answer')} do not show whether the confidences rank answers"
     return f"{text} ({_area(reason)}); {'ask' if reason.left == 0 else 'label'} more."
 
@@ -85,7 +85,7 @@ def _graded(reason: Reason) -> str:
             return f"Tested {on}: accuracy and mean confidence agree, and confidences rank answers ({_area(reason)})."
         case "miscalibrated":
             text = f"Calibrated on average, but wrong in places: ECE {number(reason.value, 3)} {on}"
-            return f"{text}; by chance, calibrated confidences have at most {number(reason.beside, 3)} (95% limit)."
+            return f"{text}; chance explains an ECE of at most {number(reason.beside, 3)} (95% limit)."
         case "inverted":
             return f"The confidences are higher for wrong answers than for right ones ({_area(reason)})."
         case "weak":
@@ -95,12 +95,12 @@ def _graded(reason: Reason) -> str:
     means = f"mean confidence {percent(reason.value)}, accuracy {percent(reason.beside)}"
     text = f"{reason.code.capitalize()}: {means} {on}"
     text += f"; chance alone explains such a difference in {percent(reason.chance)} of cases."
-    caveat = " People chose which answers to rate: if they prefer wrong ones, the true error is smaller."
+    caveat = " People chose which answers to rate. If people prefer wrong answers, the true error is smaller."
     return text + (caveat if reason.chosen and reason.code == "overconfident" else "")
 
 
 def further(more: int, left: int | None) -> str:
-    """Return how to get `more` graded answers: by labels, and by questions if the `left` answers do not suffice."""
+    """Return how to get `more` graded answers: by labels of the `left` ungraded answers, then by more questions."""
     if left is None or left >= more:
         return f"label {more} more"
     ask = f"ask {counted(more - left, 'more question')}"

@@ -32,17 +32,17 @@ def to_export(record: Record) -> dict[str, object]:
 
 
 def from_plain(values: Mapping[str, object]) -> Record:
-    """Return the record of values from `to_plain` or `to_export`, also after a round trip through JSON.
+    """Return the record that `to_plain` or `to_export` converted to `values`. JSON may have stored them in between.
 
     Raises:
-        ValueError: a field is missing or has another type.
-        QuestionError: the question is not usable.
+        ValueError: a field is missing or has a wrong type.
+        QuestionError: the record's question is invalid.
     """
     return _adapter().validate_python(values)
 
 
 def to_body(record: Record) -> str:
-    """Return a record as JSON for storage; numbers that are not finite become texts such as "nan"."""
+    """Return a record as a JSON text for storage. Numbers that are not finite become texts such as "nan"."""
     values = to_plain(record)
     try:
         return json.dumps(values, allow_nan=False)
@@ -51,10 +51,10 @@ def to_body(record: Record) -> str:
 
 
 def from_body(body: str) -> Record:
-    """Return the record of a text from `to_body`; raises the errors of `from_plain`."""
+    """Return the record that `to_body` converted to a JSON text. Errors are those of `from_plain`."""
     try:
         return from_plain(from_json(body))  # three times as fast as Python's parser
-    except ValueError:  # only Python's parser reads unpaired surrogates; any other error occurs again
+    except ValueError:  # only Python's parser reads unpaired surrogates
         return from_plain(json.loads(body))
 
 

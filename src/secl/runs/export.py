@@ -1,4 +1,4 @@
-"""Export of a run: its records as tables and JSON, and its adapter versions as folders for PEFT."""
+"""Export of a run: records as tables or JSON, and adapter versions as folders for PEFT."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from secl.runs.store import Store
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
 
 PREFIX = "given_"
-"""Prefix for a column of the questions that has the name of a result column."""
+"""Prefix for a column of the user's table if a column of results has the same name."""
 
 PROBABILITIES = ("confidence", "low", "high")
-"""Columns that a workbook shows with three decimals; the cells hold all digits."""
+"""Columns that a workbook shows with three decimals. The cells hold all digits."""
 
 LONGEST_CELL = 32_767
 """Maximum number of characters in a cell of a workbook."""
@@ -46,20 +46,19 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
-    """Return a pandas data frame: the table of the questions, with the answer and its confidence in each row.
-
-    `full` adds every number of a record.
-    """
+    """Return the table of `to_table` as a pandas data frame."""
     pandas = pandas_for("a data frame")
     columns, rows = to_table(records, full=full)
     return pandas.DataFrame(rows, columns=columns)
 
 
 def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str], list[list[object]]]:
-    """Return the columns and rows of a table of records: the cells of each question's row, then the results.
+    """Return the columns and rows of a table of records.
 
-    The table has no empty columns of results. If a column of the questions has the name of a result, `PREFIX` goes
-    before its name. For questions without a row, the table has columns for id, domain, text, options and reference.
+    A row starts with the cells of the question's own row. A question without a row gives cells such as id, domain,
+    question, options and reference. The results follow: answer, confidence and grade, and with `full` every number of
+    the record. Columns of results without any value are left out. `PREFIX` renames the question's columns if a column
+    of results has the same name.
     """
     return _merge([(dict(each.question.row) or _cells_of(each.question), _results(each, full)) for each in records])
 
@@ -67,11 +66,12 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
 def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
     """Return the table of an extraction: a row for each document, or with `full` for each field.
 
-    Documents without an object come last. With `review` they come first, then rows with many expected errors.
+    Documents without an object come last. With `review`, these documents come first, and the rows with the most
+    expected errors follow.
     """
     records = _ordered(store, review and full)
     columns = dict.fromkeys(record.question.domain for record in records)
-    rows: list[tuple[str, Any, dict[str, object]]]  # document, the document's own cells, and results
+    rows: list[tuple[str, Any, dict[str, object]]]  # id of the document, cells of its row, results
     if full:
         of_field = ((record, {"field": record.question.domain}) for record in records)
         rows = [(document_of(each.question), each.question.row, name | _results(each, full)) for each, name in of_field]
@@ -90,7 +90,10 @@ def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str],
 def _merge(
     pairs: Sequence[tuple[Mapping[str, object], Mapping[str, object]]], kept: Collection[str] = ()
 ) -> tuple[list[str], list[list[object]]]:
-    """Merge pairs of cells and results into a table. Empty columns of results are dropped, except for `kept`."""
+    """Return columns and rows from pairs (cells of the user's row, results), without empty columns of results.
+
+    `kept` names columns of results that stay even if they are empty.
+    """
     filled = {name for _, results in pairs for name, value in results.items() if value is not None or name in kept}
     names = [name for name in dict.fromkeys(name for _, results in pairs for name in results) if name in filled]
     columns, taken = dict[str, str](), {*map(plain, names)}
@@ -120,7 +123,7 @@ def _cells_of(question: Question) -> dict[str, object]:
 
 
 def _results(record: Record, full: bool) -> dict[str, object]:
-    """Return answer, confidence and grade by column; with `full`, also every number of the record."""
+    """Return answer, confidence and grade by the name of their column; with `full`, also every number of the record."""
     results: dict[str, object] = {
         "answer": record.text,
         "confidence": defined(record.confidence),
@@ -131,14 +134,14 @@ def _results(record: Record, full: bool) -> dict[str, object]:
         "label": record.label,
     }
     if full:
-        # Empty columns are dropped later. `results` already has the answer, and `posterior` has the candidates.
+        # None drops a column. `results` has the text of the answer, and `posterior` has the candidates.
         known = dict.fromkeys(("question", "text", "candidates"))
         results = results | _numbers(json_value(to_export(record)) | known) | results
     return results
 
 
 def _numbers(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return the fields of a record as columns, such as "reply.entropy"."""
+    """Return the fields of a record by the name of their column, such as "reply.entropy"."""
     columns: dict[str, object] = {}
     for name, value in values.items():
         if isinstance(value, dict):
@@ -162,14 +165,16 @@ def write(
     """Write the records of a run, and return the path of the file.
 
     Args:
-        format: "jsonl" (complete records), or a table (`to_table`): "csv", "parquet" or "xlsx". None takes the suffix
-            of `out`, or else "jsonl". The table of an extraction has a row for each document.
-        out: the file; None for `records.FORMAT` in the run folder, "-" for standard output (then the result is None).
+        format: "jsonl" for complete records; or "csv", "parquet" or "xlsx" for a table (`to_table`). None means the
+            suffix of `out`, or else "jsonl". The table of an extraction has a row for each document.
+        out: the file. None means `records.FORMAT` in the run folder. "-" means standard output, and the function
+            returns None.
         full: add every number of a record. The table of an extraction then has a row for each field.
-        review: begin with the rows that have the most expected errors.
+        review: put the rows with the most expected errors first.
 
     Raises:
-        ParameterError: an unknown format, a missing package, or a file that cannot hold the format.
+        ParameterError: the format is unknown, a package is missing, `out` is a folder, or a text is too long for a
+            workbook. Or `full` is given with "jsonl", or standard output with a binary format.
         RunError: the file belongs to a run.
         StorageError: writing fails.
     """
@@ -228,7 +233,7 @@ def _write_text(stream: IO[str], store: Store, format: str, full: bool, review: 
 
 
 def _cell(value: object) -> object:
-    """Return a value for a spreadsheet: a list becomes a text, and no text is a formula."""
+    """Convert a value for a spreadsheet: join a list to a text, and escape formulas (`harmless`)."""
     if isinstance(value, list):
         value = joined([item if isinstance(item, str) else repr(item) for item in value])
     return harmless(value)
@@ -239,7 +244,7 @@ def _parquet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
     frame = pandas.DataFrame(rows, columns=columns)
     for column, *cells in zip(columns, *rows, strict=True):
         kinds = {type(cell) for cell in cells if cell is not None}
-        if len(kinds) > 1 and kinds != {int, float}:  # Parquet has one type for a column
+        if len(kinds) > 1 and kinds != {int, float}:  # all cells of a Parquet column have the same type
             frame[column] = [None if cell is None else str(cell) for cell in cells]
     stream = io.BytesIO()
     frame.to_parquet(stream, engine="pyarrow", index=False)
@@ -253,8 +258,8 @@ def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes
         value = _cell(value)
         if isinstance(value, str) and len(value) > LONGEST_CELL:
             raise ParameterError(
-                f"a text of {len(value):,} characters does not fit into a cell of a workbook, which holds "
-                f"{LONGEST_CELL:,}; export as csv or parquet."
+                f"a text of {len(value):,} characters does not fit into a cell of a workbook (at most "
+                f"{LONGEST_CELL:,} characters); export as csv or parquet."
             )
         return _ILLEGAL.sub("\ufffd", value) if isinstance(value, str) else value
 
@@ -272,7 +277,7 @@ def write_version(store: Store, version: int, folder: Path) -> Path:
     """Write a kept adapter version of a run as a folder for `peft.PeftModel.from_pretrained`, and return the folder.
 
     Raises:
-        RunError: the run does not keep the version, or has no configuration of its adapter.
+        RunError: the run does not keep the version, or does not hold the configuration of its adapter.
         StorageError: writing fails.
     """
     weights, config = store.weights(version), store.manifest.get("adapter")

@@ -31,22 +31,22 @@ from secl.runs.settings import RunSettings
 from secl.runs.store import Store
 
 FAILURES = "CREATE TABLE failures (document TEXT PRIMARY KEY, fields INTEGER NOT NULL, reason TEXT NOT NULL, row TEXT);"
-"""The table of documents without an object, in a run's file."""
+"""SQL for the table in a run's file that lists the documents for which the model wrote no valid object."""
 
 ABSENT = shown(None)
-"""Reference of a field without a value in the document."""
+"""Reference of a field whose value is not in the document."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile(QuestionFile):
-    """The fields of all documents as questions, in the order of the documents, and a request for each document."""
+    """The fields of all documents as questions, in the order of the documents, with a request for each document."""
 
     requests: tuple[ObjectRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A document without an object: its id, number of fields, the reason, and the cells of its row by column."""
+    """A document for which the model wrote no valid object: id, number of fields, reason, and cells of its row."""
 
     document: str
     fields: int
@@ -86,9 +86,9 @@ def read_schema(path: Path) -> Schema:
 
 
 def read_document_stream(settings: RunSettings) -> DocumentFile:
-    """Return the documents that the settings name, with their fields as questions.
+    """Return the fields of the documents that the settings name.
 
-    A column with the name of a field holds the references of this field.
+    If a column of the documents' table has the name of a field, the column holds the references of this field.
 
     Raises:
         DataError: the schema, a document or a reference cannot be used.
@@ -119,7 +119,11 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
 
 
 def _field(leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], text: str) -> Question:
-    """Return a field as a question, with the reference in the column of its name, or raise a DataError."""
+    """Return a field as a question, with its reference from the column that has the field's name.
+
+    Raises:
+        DataError: the reference of a number is not a number.
+    """
     names = {plain(name) for name in (leaf.name, ".".join(leaf.path), "/".join(leaf.path))}
     value = next((value for column, value in row.items() if plain(column) in names and column != text), None)
     question = field_question(leaf, request)
@@ -130,8 +134,8 @@ def _field(leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], text: 
     reference = shown(value) if not isinstance(value, str) else value
     if leaf.kind == "number" and reference != ABSENT and parse_number(reference) is None:
         raise DataError(
-            f"has {reference[:40]!r} in the column of the number {leaf.name!r}; give a number, {ABSENT}, or an empty "
-            "cell for an unknown number."
+            f"has {reference[:40]!r} in the column of the number {leaf.name!r}; give a number, {ABSENT} for a document "
+            "without this number, or an empty cell for an unknown number."
         )
     grader = "exact" if reference == ABSENT or leaf.kind in ("choice", "json") else ""
     return replace(question, reference=reference, grader=grader)
@@ -161,12 +165,12 @@ def extract_fields(
 
     Args:
         asked: the fields of all documents.
-        done: records of the first fields of a resumed run. The model writes the interrupted window of documents again
-            as a whole, because a pass of another shape may round differently.
-        store: the open run, to which this function adds documents without an object.
+        done: records of the fields that a resumed run already has. If the run stopped inside a window of documents,
+            the model writes the whole window again, because a batch of another size may round differently.
+        store: the open run. This function adds the documents for which the model wrote no valid object.
 
     Raises:
-        ParameterError: the schema cannot constrain the model.
+        ParameterError: the model cannot write objects of this schema.
         UnavailableError: a server cannot be reached.
     """
     requests, questions = asked.requests, asked.questions
@@ -184,8 +188,9 @@ def extract_fields(
     def weigh(question: Question, rating: Rating) -> Record:
         if question.id in question_of:
             return next(known, None) or calibrator.weigh(question_of[question.id], rating)
+        # Elements of a list are not questions of the stream, so they must not change the calibrator's state.
         state, element = calibrator.state, calibrator.weigh(question, rating)
-        calibrator.state = state  # elements of lists have no place in the stream, because lists differ in length
+        calibrator.state = state
         return element
 
     for request, found in zip(requests[first:], weigh_objects(model, requests[first:], weigh), strict=False):
@@ -199,7 +204,7 @@ def extract_fields(
 
 
 LEAST_CERTAIN = 3
-"""Number of fields that the row of a document names for checking."""
+"""Maximum number of names in the column "least_certain" of a document."""
 
 
 def document_of(question: Question) -> str:
@@ -208,7 +213,7 @@ def document_of(question: Question) -> str:
 
 
 def by_document(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return the fields of each document by the document's id."""
+    """Return the records of each document's fields by the document's id."""
     documents: dict[str, list[Record]] = {}
     for record in records:
         documents.setdefault(document_of(record.question), []).append(record)
@@ -221,7 +226,7 @@ def expected_errors(records: Iterable[Record]) -> float:
 
 
 def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
-    """Return values and confidences of a document by column."""
+    """Return the results of a document by column: value and confidence of each field, and of the whole object."""
     values = {record.question.domain: record for record in fields}
     results: dict[str, object] = {}
     for name, record in values.items():
@@ -238,9 +243,9 @@ def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
 
 
 def value_in(record: Record) -> object:
-    """Return the value of a field: a text, a number, a boolean or None; a list or an object becomes a JSON text.
+    """Return the value of a field: a text, a number, a boolean or None. A list or an object becomes a JSON text.
 
-    `shown` puts quotes around a text that would read like another value. The returned value has no such quotes.
+    `shown` quotes a text such as "null", which would look like another value. The returned text has no quotes.
     """
     text = record.text or ""
     with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""The folder of a run or of a server: its files, its lock, and errors of the disk."""
+"""The folder of a run or of a server: checks, lock, connection to its SQLite file, and storage errors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from secl.errors import RunError, StorageError
 FILE = "run.sqlite"
 UNFINISHED = f"{FILE}.new"
 BESIDE = (UNFINISHED, "keys.json")
-"""Files that the folder of a new run may hold: remains of an interrupted start, and the API keys of a server."""
+"""Files that may already exist in a new run's folder: the file of an interrupted start, and a server's API keys."""
 
 RESUME = "go on with --resume {folder}"
-"""The command that continues a stopped run."""
+"""Remedy in messages: the option that continues a stopped run."""
 
 
 def check_is_run(folder: Path) -> None:
@@ -27,23 +27,23 @@ def check_is_run(folder: Path) -> None:
 
 
 def check_free(folder: Path) -> None:
-    """Check that a folder can take a new run: it does not exist, or is empty."""
+    """Check that a run may be created in a folder: the folder does not exist, or holds only files of `BESIDE`."""
     if folder.exists() and (not folder.is_dir() or any(not path.name.startswith(BESIDE) for path in folder.iterdir())):
         hint = f"continue it with --resume {folder}, or" if (folder / FILE).exists() else "please"
         raise RunError(f"{folder} exists and is not empty; {hint} name another folder.")
 
 
 def check_outside(path: Path, own: Path) -> None:
-    """Check that an export may write to a path: not to a file of this run (folder `own`), and not into another run."""
+    """Check that an export to a path overwrites no file of the run in `own`, and does not write into another run."""
     is_own_file = path.name.startswith((FILE, "summary.")) or path.name in ("lock", "adapter")
     inside_own = path.parent.resolve() == own.resolve()
     other = next((folder for folder in (path, path.parent) if (folder / FILE).exists()), None)
     if (inside_own and is_own_file) or (other is not None and not inside_own):
-        raise RunError(f"{path} belongs to a run, and an export would damage it; name another place with --out.")
+        raise RunError(f"{path} belongs to a run, and an export would damage it; name another file with --out.")
 
 
 def lock_folder(folder: Path) -> IO[str]:
-    """Lock a run for writing, until the returned file is closed or the process ends."""
+    """Lock a run for writing until the caller closes the returned file or the process ends."""
     with storage_errors(folder):
         stream = (folder / "lock").open("a+")
     try:
@@ -55,7 +55,7 @@ def lock_folder(folder: Path) -> IO[str]:
 
 
 def connect(path: Path, writable: bool) -> sqlite3.Connection:
-    # The threads of a server take turns with the connection (`secl.server.store`).
+    # Several threads of a server use this connection, one at a time (`secl.server.store`).
     db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
     try:
         if not writable:
@@ -63,7 +63,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = NORMAL")
     except sqlite3.DatabaseError as problem:
         db.close()
-        if isinstance(problem, sqlite3.OperationalError):  # an error of the disk, not of the file
+        if isinstance(problem, sqlite3.OperationalError):  # no space or no permission; the file may be intact
             raise StorageError(
                 f"cannot open {path}: {problem}; free disk space or correct the permissions."
             ) from problem
@@ -73,7 +73,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
 
 @contextmanager
 def storage_errors(folder: Path, then: str = "try again") -> Iterator[None]:
-    """Turn errors of the disk into a StorageError. `then`: the remedy, in which {folder} stands for the folder."""
+    """Turn errors of writing into a StorageError. The message ends with `then`, where {folder} becomes the folder."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as problem:

@@ -1,4 +1,4 @@
-"""Labels of a run: the review of its answers, and its records with their labels."""
+"""Labels of a run: order of a review, writing a label, and records with labels."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SEED = 42
 def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterator[Record]:
     """Yield all records in order, with labels and calibrated confidences.
 
-    Every report, comparison and export reads records through this function. The confidences of a server stay as they
-    were reported. `log` replaces the stored labels.
+    Every report, comparison and export reads records through this function. Records of a server keep the confidence
+    that the server reported. `log` replaces the stored labels.
     """
     log = store.label_log() if log is None else log
     records = store.records()
@@ -31,9 +31,10 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
 
 
 def queue(store: Store) -> list[int]:
-    """Return the positions of answers without a review label, in a random order that later reviews share.
+    """Return the positions of answers without a review label, in a random order that is the same in every review.
 
-    The queue includes answers that volunteers labelled. Without these answers, the sample's accuracy would be too high.
+    The queue includes answers that volunteers labelled. Volunteers report wrong answers more often, so the accuracy of
+    the remaining answers would be too high.
     """
     labelled = {label.position for label in store.labels() if label.chance is not None}
     return [position for position in random_order(range(store.first, len(store)), SEED) if position not in labelled]
@@ -47,6 +48,6 @@ def add_label(store: Store, record: Record, correct: bool | None) -> None:
         StorageError: writing fails.
     """
     if correct is None and all(label.position != record.position for label in store.labels()):
-        raise RunError(f"the answer at position {record.position} has no label; there is nothing to withdraw.")
+        raise RunError(f"the answer at position {record.position} has no label to withdraw.")
     log = store.label_log()
     store.add_label(label_of(record, correct, number=log[-1].number + 1 if log else 1, source="review"))

@@ -1,4 +1,4 @@
-"""Loads the questions and the model that settings name."""
+"""Load the questions and the model that settings name."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from secl.backends.local.model import LocalModel
 
 Load = Callable[[Recipe], Model]
-"""Function that loads the model of settings."""
+"""Function that loads the model named by settings."""
 
 LEARNED_WITH = ("model.", "prompts.", "adapter.", "paper", "evidence.", "posterior.", "seed")
-"""Prefixes of settings that `load_for_asking` takes from the run whose learned weights answer."""
+"""Prefixes of the settings that `load_for_asking` takes from the run with the learned weights."""
 
 Named = TypeVar("Named", bound=Recipe)
 
 
 def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
-    """Return the questions of settings in the order of asking, not yet checked by the model.
+    """Return the questions that the settings name, in the order of the stream. `askable` checks them with the model.
 
     Raises:
         DataError: a benchmark or file cannot be read; or, in the mode "score", a row has no answer.
@@ -70,14 +70,14 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
 
 
 def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:
-    """Return the questions that a model can answer, or whose answers it can rate, and the ids of the others.
+    """Return the questions that a model can answer (or whose answers it can rate), and the ids of skipped questions.
 
-    Documents are checked one by one during the run (`secl.runs.extracting`).
+    Documents are not skipped here; a run checks each document when the model reads it (`secl.runs.extracting`).
 
     Raises:
         QuestionError: without `skip_bad`, the model cannot answer a question or rate an answer.
-        ParameterError: the model writes no objects.
-        DataError: the model can answer none of the questions.
+        ParameterError: the model cannot write the objects of an extraction.
+        DataError: no question is left.
     """
     if isinstance(file, DocumentFile):
         writer_of(model, file.requests)
@@ -102,11 +102,15 @@ def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionF
 
 
 def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: str | None = None) -> Model:
-    """Load the model of settings, or connect to its server. By default, `key` comes from the environment."""
+    """Load the model that the settings name, or connect to its server.
+
+    `key` is the API key of the server; None takes the key from the environment.
+    """
     if settings.model.answered_by == "vllm":
         raise ParameterError(
-            "vLLM servers answer for secl serve, or in Python with secl.backends.endpoint.vllm.connect.answer_by_vllm; "
-            "leave --engine and --endpoint out, or take --engine openai, which asks one server and learns nothing."
+            "--engine vllm works only with secl serve, or in Python with "
+            "secl.backends.endpoint.vllm.connect.answer_by_vllm; leave --engine and --endpoint out, or take --engine "
+            "openai, which asks a server without learning."
         )
     if settings.model.engine != "openai":
         return load_local(settings, shared)
@@ -124,7 +128,7 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
 
 
 def named(settings: Named) -> Named:
-    """Return settings that name a model; if they name none, add the name of the server's only model."""
+    """Return the settings with the name of a model. By default, this is the only model of the server."""
     if settings.model.engine != "openai" or settings.model.name:
         return settings
     from secl.backends.endpoint.abilities import only_model
@@ -136,11 +140,11 @@ def named(settings: Named) -> Named:
 
 
 def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded: Loaded | None = None) -> LocalModel:
-    """Load the model of settings into this process, with its adapter.
+    """Load the model that the settings name into this process, with its adapter.
 
     Args:
-        shared: answers of the frozen model, shared by models with the same weights.
-        loaded: a model in memory, which replaces the model that the settings name.
+        shared: cache of the frozen model's answers, for several runs with the same weights.
+        loaded: a model in memory, to use instead.
     """
     with without_garbage_collection():
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
@@ -172,10 +176,12 @@ def model_cache() -> ModelCache:
 
 
 def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Label, ...]:
-    """Return the labels of the run or server `settings.model.calibration`; none if the setting is empty.
+    """Return the labels with which an earlier run or server (`settings.model.calibration`) calibrates confidences.
+
+    The result starts with the labels that calibrated the earlier run, and is empty without this setting.
 
     Raises:
-        RunError: the folder is not a run, has no labels, or has confidences of another model or of other settings.
+        RunError: the folder is not a run or has no labels, or its model, mode or other settings differ.
     """
     if settings.model.calibration is None:
         return ()
@@ -186,9 +192,8 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
         raise RunError(f"{folder} was made with another model ({there.model.name}), so its labels do not apply here.")
     kinds = ("method", "prompts.", "evidence.", "paper", "posterior.")
     differences = [line for line in there.differences(settings) if line.startswith(kinds)]
-    differences = [
-        line for line in differences if not line.startswith("evidence.extra")
-    ]  # extra evidence is only recorded
+    # Extra evidence does not change confidences.
+    differences = [line for line in differences if not line.startswith("evidence.extra")]
     if there.returns_best != settings.returns_best:
         differences.append("loop.answer: " + ("best there, own here" if there.returns_best else "own there, best here"))
     if manifest.mode != mode:
@@ -196,7 +201,8 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
     if differences:
         different = "; ".join(differences)
         raise RunError(
-            f'the confidences of {folder} are of another kind ({different}); name a run that has the settings "here".'
+            f"the labels of {folder} do not apply here, because its settings differ ({different}); name a run with the "
+            'settings marked "here".'
         )
     if not labels:
         raise RunError(f"{folder} has no labels, so there is nothing to calibrate with; see secl label {folder}")
@@ -204,7 +210,7 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
 
 
 def build_calibrator(settings: Recipe, model: Model, calibration: Sequence[Label] = ()) -> Calibrator:
-    """Return a calibrator with these settings for a model; `calibration` has the labels of an earlier run."""
+    """Return a calibrator with these settings for a model. `calibration` holds the labels of an earlier run."""
     plan = settings.plan(model.tau, model.letters)
     return Calibrator(model, plan=plan, gate=settings.build_gate(), calibration=calibration)
 
@@ -213,8 +219,7 @@ def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tu
     """Return a calibrator for single questions, and its recipe.
 
     Args:
-        run: a run whose learned weights answer. Its settings of model, prompts, adapter, evidence, posterior and seed
-            are the defaults.
+        run: a run whose learned weights shall answer. Its settings `LEARNED_WITH` become the defaults.
 
     Raises:
         RunError: the run has learned nothing, or was made with another model.
@@ -226,7 +231,7 @@ def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tu
         with Store(run) as store:
             manifest, snapshot = Manifest.of(store), store.snapshot()
         if snapshot is None:
-            raise RunError(f"{run} has learned nothing, so it has no version to ask with; leave --version out.")
+            raise RunError(f"{run} has learned nothing, so no learned version can answer; leave --version out.")
         settings = manifest.to_load()
         taught = {name: value for name, value in settings.dotted().items() if name.startswith(LEARNED_WITH)}
         taught |= {"model.calibration": None, "model.answer_weights": settings.answer_weights}

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from secl.backends.local.asking.answers import SharedAnswers
 
 TOGETHER = 16
-"""Maximum number of runs in lockstep, because each run has an adapter and a database."""
+"""Maximum number of runs in lockstep. Each run holds an adapter in memory and an open database."""
 
 
 def run_here(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None:
-    """Do the unfinished runs in this process, and raise the first failure after the last run."""
+    """Finish all runs in this process. If some runs fail, raise the first error after the last run."""
     failures: list[SeclError] = []
     for group in groups(jobs):
         unfinished = [job for job in group if not is_finished(job)]
@@ -38,7 +38,7 @@ def run_here(jobs: Sequence[Job], on_progress: OnProgress | None = None) -> None
 
 
 def _run_in_lockstep(jobs: Sequence[Job], on_progress: OnProgress) -> list[SeclError]:
-    """Do some runs, and return the errors of failed runs."""
+    """Finish runs in lockstep, and return the errors of failed runs."""
     shared: SharedAnswers | None = None
     if len(jobs) > 1:
         from secl.backends.local.asking.answers import SharedAnswers  # torch takes seconds to import

@@ -1,4 +1,4 @@
-"""The manifest of a run: all facts fixed before its first question."""
+"""The manifest of a run: its settings and other facts that are fixed before the first question."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Mode = Literal["ask", "score", "extract"]
 """The task of a run."""
 
 PRECISIONS: dict[str, Dtype] = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
-"""Names of precisions in settings, by PyTorch's names."""
+"""The name of a precision in settings, by its name in PyTorch."""
 
 _LIBRARIES = ("secl", "torch", "transformers", "peft")
 
 
 class Manifest(BaseModel):
-    """A run's settings, and all that must stay the same until its end.
+    """The settings of a run, and other facts that must stay the same until the run ends.
 
     Attributes:
         settings: settings with absolute paths; a server's settings name no questions.
@@ -44,9 +44,9 @@ class Manifest(BaseModel):
         total: number of questions.
         skipped: location and problem of each skipped question (`--skip-bad`).
         unanswerable: ids of the skipped questions that the model cannot answer.
-        environment: versions and devices on which the last digit of a record depends.
+        environment: versions of libraries, machine and device, which affect rounding.
         adapter: configuration of the adapter in PEFT's format; empty without an adapter.
-        calibration: copies of the labels of the run `settings.model.calibration`.
+        calibration: copies of the labels of an earlier run (`secl.runs.loading.calibration`).
         created: date and time in ISO format.
     """
 
@@ -96,7 +96,7 @@ class Manifest(BaseModel):
     def of(cls, store: Store) -> Self:
         """Return the manifest of an open run, or raise a RunError if the manifest is not valid.
 
-        Documents of an extraction without an object count as skipped.
+        In an extraction, a document for which the model wrote no valid object counts as skipped.
         """
         try:
             manifest = cls.model_validate(store.manifest)
@@ -117,13 +117,13 @@ class Manifest(BaseModel):
 
     @property
     def tau(self) -> float:
-        """The temperature of normalised P(True): the setting, or else the model's."""
+        """The temperature of normalised P(True): the setting, or else the model's temperature."""
         return self.settings.tau(self.model_tau)
 
     def to_load(self, settings: Recipe | None = None) -> Recipe:
-        """Return settings, by default the run's settings, with the precision that the run began with.
+        """Return settings (by default the run's) in which the run's precision replaces `dtype` "auto".
 
-        With `dtype` auto, another processor may choose another precision, which would give another model.
+        With "auto", another processor might choose another precision, and so another model.
         """
         settings = settings or self.settings
         begun = PRECISIONS.get(str(self.environment.get("dtype")))
@@ -137,13 +137,13 @@ class Manifest(BaseModel):
 
 
 def stream_fingerprint(asked: QuestionFile) -> str:
-    """Return a digest of the questions, with answers to rate or the schema of objects."""
+    """Return the hash of the questions, of the answers to rate, and of the schema of an extraction."""
     grammar = asked.requests[0].schema.grammar if isinstance(asked, DocumentFile) else None
     return fingerprint(asked.questions, asked.given, grammar)
 
 
 def environment(model: Model) -> dict[str, str | int]:
-    """Return versions of libraries, machine and device, on which last digits depend."""
+    """Return versions of libraries, machine and device, which affect rounding."""
     versions: dict[str, str] = {}
     for library in _LIBRARIES:
         with suppress(PackageNotFoundError):

@@ -1,8 +1,8 @@
 """A sweep on Ray: every run is a task, which Ray restarts if its worker dies.
 
-Settings determine a run, so a restarted run has the same records. A worker uses a temporary folder of its machine and
-returns the files of the run, so the machines need no shared disk. Only this process writes into the sweep's folder. A
-run appears in this folder complete or not at all.
+Settings determine the records of a run, so a restarted run has the same records. A worker uses a temporary folder of
+its machine and returns the files of the run, so the machines need no shared disk. Only this process writes into the
+sweep's folder, and it writes only complete runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from secl.runs.sweep import (
 )
 
 RETRIES = 2
-"""Maximum number of restarts of a run whose worker dies; after these restarts, the run has failed."""
+"""Maximum number of restarts of a run whose worker dies."""
 
 LOCAL_ENVIRONMENT = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # listen on the loopback address only; read when Ray is imported
@@ -46,11 +46,11 @@ LOCAL_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_task_oom_retries": str(RETRIES),  # otherwise unlimited
 }
-"""Environment of a Ray cluster that starts here. The user's variables override it."""
+"""Environment variables for a Ray cluster on this machine. Variables that the user has set take precedence."""
 
 
 def run_remotely(name: str, settings: dict[str, object], threads: int) -> dict[str, bytes]:
-    """Do a run as a Ray task, with settings as plain JSON, and return its files."""
+    """Finish a run as a Ray task, with settings as plain JSON, and return its files."""
     # PyTorch reads both variables when this worker's first run imports PyTorch.
     os.environ["OMP_NUM_THREADS"] = str(threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -63,18 +63,19 @@ def run_remotely(name: str, settings: dict[str, object], threads: int) -> dict[s
 def run_on_ray(
     jobs: Sequence[Job], address: str | None, *, workers: int | None = None, on_progress: OnProgress | None = None
 ) -> None:
-    """Do the unfinished runs on a Ray cluster; runs that were interrupted begin anew.
+    """Finish all runs on a Ray cluster. Interrupted runs start again from the first question.
 
     Args:
         address: "ray://HOST:PORT" of a cluster's client server. None uses the Ray of this process and leaves it
             running. If this process has no Ray, the call starts a cluster on this machine and ends it. This cluster
             listens on the loopback address only, unless Ray was imported before.
-        workers: parallel runs on a cluster that starts here; None for 2.
-        on_progress: called at the end of every run.
+        workers: number of parallel runs on a cluster that this call starts; None for 2.
+        on_progress: called after each finished run.
 
     Raises:
         ParameterError: Ray is not installed, does not start, or cannot be reached at the address.
-        RunError: a folder holds something else or is in use, or the connection is lost.
+        RunError: a run's folder holds a run with other settings or other files, or is in use, or the connection to Ray
+            is lost.
         SeclError: the first error of a failed run, raised after the other runs have ended.
     """
     workers = 2 if workers is None else workers
@@ -82,7 +83,7 @@ def run_on_ray(
     waiting = [job for group in groups(jobs) for job in group if not is_finished(job)]
     for job in waiting:
         if progress_of(job) is not None:
-            Store(job.folder, writable=True).close()  # an error if another process writes the run
+            Store(job.folder, writable=True).close()  # raises a RunError if another process writes to the run
     if not waiting:
         return
     with _connected(address, workers) as ray:
@@ -94,13 +95,16 @@ def run_on_ray(
 
 
 def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_progress: OnProgress) -> list[SeclError]:
-    """Do the runs, and return the errors of failed runs. `here`: parallel runs on this machine, None on a cluster."""
+    """Finish the runs, and return the errors of failed runs.
+
+    `here` is the number of parallel runs on this machine; None for a cluster with an address.
+    """
     # The last digits of records depend on the number of threads.
     threads = int(importlib.import_module("torch").get_num_threads())
     room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
     gpus = ray.cluster_resources().get("GPU", 0)
     cpus = 1 if here else max(1, min(threads, room))
-    # All workers on this machine share its GPUs at the same time. Ray counts shares in ten-thousandths.
+    # All parallel runs on this machine share its GPUs. Ray counts shares in ten-thousandths.
     share = int(10_000 / math.ceil((here or 1) / gpus)) / 10_000 if gpus else 0.0
     task = ray.remote(max_retries=RETRIES, num_cpus=cpus, num_gpus=share)(run_remotely)
     running = {task.remote(job.name, job.settings.to_json(), threads): job for job in waiting}
@@ -122,7 +126,10 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Yield a list that gets an entry for each Ctrl-C. Inside a destructor of Ray, Python drops KeyboardInterrupt."""
+    """Yield a list that gets an entry for each Ctrl-C.
+
+    The list is necessary because Python drops a KeyboardInterrupt that occurs inside a destructor of Ray.
+    """
     seen: list[int] = []
     before = signal.getsignal(signal.SIGINT)
 
@@ -131,7 +138,7 @@ def _interrupts() -> Iterator[list[int]]:
         if callable(before):
             before(number, frame)
 
-    with suppress(ValueError):  # only the main thread may have a handler
+    with suppress(ValueError):  # only the main thread may set a signal handler
         signal.signal(signal.SIGINT, handler)
     try:
         yield seen
@@ -158,7 +165,7 @@ def _collect(ray: ModuleType, result: object, job: Job, on_progress: OnProgress)
 
 @contextmanager
 def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
-    """Connect to a cluster, or start a cluster that ends with the block, and yield Ray's module."""
+    """Connect to the cluster at an address, or start a cluster for the time of the block, and yield Ray's module."""
     options: dict[str, object] = {"address": address}
     if address is None:
         options = {"address": "local", "num_cpus": workers, "include_dashboard": False}
@@ -172,14 +179,14 @@ def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
         return
     try:
         if address is not None:
-            url = urlsplit(address)  # Ray itself would try to connect for half a minute
+            url = urlsplit(address)  # fail early, because Ray would try to connect for half a minute
             socket.create_connection((url.hostname or "", url.port or 10001), timeout=10).close()
         ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError, ImportError, ray.exceptions.RayError) as problem:
         # Causes: no server, another version of Ray or Python, a missing token, or too long a path of temporary files.
         raise ParameterError(
-            f"there is no Ray at {address or 'this machine'} ({_last_line(problem)}); the address of a cluster is the "
-            f"ray://HOST:PORT of its client server."
+            f"there is no Ray at {address or 'this machine'} ({_last_line(problem)}); the address must be the "
+            f"ray://HOST:PORT of a cluster's client server."
         ) from problem
     try:
         yield ray
@@ -188,5 +195,5 @@ def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
 
 
 def _last_line(problem: Exception) -> str:
-    """Return the end of Ray's long error messages."""
+    """Return the last line of an error message, because messages of Ray are long."""
     return (str(problem).strip().splitlines() or [type(problem).__name__])[-1].rstrip(".")

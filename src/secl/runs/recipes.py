@@ -23,7 +23,7 @@ UNUSED_BY_SCORE = (
     "extract.",
     "prompts.",
 )
-"""Prefixes of the settings of answering and learning, which have no effect on ratings of given answers."""
+"""Prefixes of settings that do not affect ratings of given answers (except loop.accept)."""
 
 FILES = ("stream.questions", "stream.data", "extract.schema_file", "model.calibration")
 """Settings that name a file or folder."""
@@ -34,7 +34,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
-        hint = "name a TOML file; the folder of a new run follows --out"
+        hint = "name a TOML file (to name the folder of a new run, use --out)"
         raise DataError(f"the recipe {path} cannot be read ({problem.strerror}); {hint}.") from problem
     except (ValueError, RecursionError) as problem:
         raise DataError(f"the recipe {path} is not valid TOML: {problem}.") from problem
@@ -43,7 +43,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def with_absolute_paths(values: Mapping[str, object]) -> dict[str, object]:
     """Return settings by name with absolute paths, so that a run can be resumed from any folder.
 
-    The name of a model is a path if a file or folder has this name and no preset has the same name.
+    The name of a model becomes a path if a file or folder has this name, unless a preset has the same name.
     """
     names = dotted(values)
     for name in (*FILES, "evidence.nli", "gate.name", "model.name"):
@@ -70,7 +70,7 @@ def _path(name: str, value: str) -> str | None:
 
 
 def score_settings(path: Path, values: Mapping[str, object]) -> RunSettings:
-    """Return the settings of a run that rates the answers of a file."""
+    """Return the settings of a run that rates the answers in the file `path`."""
     given = dotted(values)
     if "stream.questions" in given:
         raise ParameterError(f"secl score already rates the answers of {path}; leave stream.questions out.")
@@ -92,6 +92,6 @@ def check_scored(settings: RunSettings) -> None:
     for kind in settings.evidence.extra_evidence:
         if kind not in ("p_true", "candidates"):
             raise ParameterError(
-                f"secl score gathers no {kind!r}, which is about answers that the model writes itself; the extra "
-                "evidence can be p_true or candidates."
+                f"secl score gathers no {kind!r}, because this evidence needs answers that the model writes; the "
+                "extra evidence can be p_true or candidates."
             )

@@ -1,4 +1,4 @@
-"""A run from its settings to its folder: start, resume, proceed, finish."""
+"""Start, resume and finish a run in its folder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TOO_WEAK = (
 )
 
 Progress = Callable[[int, int, Record | None], None]
-"""Called with the number of answered questions, their total, and the latest record."""
+"""Function called with the number of answered questions, the number of all questions, and the latest record."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Run:
         return Manifest.of(self.store)
 
     def proceed(self, progress: Progress | None = None) -> None:
-        """Ask the remaining questions, or rate the remaining answers. An interruption loses no record."""
+        """Ask the remaining questions, or rate the remaining answers. An interruption loses no finished record."""
         if progress is not None:
             progress(len(self.records), len(self.questions), None)
         for record in self.steps():
@@ -87,7 +87,7 @@ class Run:
             upcoming = self.calibrator.rate_stream(self.asked.given, self.records)
         while True:
             if self._at_end_of_burst():
-                self._keep_version()  # before the next question, which may open another burst and learn
+                self._keep_version()  # now, because the next question may change the weights
             started = time.perf_counter()
             record = next(upcoming, None)
             if record is None:
@@ -96,7 +96,7 @@ class Run:
             yield record
 
     def _add(self, record: Record, seconds: float) -> None:
-        """Write a record, with the state of learning if the question changed it."""
+        """Write a record, and the state of learning if the question changed this state."""
         changed = record.update is not None or (
             record.decision.in_burst and self.calibrator.plan.loop.accumulate != "stream"
         )
@@ -117,13 +117,13 @@ class Run:
         return ended and not isinstance(self.calibrator.gate, Always)
 
     def _keep_version(self) -> None:
-        """Store the present adapter version, unless it is untouched or already stored."""
+        """Store the current adapter version, unless it is version 0 or already stored."""
         model = self.calibrator.model
         if model.version and model.version not in self.store.versions():
             self.store.keep(Version(model.version, model.weights()))
 
     def keep(self) -> None:
-        """Store the last adapter version; if the adapter has a configuration, also write a folder for PEFT."""
+        """Store the last adapter version. If the adapter has a configuration, also write a folder for PEFT."""
         self._keep_version()
         version = self.calibrator.model.version
         if version and self.manifest.adapter:
@@ -142,7 +142,7 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     Args:
         folder: new or empty.
         load: returns a model that satisfies `secl.model.Model`; by default the model of the settings.
-        mode: "score" rates the answers in a file of questions.
+        mode: "ask" or "score" (rate the answers in the file of questions). With a schema file, the mode is "extract".
 
     Raises:
         SeclError: the settings, questions, model or folder cannot be used. The folder is unchanged.
@@ -157,7 +157,7 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     settings = named(settings if placed == values else RunSettings.of(placed))
     mode = "extract" if settings.extract.schema_file is not None else mode
     asked = read_stream(settings, mode)
-    settings.build_gate()  # raises errors before the model is loaded
+    settings.build_gate()  # check the gate before loading the model
     model = (load or load_model)(settings)
     asked, unanswerable = askable(asked, model, settings.stream.skip_bad)
     labels = calibration(settings, model, mode)
@@ -210,7 +210,10 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
 
 
 def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ...]:
-    """Check that model and version of secl are the same as in the run; return a warning for another machine."""
+    """Check that the model and the version of secl are those of the run.
+
+    Return a warning if the machine, the device or another library differs.
+    """
     if model.fingerprint != manifest.model:
         prints = f"fingerprint {manifest.model[:12]} then, {model.fingerprint[:12]} now"
         raise RunError(
@@ -224,15 +227,16 @@ def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ..
     if not differences:
         return ()
     return (
-        f"{folder} was begun elsewhere ({'; '.join(differences)}), so the last digits of later records may differ.",
+        f"{folder} was begun in another environment ({'; '.join(differences)}), so the last digits of later records "
+        "may differ.",
     )
 
 
 def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[Question]) -> str:
-    """Return in words how the questions differ from those of a run."""
+    """Return in words how the present questions differ from the questions of a run."""
     for record, question in zip(records, questions, strict=False):
         if record.question != question:
-            where = f"they differ from position {record.position} on, {record.question.id!r} then, {question.id!r} now"
+            where = f"first difference at position {record.position}: {record.question.id!r} then, {question.id!r} now"
             break
     else:
         where = "the questions asked so far are the same"
@@ -240,7 +244,7 @@ def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[
 
 
 def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
-    """Return the estimators of a run's method and extra evidence; those of an adapted model need a run that learns."""
+    """Return the estimators of a run's method and extra evidence, with adapted estimators only if the run learns."""
     settings, method = manifest.settings, manifest.settings.named_method
     estimators = make_estimators(manifest.tau, settings.evidence.formula)
     names = {*(method.reports or estimators)}
@@ -250,7 +254,7 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
 
 
 def summary_of(manifest: Manifest, records: Sequence[Record]) -> Summary:
-    """Summarise the records of a run. Within domains, only the estimators on the page of the report get intervals."""
+    """Summarise the records of a run. Within domains, only estimators in the report's table get intervals."""
     return summarise(
         records, estimators_of(manifest), in_domains=("stated", *manifest.settings.named_method.reports[-2:])
     )

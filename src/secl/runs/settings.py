@@ -17,14 +17,14 @@ MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.en
 """Settings of the machine, which do not determine records."""
 
 CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "model.engine", "loop.accept")
-"""Settings that may differ when a run is resumed or a server restarts. Each record stores its threshold."""
+"""Settings that may change when a run is resumed or a server restarts. A record stores its own threshold."""
 
 
 class Recipe(RecipeTables):
-    """Settings of model, method and loop, as a server or a single question needs them.
+    """The settings of a server, or of single questions.
 
     `secl.settings.groups` declares the settings. `of` applies the method's defaults and checks that the settings fit
-    together. Recipes that the command line fills from flags are not checked.
+    together. The constructor does neither.
 
     >>> Recipe.of({"method": "secl", "evidence.tau": 0.7, "gate.name": "always"}).evidence.tau
     0.7
@@ -32,7 +32,7 @@ class Recipe(RecipeTables):
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """Return checked settings from names or tables; the method determines defaults.
+        """Return checked settings from values by name ("evidence.tau") or from nested tables.
 
         Raises:
             ParameterError: an unknown name, a value of the wrong type or outside its range, or incompatible settings.
@@ -85,14 +85,14 @@ class Recipe(RecipeTables):
                 "out, or take the method posterior or the extra evidence candidates."
             )
         if self.prompts.thinking != "off" and (self.paper or "dinco" in kinds):
-            what = "the paper asks" if self.paper else "DINCO searches"
-            raise ParameterError(f"{what} for answers without a thought; leave prompts.thinking out.")
+            what = "the setting paper" if self.paper else "DINCO"
+            raise ParameterError(f"{what} works only without thoughts; leave prompts.thinking out.")
         if self.evidence.show_thought and (self.prompts.thinking == "off" or self.model.answered_by == "openai"):
             raise ParameterError(
                 "evidence.show_thought is on, but only a local or vLLM model with prompts.thinking shows thoughts; "
                 "leave evidence.show_thought out."
             )
-        if not is_own_gate(self.gate_name):  # reading a run must not execute the file of a gate
+        if not is_own_gate(self.gate_name):  # building the user's gate would execute the user's file
             self.build_gate()
         self._check_engine()
 
@@ -120,7 +120,7 @@ class Recipe(RecipeTables):
             raise ParameterError("--engine openai cannot prefill a reply, as the paper does; leave paper out.")
         if "dinco" in self.plan().kinds:
             raise ParameterError(
-                "--engine openai has no beam search, which DINCO needs; leave it out of method and evidence."
+                "--engine openai has no beam search, which DINCO needs; leave dinco out of method and evidence."
             )
         for view in self.posterior.views:
             if view not in ENDPOINT_VIEWS:
@@ -144,7 +144,7 @@ class Recipe(RecipeTables):
         return method(self.method)
 
     def plan(self, tau: float = 1.0, letters: float | None = None) -> Plan:
-        """Return the plan of the loop.
+        """Return what to do with each question: signal, posterior, evidence, and settings of the loop.
 
         Args:
             tau: the model's temperature of normalised P(True).
@@ -171,10 +171,10 @@ class Recipe(RecipeTables):
         return self.named_method.learns and self.gate_name != "never"
 
     def build_gate(self) -> Gate:
-        """Return the gate with its parameters; a gate in a file of the user is executed.
+        """Return the gate with its parameters. A gate may be a file of the user, which this function executes.
 
         Raises:
-            ParameterError: a gate that the method does not use, or an unknown or invalid parameter of the gate.
+            ParameterError: the method uses no gate, or a parameter of the gate is unknown or invalid.
         """
         name = self.gate_name
         if self.gate.name is not None and self.named_method.gate == "never":
@@ -191,12 +191,12 @@ class Recipe(RecipeTables):
         return make(**overrides)
 
     def tau(self, own: float) -> float:
-        """Return the temperature of normalised P(True): the setting, or else the model's own."""
+        """Return the temperature of normalised P(True): the setting, or else `own`, the model's temperature."""
         return self.evidence.tau or own
 
 
 class RunSettings(Recipe, RunTables):
-    """All settings of a run; with the content of model and questions they determine its records.
+    """All settings of a run. Together with the model's weights and the questions, they determine the records.
 
     >>> RunSettings.of({"stream.benchmarks": ["capitals:9"]}).loop.answer
     'own'
@@ -206,13 +206,13 @@ class RunSettings(Recipe, RunTables):
     def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
         """Return the defaults of method, engine and stream.
 
-        Benchmarks rate the model's own answers, as published results do.
+        With benchmarks, a run returns the model's own answers, so that its accuracy compares with published results.
         """
         own = {"loop.answer": "own"} if given.get("stream.benchmarks") else {}
         return super()._defaults(given) | own
 
     def check(self) -> None:
-        """Check that the settings name one stream of questions and fit together."""
+        """Check that the settings name either benchmarks or a file of questions, and fit together."""
         if not self.stream.benchmarks and not self.stream.questions:
             raise ParameterError("a run needs questions; name --benchmarks or a file with --questions.")
         if self.stream.benchmarks and self.stream.questions:
@@ -224,14 +224,14 @@ class RunSettings(Recipe, RunTables):
             self._check_extraction()
         if self.stream.benchmarks and self.stream.grader != "auto":
             raise ParameterError(
-                f"benchmarks have official rules; leave the grader {self.stream.grader!r} out, or see its effect on a "
-                "finished run with secl report RUN --grader."
+                f"benchmarks are graded by their official rules; leave the grader {self.stream.grader!r} out, or apply "
+                "it to a finished run with secl report RUN --grader."
             )
         super().check()
 
     def _check_extraction(self) -> None:
         if self.method != "posterior":
-            raise ParameterError(f"fields are weighed by the posterior; leave the method {self.method!r} out.")
+            raise ParameterError(f"only the method posterior extracts fields; leave the method {self.method!r} out.")
         if self.stream.benchmarks:
             raise ParameterError("fields are extracted from documents; name them with stream.questions.")
         for key in ("columns", "options", "template", "grader"):
@@ -241,5 +241,5 @@ class RunSettings(Recipe, RunTables):
     @property
     def answer_weights(self) -> AnswerWeights:
         """The weights that write the answers: by default the adapted weights, as in the paper."""
-        named = self.stream.benchmarks or self.stream.questions  # a server's settings name no questions
+        named = self.stream.benchmarks or self.stream.questions  # neither in the settings of a server
         return self.model.answer_weights or ("adapted" if named else "frozen")

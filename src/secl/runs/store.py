@@ -1,12 +1,12 @@
 """One SQLite file for each run, with one transaction for each question.
 
     manifest   key -> JSON: settings, fingerprints, environment, configuration of the adapter
-    records    a row for each question: its record as JSON, and columns that SQLite reads from the JSON
+    records    a row for each question: position, seconds, the record as JSON, and columns computed from the JSON
     versions   adapters after bursts and after every KEEP_EVERY updates: safetensors bytes with PEFT's names
     learner    a single row: the latest state of learning
     labels     a log of human judgements (`secl.labels.label.Label`)
 
-Rows of a run, shortened:
+Example rows, shortened:
 
     manifest   ("mode", '"ask"'), ("total", '40'), ("tau", '0.7'), ...
     records    (28, 0.41, '{"position": 28, "question": {"text": "What is the capital of Kenya?", ...', 'idle', 0, None)
@@ -37,10 +37,10 @@ from secl.runs.encoding import from_body, to_body
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
 
 FORMAT = 10
-"""Format of the files of runs and servers. secl refuses other formats."""
+"""Number of the file format of runs and servers. secl reads only this format."""
 
 KEEP_EVERY = 50
-"""Number of updates between two kept adapter versions inside one long burst."""
+"""Number of updates between two stored adapter versions inside a long burst."""
 
 SCHEMA = """
 CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -57,8 +57,8 @@ CREATE TABLE labels (
     confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
     source TEXT NOT NULL, chance REAL);
 """
-"""Columns of `records`: `version` is the adapter version that answered, and `learned` the version that the question's
-update made. Labels have the columns of `secl.labels.label.Label`; secl adds labels and never changes them."""
+"""In `records`, `version` is the adapter version that answered, and `learned` is the version after the question's
+update. `labels` has the fields of `secl.labels.label.Label` as columns. secl adds labels and never changes them."""
 
 _LABEL = tuple(field.name for field in fields(Label))
 _LABELS = TypeAdapter(Label)
@@ -66,7 +66,12 @@ _LABELS = TypeAdapter(Label)
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An adapter version to keep: safetensors bytes, and `Model.relative_norm` as `drift`, None if not measured."""
+    """An adapter version to store.
+
+    Attributes:
+        weights: safetensors bytes.
+        drift: `Model.relative_norm`; None if not measured.
+    """
 
     number: int
     weights: bytes
@@ -74,9 +79,9 @@ class Version:
 
 
 class Store(Shown):
-    """An open run, and a context manager. One process at a time may write, while others read.
+    """An open run or server state, and a context manager. One process may write while other processes read.
 
-    `db` is the connection, for modules that keep further tables in the file.
+    `db` is the connection to SQLite, for modules that store their own tables in the file.
     """
 
     def __init__(self, folder: str | Path, *, writable: bool = False) -> None:
@@ -91,7 +96,7 @@ class Store(Shown):
 
     @classmethod
     def create(cls, folder: Path, manifest: dict[str, object], tables: str = "") -> Self:
-        """Make a new run folder with its manifest, and with further tables.
+        """Make a new run folder with a manifest. `tables` is SQL that creates more tables.
 
         Raises:
             RunError: the folder is not empty.
@@ -114,7 +119,7 @@ class Store(Shown):
         try:
             return cls(folder, writable=True)
         except StorageError:
-            (folder / FILE).unlink(missing_ok=True)  # an empty run must not look like a run to resume
+            (folder / FILE).unlink(missing_ok=True)  # without records, the file is useless and would block a new start
             raise
 
     def __enter__(self) -> Self:
@@ -153,7 +158,7 @@ class Store(Shown):
     def add(
         self, record: Record, seconds: float, *, snapshot: bytes | None = None, kept: Version | None = None
     ) -> None:
-        """Write the record of a question in one transaction. The record's position must follow the latest position.
+        """Write a record, with the learner's snapshot and an adapter version if given, in one transaction.
 
         Raises:
             StorageError: writing fails; the store is unchanged.
@@ -166,7 +171,7 @@ class Store(Shown):
                 self.write_version(kept, record.position)
 
     def keep(self, version: Version) -> None:
-        """Store an adapter version as the version after the latest question."""
+        """Store an adapter version with the position of the latest question."""
         with storage_errors(self.folder, RESUME), self.db:
             self.write_version(version, len(self) - 1)
 
@@ -179,7 +184,7 @@ class Store(Shown):
         self.db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (version, snapshot))
 
     def write_version(self, version: Version, position: int) -> None:
-        """Store an adapter version as the version after a position, unless the store has it."""
+        """Store an adapter version with the position of its latest question, unless the version is already stored."""
         values = (version.number, position, version.drift, version.weights)
         self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?)", values)
 
@@ -199,16 +204,18 @@ class Store(Shown):
         """Return the record at a position, or raise a ParameterError."""
         record = next(self.records("r.position = ?", position), None) if position in range(len(self)) else None
         if record is None:
-            raise ParameterError(f"{self.folder} has no record {position}; it has {len(self)}, counted from 0.")
+            raise ParameterError(
+                f"{self.folder} has no record {position}; its {len(self)} records are numbered from 0."
+            )
         return record
 
     @property
     def is_server(self) -> bool:
-        """Whether the folder is the state of a server, not a run."""
+        """Whether the folder holds the state of a server, not a run."""
         return bool(next(self.read("SELECT count(*) FROM sqlite_master WHERE name = 'served'"))[0])
 
     def __len__(self) -> int:
-        """Return the position of the next record; pruned records count."""
+        """Return the number of records, including pruned records."""
         return int(next(self.read("SELECT coalesce(max(position) + 1, 0) FROM records"))[0])
 
     @property
@@ -218,17 +225,17 @@ class Store(Shown):
 
     @property
     def pruned(self) -> str | None:
-        """A sentence about pruned records; None without pruning."""
+        """A sentence about pruned records; None if no record is pruned."""
         first = self.first
         return f"The records 0 to {first - 1} of {self.folder} were pruned." if first else None
 
     def keeps(self, version: int) -> bool:
-        """Return whether an adapter version is kept."""
+        """Return whether an adapter version is stored."""
         return bool(list(self.read("SELECT 1 FROM versions WHERE version = ?", version)))
 
     @property
     def seconds(self) -> float:
-        """Time spent on all questions together."""
+        """Total time spent on all questions."""
         return float(next(self.read("SELECT total(seconds) FROM records"))[0])
 
     def snapshot(self) -> bytes | None:
@@ -242,7 +249,7 @@ class Store(Shown):
             self.write_label(label)
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
-        """Return the entries whose numbers exceed `after`, in order, including corrected and withdrawn labels."""
+        """Return all labels with a number above `after`, in order, including corrected and withdrawn labels."""
         try:
             rows = self.read("SELECT * FROM labels WHERE number > ? ORDER BY number", after)
             return tuple(map(_label, rows))
@@ -250,15 +257,15 @@ class Store(Shown):
             raise self.damaged(problem) from problem
 
     def labels(self) -> tuple[Label, ...]:
-        """Return the valid labels: the last label of each answer, unless withdrawn."""
+        """Return the valid labels: the latest label of each answer, unless withdrawn."""
         return standing(self.label_log())
 
     def versions(self) -> list[int]:
-        """Return the numbers of the kept adapter versions."""
+        """Return the numbers of the stored adapter versions."""
         return [int(version) for (version,) in self.read("SELECT version FROM versions ORDER BY version")]
 
     def weights(self, version: int) -> bytes:
-        """Return a kept adapter version as safetensors bytes, or raise a RunError."""
+        """Return a stored adapter version as safetensors bytes, or raise a RunError."""
         row = next(self.read("SELECT weights FROM versions WHERE version = ?", version), None)
         if row is None:
             numbers = ", ".join(map(str, self.versions())) or "none"

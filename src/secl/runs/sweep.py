@@ -1,8 +1,8 @@
 """Sweeps: many runs from one file, and the progress of each.
 
 A sweep file is a recipe in TOML with two more tables. `[grid]` maps settings to lists of values, and the sweep has a
-run for each combination. `[[runs]]` are variants, each with some changes. With both tables, the sweep has a run for
-each variant at each point of the grid:
+run for each combination of values. `[[runs]]` are variants of the recipe: each entry gives settings to change. With
+both tables, the sweep has a run for each pair of a combination and a variant:
 
     stream.benchmarks = ["mmlu", "arc"]
     [grid]
@@ -41,7 +41,7 @@ GRID, RUNS = "grid", "runs"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run of a sweep. `apart`: this run's values of the settings that differ between the runs."""
+    """One run of a sweep. `apart` names the settings that differ between the runs, with this run's values."""
 
     name: str
     settings: RunSettings
@@ -50,15 +50,15 @@ class Job:
 
 
 OnProgress = Callable[[Job, int, int], None]
-"""Called with a job, the number of its answered questions, and the number of its questions."""
+"""Function called with a job, the number of its answered questions, and the number of all its questions."""
 
 
 def read_sweep(path: Path) -> list[RunSettings]:
-    """Return the settings of every run in a sweep file, checked by `ready`; `[[runs]]` override the grid.
+    """Return the checked settings of every run in a sweep file. A setting in `[[runs]]` overrides the grid.
 
     Raises:
         DataError: the file cannot be read or is not TOML.
-        ParameterError: an unknown setting, an unusable value, or a grid or runs of the wrong form.
+        ParameterError: a setting is unknown or has an invalid value, or `[grid]` or `[[runs]]` has the wrong type.
     """
     common = read_toml(path)
     grid, variants = common.pop(GRID, {}), common.pop(RUNS, [{}])
@@ -74,7 +74,7 @@ def read_sweep(path: Path) -> list[RunSettings]:
 def combinations(
     common: Mapping[str, object], grid: Mapping[str, Sequence[object]], variants: Sequence[Mapping[str, object]]
 ) -> list[dict[str, object]]:
-    """Return every variant at every point of the grid, by name. The last setting of the grid varies fastest.
+    """Return the settings of every variant at every point of the grid. The last setting of the grid varies fastest.
 
     >>> combinations({"seed": 1}, {"adapter.rank": [4, 8]}, [{}, {"evidence": {"tau": 0.7}}])[1:3]
     [{'seed': 1, 'adapter.rank': 8}, {'seed': 1, 'adapter.rank': 4, 'evidence.tau': 0.7}]
@@ -94,14 +94,14 @@ def _check_tables(grid: object, variants: object) -> None:
 
 
 def ready(values: Mapping[str, object]) -> RunSettings:
-    """Return the checked settings of a run with absolute paths. The check executes the file of a user's gate."""
+    """Return the checked settings of a run, with absolute paths. The check executes the file of a user's gate."""
     settings = RunSettings.of(with_absolute_paths(values))
     settings.build_gate()
     return settings
 
 
 def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
-    """Return the jobs of a sweep, whose folders are named MODEL-METHOD-HASH. Equal settings give one job."""
+    """Return a job for each run with different settings. The folder of a job is out/MODEL-METHOD-HASH."""
     if out.exists() and not out.is_dir():
         raise RunError(f"{out} is a file; name a folder for the runs.")
     unique = {_digest(settings): settings for settings in runs}
@@ -124,7 +124,11 @@ def _digest(settings: RunSettings) -> str:
 
 
 def progress_of(job: Job) -> tuple[int, int] | None:
-    """Return the numbers of answered and of all questions of a job's run; None before its start."""
+    """Return (number of answered questions, number of all questions) of a job's run; None before the run starts.
+
+    Raises:
+        RunError: the job's folder holds a run with other settings, or other files.
+    """
     if not (job.folder / FILE).exists():
         check_free(job.folder)
         return None
@@ -144,7 +148,7 @@ def is_finished(job: Job) -> bool:
     progress = progress_of(job)
     if progress is None or progress[0] < progress[1]:
         return False
-    # The summary is the last file of a run, but the report of an unfinished run also writes a summary.
+    # A run writes its summary last. A report of an unfinished run writes a summary that is not "complete".
     try:
         return bool(json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["complete"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -169,14 +173,14 @@ def open_job(job: Job, load: Load | None = None) -> Run:
 
 
 def groups(jobs: Iterable[Job]) -> list[list[Job]]:
-    """Return groups of jobs that share a local model and a stream, for lockstep. Any other job is its own group.
+    """Return groups of jobs for lockstep: jobs with the same local model and stream. Any other job is its own group.
 
-    Models come in the order of their first job, and so do the streams of a model.
+    Groups with the same model follow each other.
     """
     of_model: dict[Hashable, dict[Hashable, list[Job]]] = {}
     for job in jobs:
         settings = job.settings
-        # Runs share frozen answers, whether frozen or adapted weights write the answers of a run.
+        # Runs that differ in `answer_weights` also share the frozen answers.
         model = settings.model.model_copy(update={"answer_weights": None})
         stream = (settings.stream, settings.seed) if model.answered_by == "local" else job.name
         of_model.setdefault(model, {}).setdefault(stream, []).append(job)
@@ -184,14 +188,14 @@ def groups(jobs: Iterable[Job]) -> list[list[Job]]:
 
 
 def raise_first(failures: Sequence[SeclError]) -> None:
-    """Raise the first of the errors, if any, with the number of the others in its message."""
+    """Raise the first error, if any, with the number of further errors in the message."""
     if failures:
         others = f" ({len(failures) - 1} more failed.)" if len(failures) > 1 else ""
         raise type(failures[0])(f"{failures[0]}{others}") from failures[0]
 
 
 def question_counts(jobs: Sequence[Job]) -> dict[str, int]:
-    """Return the number of questions of each run by its name; every stream is read once."""
+    """Return the number of questions of each run by the run's name. Read every stream only once."""
     of_stream = {job.settings.stream: job.settings for job in jobs}
     counts = {stream: len(read_stream(settings).questions) for stream, settings in of_stream.items()}
     return {job.name: counts[job.settings.stream] for job in jobs}
@@ -218,6 +222,6 @@ def write_files(job: Job, files: Mapping[str, bytes]) -> None:
         if not is_finished(replace(job, folder=staging)):
             raise RunError(f"the run {job.name} has come back unfinished; does its worker run another version of secl?")
         if (job.folder / FILE).exists():
-            with Store(job.folder, writable=True):  # an error if another process writes the run
+            with Store(job.folder, writable=True):  # raises a RunError if another process writes to the run
                 shutil.rmtree(job.folder)
         staging.rename(job.folder)

@@ -1,4 +1,4 @@
-"""Colours, style and files of all pictures. Drawing needs no screen; the same data give the same bytes."""
+"""Colours, style and files of all pictures. Drawing needs no screen, and the same data give the same bytes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def styled(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of this size in inches; a page is ten inches wide."""
+    """Return an empty figure of a width and height in inches; the HTML page is ten inches wide."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -77,7 +77,7 @@ def write_picture(figure: Figure, stem: Path | None = None) -> str:
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # names of domains may be in any script
         if stem is not None:
             figure.savefig(image, dpi=DOTS, format="png")
-            figure.set_layout_engine("none")  # saving the PNG has computed the layout
+            figure.set_layout_engine("none")  # keep the layout of the PNG for the SVG
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = xml_text(text.getvalue())
     for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())) if stem is not None else ():
@@ -88,7 +88,7 @@ def write_picture(figure: Figure, stem: Path | None = None) -> str:
 
 
 def spread(count: int) -> npt.NDArray[np.intp]:
-    """Return the indices of the points to draw: all `count` points, or `POINTS` of them, evenly spread.
+    """Return the indices of at most `POINTS` evenly spread points among `count` points.
 
     >>> spread(4).tolist(), spread(10_000)[[0, -1]].tolist()
     ([0, 1, 2, 3], [0, 9999])

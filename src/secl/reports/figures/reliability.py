@@ -21,7 +21,7 @@ ACROSS = 4
 """Maximum number of diagrams in a row."""
 
 ENOUGH = 50
-"""Number of answers from which the bar of a bin is opaque; bars of fewer answers are paler."""
+"""Minimum number of answers for an opaque bar; bars of fewer answers are paler."""
 
 WHISKER: dict[str, Any] = {"color": BLACK, "linewidth": 0.8, "alpha": 0.7}
 DOT: dict[str, Any] = {"color": VERMILLION, "marker": "o", "markersize": 5, "linewidth": 0, "markeredgecolor": WHITE}
@@ -30,11 +30,11 @@ DIAGONAL: dict[str, Any] = {"color": BLACK, "linewidth": 1, "linestyle": "--"}
 
 @styled
 def reliability_figure(panels: Sequence[Panel]) -> Figure:
-    """Draw reliability diagrams, four to a row: accuracy of each bin against the diagonal.
+    """Draw a reliability diagram for each panel, four to a row.
 
-    A bar is the accuracy of the answers in its bin. The whisker is the 95% interval of the accuracy, and the dot marks
-    the mean confidence of these answers. The strip below counts the answers of each bin. The title has Brier score and
-    ECE, with ten bins [lo, hi).
+    A bar shows the accuracy of a bin's answers. Its whisker is the 95% interval of the accuracy, and its dot marks the
+    mean confidence of these answers. The strip below a diagram counts the answers of each of the ten bins. The title
+    gives Brier score and ECE.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -54,8 +54,8 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
             top.tick_params(labelleft=False)
     handles = [
         Patch(facecolor=SKY, edgecolor=BLUE, label="accuracy in the bin"),
-        Line2D([], [], label="its 95% interval", **WHISKER),
-        Line2D([], [], label="at the mean confidence", **DOT),
+        Line2D([], [], label="95% interval", **WHISKER),
+        Line2D([], [], label="mean confidence", **DOT),
         Line2D([], [], label="perfect calibration", **DIAGONAL),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols={1: 1, 2: 2}.get(columns, 4))

@@ -14,18 +14,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEVEL = 0.9
-"""Certainty of the exact interval at each coverage, two-sided."""
+"""Level of the exact two-sided interval at each coverage."""
 
 FEWEST = 5
 """Minimum number of accepted labelled answers; with fewer, the picture shows no share of wrong answers."""
 
 SHOWN = 0.05
-"""Minimum coverage of the points that determine the height of the plot. At lower coverage, labels are few."""
+"""Minimum coverage of the points that determine the height of the plot, because lower coverage has few labels."""
 
 
 @styled
 def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Figure:
-    """Draw the risk by labels with exact intervals, and the risk by confidences; `risks` get horizontal lines."""
+    """Draw the risk measured by labels, with exact intervals, and the risk expected from the confidences.
+
+    `risks` are heights of horizontal lines.
+    """
     from matplotlib.ticker import PercentFormatter
 
     figure = new_figure(6.0, 3.4)
@@ -47,7 +50,7 @@ def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Fi
     axes.set_title(f"{curve.answers:,} answers{labelled}")
     wide = curve.coverage >= SHOWN
     shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
-    top = min(1.0, 1.2 * float(shares.max(initial=0.1)))  # the axis ends at 0.1 or above
+    top = min(1.0, 1.2 * float(shares.max(initial=0.1)))
     axes.set(xlabel="accepted", ylabel="wrong of these", xlim=(0, 1), ylim=(0, top))
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))

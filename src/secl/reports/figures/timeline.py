@@ -1,4 +1,4 @@
-"""The timeline of a gate: entropies along a stream, alarms, and the confidence during learning."""
+"""Timeline of a stream: entropies, alarms and bursts of the gate, confidences and accuracy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_DOMAINS = 12
-"""Maximum number of stretches of one domain for which the picture has borders. A shuffled stream has more."""
+"""Maximum number of groups of successive questions from one domain. With more groups, the picture omits borders."""
 
 
 @styled
@@ -40,7 +40,7 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
 
     The panels show entropies with their running mean; the gate's statistic; running means of the stated confidences
     and of the posterior, with signals and targets; and running accuracies. Panels without data are left out. Bursts
-    are shaded, alarms are vertical lines, and domain borders are dotted. `spread` thins a long stream.
+    are shaded, alarms are vertical lines, and domain borders are dotted. A long stream shows some points (`spread`).
     """
     draw = {"entropy": 1.0, "statistic": 0.55, "confidence": 1.25, "accuracy": 0.8}
     if all(record.decision.statistic is None for record in records):
@@ -73,7 +73,7 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
 
 
 def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
-    """Return at every place the mean of the last `window` values, or of fewer at the start; nan values do not count.
+    """Return running means: each value averaged with up to `window` - 1 values before it, without nan values.
 
     >>> running_mean([1.0, 3.0, float("nan"), 5.0], 2).tolist()
     [1.0, 2.0, 3.0, 5.0]
@@ -104,7 +104,7 @@ def _mark_learning(axes: Axes, records: Sequence[Record], *, named: bool) -> Non
 
 
 def _name_domains(axes: Axes, domains: Sequence[tuple[str, Sequence[Record]]]) -> None:
-    """Write the name of each domain above a panel, over the middle of the domain."""
+    """Write the name of each domain above a panel, centred over its questions."""
     if not domains:
         return
     top = axes.secondary_xaxis("top")
@@ -129,7 +129,7 @@ def _statistic(axes: Axes, records: Sequence[Record]) -> None:
     shown = spread(len(records))
     statistic = np.array([math.nan if r.decision.statistic is None else r.decision.statistic for r in records])
     positions = [records[index].position for index in shown]
-    peaks = np.fmax.reduceat(statistic, shown)  # keep the peaks, which fire the gate
+    peaks = np.fmax.reduceat(statistic, shown)  # keep the peaks, because they raise alarms
     axes.plot(positions, peaks, color=VERMILLION, linewidth=1, label="gate statistic")
     axes.set_ylabel("statistic")
 
@@ -164,7 +164,7 @@ def _accuracy(axes: Axes, records: Sequence[Record], window: int, adapted: bool)
 
 
 def _means(axes: Axes, records: Sequence[Record], values: Sequence[float | None], window: int, label: str) -> None:
-    """Draw the running mean of the values that are not None; dashed for the frozen model."""
+    """Draw the running mean of the values that are not None, with a line style that depends on the label."""
     style: dict[str, Any] = {"color": VERMILLION if label in ("posterior", "best answers") else BLUE, "linewidth": 2.2}
     if label == "signal, mean":
         style = {"color": GREEN, "linewidth": 1.2}

@@ -78,7 +78,7 @@ def main() -> None:
     except BrokenPipeError:  # head or a pager has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 128 + signal.SIGPIPE
-    except OSError as problem:  # a path has a too long name, or permissions are missing
+    except OSError as problem:  # a path is too long, or the user lacks permissions
         if problem.filename is None:
             raise
         name = str(problem.filename)

@@ -11,7 +11,7 @@ uninformative signal can win by ECE alone, and a miscalibrated one by Brier scor
 
     adapt          ECE and Brier score are significantly lower: both intervals lie below 0
     do not adapt   the Brier score is significantly higher, or the interval excludes a gain in ECE of `MIN_GAIN`
-    cannot tell    otherwise, or with too few questions (`FEWEST_COMPARED`) or grades of a kind (`FEWEST_OF_A_KIND`)
+    cannot tell    otherwise, or with too few questions (`FEWEST_COMPARED`), or too few right or wrong answers
 
 docs/lab/log.md has the error rates of these verdicts. Even a constant near the base rate beats a very overconfident
 stated confidence, so the report shows the AUROC of the signal with the verdict.

@@ -109,8 +109,8 @@ def from_grades(
 
     Args:
         graded: confidence and grade of each graded answer.
-        ranks: label-free confidences of the same answers, for the test of ranking; by default those in `graded`. If
-            labels changed the confidences in `graded`, these confidences already contain the grades.
+        ranks: label-free confidences of the same answers, for the test of ranking; by default the confidences in
+            `graded`. Confidences that labels have moved cannot serve for this test, because they contain the grades.
         chosen: whether volunteers, who may prefer wrong answers, chose the answers to label.
         answers: number of all answers; None if the stream goes on.
     """

@@ -15,7 +15,7 @@ OPENING = f"{FENCE}python\n"
 """Beginning of a reply that is a program."""
 
 _ESCAPE = re.compile(r"\\[^\r\n]")
-"""An escape in a string, removed before parsing because Python warns of unknown escapes such as "\\$"."""
+"""An escape in a string, replaced before parsing because Python warns of unknown escapes such as "\\$"."""
 
 MOST_CHARACTERS = 2_000
 """Maximum number of characters of a program."""

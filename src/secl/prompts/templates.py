@@ -258,7 +258,7 @@ def confidence_prompt(
 
 
 def digit_prompt(answered: Prompt, text: str) -> Prompt:
-    """Ask for the confidence digit of an answer `text` in a turn without a prefill, for models that support none."""
+    """Ask for the confidence digit of an answer `text` in a new turn without a prefill, for models without prefills."""
     return replace(answered, turns=(*answered.turns, text, _ASK_DIGIT), prefill="")
 
 

@@ -98,8 +98,8 @@ class NotFiniteError(SeclError):
 def needs(what: str, package: str, extra: str) -> str:
     """Return a sentence that names a missing package and the command that installs its extra.
 
-    The command names the source of this installation (PEP 610), for example "xlsx needs openpyxl; run: pip install -e
-    '/home/me/secl[tables]'".
+    The command installs secl from the source of the present installation (PEP 610). Example: "xlsx needs openpyxl;
+    run: pip install -e '/home/me/secl[tables]'".
     """
     try:
         origin = json.loads(distribution("secl").read_text("direct_url.json") or "{}")

@@ -184,7 +184,7 @@ class Plan:
         return best and "candidates" in self.kinds and not question.free
 
     def gather(self, model: Model, record: Record, reply: Reply) -> Evidence:
-        """Gather from the frozen model the wanted kinds of evidence that the record lacks."""
+        """Return the record's evidence with all wanted kinds; the frozen model gives the kinds that are missing."""
         wanted, question, evidence = self.wanted(record.decision.in_burst), record.question, record.evidence
         if "p_true" in wanted and evidence.p_true is None:
             evidence = replace(evidence, p_true=model.score_p_true(question, reply))

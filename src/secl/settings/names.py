@@ -59,7 +59,7 @@ class RecipeTables(Settings):
 
 
 class RunTables(RecipeTables):
-    """The settings of a run by table: the tables of a recipe, and the run's questions."""
+    """The tables of a run: the tables of a recipe, and the questions or documents of the run."""
 
     stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
     extract: Annotated[ExtractSettings, UNFLAGGED] = ExtractSettings()

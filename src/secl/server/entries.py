@@ -119,7 +119,7 @@ latest label of each answer.
 """
 
 INDEXED = 10_000
-"""Number of characters in the word index: so many from the beginning of a question, and as many of its answer."""
+"""Maximum number of characters of a question, and of an answer, in the word index."""
 
 
 def indexed_texts(record: Record) -> tuple[str, str]:
@@ -184,7 +184,7 @@ def redacted(record: Record, keep: Keep) -> Record:
             (NOT_KEPT,) * len(question.options),
             domain=question.domain,
             form=question.form,
-            # The id of a field begins with a digest of the text, which would confirm a guess of the text.
+            # The id of a field begins with a digest of the text. Remove the digest, which could confirm a guessed text.
             id=question.id.partition("/")[2] if record.outcome == "field" else question.id,
             context=question.context and NOT_KEPT,
             system=question.system and NOT_KEPT,

@@ -1,8 +1,8 @@
 """Verify a state folder: check its consistency, and compute some replies again.
 
 secl computes a short reply again from its question and the stored adapter version. For a free text, secl only rates the
-stored text again. If this machine computed a short answer without other questions in the same pass, both replies must
-agree to the last digit. In a batch, the network computes larger matrices, which round differently.
+stored text again. If this machine computed a short answer alone, not in a batch, the new reply must agree with the
+stored reply to the last digit. In a batch, the network computes larger matrices, which round differently.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ probability changes by at most a quarter of the error of its logit.
 NATS = 20.0
 """Tolerance of entropies and of log-probabilities per token, as a multiple of the tolerance of probabilities.
 
-The factor is large because an error of a logit changes a very small probability little, but its logarithm fully.
+The factor is large because an error of a logit hardly changes a small probability, but changes its logarithm fully.
 """
 
 
@@ -85,7 +85,7 @@ def rederive(
     try:
         state.load_version(model, version)
         now = compute_again(state, model, record)
-        # The frozen weights wrote this text. If another text results now, rate the stored text with this version.
+        # The frozen weights wrote this text. If rounding changes the text, rate the stored text with this version.
         written = record.question.free or model.answer_weights == "frozen"
         rated_as_stored = written and not record.question.options and not record.given
         if rounds and now.reply.text != record.reply.text and rated_as_stored:

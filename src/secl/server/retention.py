@@ -39,7 +39,7 @@ INTERVAL = 600.0
 """Seconds between two prunings."""
 
 STEP, MERGED = 100, 100
-"""Maximum number of records that a step prunes, and of pages of the word index from which it removes their words."""
+"""`STEP`: maximum number of records that a step prunes. `MERGED`: maximum number of index pages that a step merges."""
 
 VERSIONS = 50
 """Number of newest adapter versions to keep for rollbacks, besides the versions that answered a kept record."""

@@ -18,10 +18,10 @@ BACKLOG = 1000
 """Maximum number of pending lessons; the server drops further lessons."""
 
 MAX_DRIFT = 0.1
-"""Largest norm of the learned change, relative to the norm of the weights, before learning pauses."""
+"""Bound of the drift: the norm of the learned change over the norm of the weights. Beyond it, learning pauses."""
 
 SHARE = 0.2
-"""Time for learning between two batches, as a fraction of a batch's time, in [0, 1), while requests wait."""
+"""Time that learning gets between two batches while requests wait, as a fraction of the batch's time, in [0, 1)."""
 
 TIDY = 60.0
 """Seconds after which the server, between two batches, returns freed memory to the system and checks the verdict."""

@@ -282,7 +282,7 @@ class ServerStore(Store):
             model.reset()
 
     def learned_version(self) -> int:
-        """Return the version of the learned weights, after the latest update or rollback; 0 without any."""
+        """Return the version of the learned weights, after the latest update or rollback; 0 without either."""
         rows = self.rows("SELECT version FROM learner")
         return int(rows[0][0]) if rows else 0
 

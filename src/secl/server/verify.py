@@ -68,7 +68,7 @@ class Verification:
     Attributes:
         first: position of the first kept record.
         examined: number of replayed records.
-        largest: for each check, the largest difference that still counts as agreement.
+        largest: for each check, the largest difference that secl found between agreeing numbers.
         rederived: replies that secl computed again.
         tolerance: largest difference between probabilities of replies that agree.
         environment: differences of machine and libraries between this process and the server.
@@ -146,7 +146,7 @@ def _replay(state: ServerStore, found: Verification) -> None:
 
 
 CONTRADICTIONS = {
-    'the table "served" has this record, but the table "records" has not': """
+    'the table "served" has this record, but the table "records" does not': """
         SELECT position FROM served WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
     "its outcome and its stored update contradict each other": """
         SELECT position FROM records WHERE position >= ? AND (outcome = 'trained') != (learned IS NOT NULL)""",
@@ -167,7 +167,7 @@ CONTRADICTIONS = {
 }
 """Queries for the positions of contradictory records. Each key is the sentence of the finding.
 
-The parameter is the position of the first kept record. A version may come from a pruned record.
+The parameter is the position of the first kept record. The queries accept versions that pruned records made.
 """
 
 

@@ -105,7 +105,7 @@ class Keys:
             os.close(lock)
 
     def _write(self, keys: Sequence[Key]) -> None:
-        """Replace the file in one step; only its owner can read the new file."""
+        """Replace the file atomically. Only its owner can read the new file."""
         unfinished = self.path.with_name(f"{KEYS}.new")
         with storage_errors(self.path.parent):
             unfinished.touch(mode=0o600)

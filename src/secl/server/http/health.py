@@ -248,7 +248,7 @@ class State(BaseModel):
 
 
 def view(service: Service) -> State:
-    """Return the present state of a service. The time for this does not grow with the number of records."""
+    """Return the present state of a service, in a time that does not grow with the number of records."""
     verdict = service.verdict
     with at_one_moment(service.state.folder) as reader:
         labelled = labelled_answers(reader, LABELLED)

@@ -41,7 +41,7 @@ PAGES = ("/", "/records", "/review")
 """Pages that show only a form for the key to a browser without a key. The page of a record does the same."""
 
 OFTEN = ("/", "/healthz", "/readyz", "/metrics")
-"""Paths that probes and open pages request all the time; secl logs their successes at the level debug."""
+"""Paths that probes and open pages request all the time; secl logs a successful request at the level debug."""
 
 DRAINED_BYTES = 64 * 2**20
 """Maximum bytes that secl reads of a too large body before it replies 413.
@@ -114,9 +114,7 @@ class Boundary:
             return key.role
         if path in PAGES or path.startswith("/records/"):
             return None
-        message = (
-            "this server does not know this API key." if token else "an API key is needed: Authorization: Bearer KEY."
-        )
+        message = "this server does not know this key." if token else "an API key is needed: Authorization: Bearer KEY."
         raise RequestError(401, message, "invalid_api_key", headers={"www-authenticate": "Bearer"})
 
     def _look_up(self, token: str | None) -> tuple[bool, Key | None]:

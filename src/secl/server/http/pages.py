@@ -252,7 +252,7 @@ def _templates() -> jinja2.Environment:
 def timeline(points: Sequence[Point], before: str) -> Values | None:
     """Return template values for the chart of the latest answers; None if no answer has a confidence.
 
-    `before`: name of the second line, "frozen model" or "stated".
+    `before`: name of the line through `frozen_confidence`, "frozen model" or "stated".
     """
     points = [each for each in points if each.confidence is not None]
     if not points:

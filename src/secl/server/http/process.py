@@ -37,10 +37,10 @@ from secl.server.settings import MAX_CONCURRENT, MAX_SILENT, SILENCE
 log = logging.getLogger("secl.server")
 
 ACCEPTING = 0.05
-"""Seconds that Uvicorn gets at the end for connections that it has just accepted."""
+"""Seconds that the shutdown waits after it stops accepting, so that Uvicorn can register the last connections."""
 
 LINGER = 1.0
-"""Seconds after the signal during which clients may still send a request on an open connection.
+"""Seconds after SIGTERM or Ctrl-C in which clients may still send a request on an open connection.
 
 Then secl closes the idle connections.
 """
@@ -61,7 +61,7 @@ def listening(host: str | None, port: int | None) -> socket.socket:
         return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
     if host is not None or port is not None:
         raise ParameterError("the socket from systemd already has an address; leave --host and --port out.")
-    with ExitStack() as refused, suppress(OSError):  # the descriptor is not a socket
+    with ExitStack() as refused, suppress(OSError):  # OSError: the descriptor is not a socket
         listener = refused.enter_context(socket.socket(fileno=FIRST_PASSED))
         is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6)
         if is_tcp and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and passed["LISTEN_FDS"] == "1":
@@ -133,7 +133,7 @@ async def _on_secl_error(_request: Request, error: SeclError) -> Response:
 
 
 async def _on_invalid_request(request: Request, error: RequestValidationError) -> Response:
-    """Refuse a body or query that does not fit its schema, without quoting values."""
+    """Return an error for a body or query that does not match its schema. The message quotes no values."""
     first = error.errors()[0]
     if first["loc"] == ("body",) and "json" not in request.headers.get("content-type", "").lower():
         sentence = "the body is not sent as JSON; send it with the header Content-Type: application/json."

@@ -259,7 +259,7 @@ def choice_of(
     thought: str | None = None,
     calls: Sequence[ToolCall] = (),
 ) -> Choice:
-    """Return a choice of OpenAI's API. `secl`: object with the confidence. `thought`: what the model thought before."""
+    """Return a choice of OpenAI's API. `secl`: object with the confidence. `thought`: thought before the answer."""
     message: AnswerMessage = {"role": "assistant", "content": text, "refusal": None}
     if thought:
         message["reasoning_content"] = thought  # the name that vLLM, llama-server and DeepSeek use

@@ -101,8 +101,8 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
     async def chat(body: ChatRequest, request: Request) -> Response:
         """Continue a conversation with texts, an object, or calls; `secl` has the confidence.
 
-        With "secl": {"confidence": false}, the server neither rates nor records the answer. A server with `--engine
-        openai` forwards a chat that secl cannot rate to its upstream server.
+        With "secl": {"confidence": false}, the server neither rates nor records the answer. With `--engine
+        openai`, the upstream server answers the chats that secl cannot rate.
         """
         check_model(body.model, name)
         upstream, rate = service.upstream, body.secl.confidence
@@ -143,7 +143,7 @@ async def streamed(
 
 
 async def only_chunk(chunks: AsyncGenerator[Values], request: Request) -> Response:
-    """Return the first chunk as JSON. The upstream server sends a reply without a stream as one chunk."""
+    """Return the only chunk as JSON. A request without `stream` gets its whole reply as one chunk."""
     first = await unless_gone(request, anext(chunks))
     await chunks.aclose()
     return json_response(first)

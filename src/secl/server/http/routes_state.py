@@ -25,7 +25,7 @@ class Feedback(BaseModel):
 
     `chance`: probability with which you chose this answer for rating: 1 if you rate every answer, 0.05 for a random
     sample of one in twenty. Leave `chance` out for users' thumbs-up or thumbs-down, which move confidences only a
-    little. `drawn`: true if the page /review showed you this answer, which it draws at random. Then leave out `chance`.
+    little. `drawn`: true if the page /review showed you this answer, drawn at random. Then leave out `chance`.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -79,7 +79,7 @@ def records_router(service: Service) -> APIRouter:
     def record(record_id: str, request: Request) -> Response:
         """Explain the confidence of an answer in sentences, with the whole record.
 
-        With a random id, any key suffices. With a record's number, the key needs the role read.
+        For a random id, any key suffices. For a record's number, the key needs the role read.
         """
         position = known_position(service, record_id, request)
         with at_one_moment(state.folder) as reader:

@@ -45,7 +45,7 @@ def open_service(
     retention: Retention | None = None,
     load: Load = load_model,
 ) -> Service:
-    """Load a model that answers and a twin that learns, which share their weights, and open the state folder.
+    """Load a model that answers and a second copy (twin) that learns, and open the state folder.
 
     Args:
         folder: new, or the state of a stopped server.

@@ -90,7 +90,7 @@ class Learner:
         return len(self._waiting)
 
     def admit(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records, with the outcome "dropped" for lessons that would exceed the backlog."""
+        """Return the records. If a record's lesson exceeds the backlog, the record gets the outcome "dropped"."""
         room = BACKLOG - len(self._waiting)
         beyond = [number for number, record in enumerate(records) if record.outcome == "waiting"][room:]
         return [replace(each, outcome="dropped") if i in beyond else each for i, each in enumerate(records)]

@@ -80,7 +80,7 @@ class Request:
 
     @property
     def kind(self) -> tuple[type, bool]:
-        """Type of the question, and `rate`. Only requests for which both are equal form a batch."""
+        """Type of the request, and `rate`. A batch has only requests of one kind."""
         return type(self.asked), self.rate
 
     def check(self, model: Model) -> None:
@@ -106,7 +106,7 @@ def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequenc
 
 
 def records_of(found: Found, *, rate: bool) -> tuple[Record, ...]:
-    """Return the records to store for a result; () for an error, and without `rate` for an object or calls."""
+    """Return the records to store for a result; () for an error, or for an object or calls if `rate` is false."""
     if isinstance(found, Record):
         return (found,)
     return found.records if rate and not isinstance(found, SeclError) else ()
@@ -169,7 +169,8 @@ class RequestQueue:
 class Scheduler:
     """Lets one thread learn while other threads answer and write in turns.
 
-    During a lesson, the next turn begins only after a pause for learning: `share`, in [0, 1), times the latest turn.
+    While a lesson runs, a new turn begins only after a pause, in which the lesson computes. The pause takes `share`, in
+    [0, 1), times the time of the previous turn.
     """
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:

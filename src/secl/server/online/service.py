@@ -1,4 +1,4 @@
-"""Answers in batches and in order, with learning in the background; independent of HTTP.
+"""Answer requests in batches and in order, and learn in the background, independently of HTTP.
 
     submit -> queue -> one batch, one version -> gate, in order -> records on disk -> replies
                                                     \\-> backlog -> learner -> next version, between two batches

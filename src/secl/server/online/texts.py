@@ -29,7 +29,7 @@ class Ended(NamedTuple):
 
 
 Event = Piece | Ended | Exception
-"""A new piece of a text, the end of all texts, or an exception, after which all texts have failed."""
+"""A new piece of a text, the end of all texts, or an exception if all texts have failed."""
 
 
 class WritingJob:
@@ -103,7 +103,7 @@ class TextWriters:
             share, coming = self._in_turn(
                 lambda _: (model.memory_share(question, writing), model.write(question, writing))
             )
-            # Reserve until the texts are rated, because the model keeps the conversation in memory.
+            # Keep the reservation until the texts are rated, because the model keeps the conversation in memory.
             with self._room(share, job):
                 pieces: list[Piece] = []
                 ended = False

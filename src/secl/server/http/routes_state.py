@@ -89,7 +89,7 @@ def records_router(service: Service) -> APIRouter:
     def feedback(body: Feedback, request: Request) -> LabelReply:
         """Label an answer as right or wrong. Labels move later confidences. The latest label of an answer counts.
 
-        Labels with `drawn` or `chance` need a key with the role review. Any change of these labels needs the same role.
+        Labels with `drawn` or `chance`, and later changes of these labels, need a key with the role review.
         """
         if body.drawn and body.chance is not None:
             message = "drawn and chance are both given; leave one of them out."

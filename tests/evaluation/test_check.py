@@ -93,7 +93,7 @@ def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
     assert (found.questions, found.labelled, found.rated) == (60, 55, 46)
     assert found.signal == check(records[14:]).signal
     assert check_sentences(found)[3:5] == [
-        "secl ignored 5 of 60 questions, without a reference or a label.",
+        "secl ignored the questions without a reference or a label: 5 of 60.",
         "secl ignored 9 answers without normalised P(True) (unreadable, or no distractor).",
     ]
     unrated = check(holed[5:12])
@@ -180,7 +180,7 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
     assert use == "Use: secl run --method posterior"
     assert said.startswith("Why: in our measurements its Brier score was lower than that of the stated")
     assert "except on 32 questions with a server" in said
-    assert said.endswith("label twenty answers to test it on your questions.")
+    assert said.endswith("label twenty answers to test this confidence here.")
 
 
 @pytest.mark.parametrize("better", [True, False])

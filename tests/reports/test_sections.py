@@ -263,7 +263,7 @@ def test_the_table_has_what_matters_and_labels_do_not_rank_the_answers_that_they
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
     rated = [record.with_label(record.position % 3 > 0) for record in relabelled(records, log)]
     run = report_of(rated)
-    assert "not shown; in 50% of pairs, the right answer has a higher confidence" in " ".join(shown(run))
+    assert "not shown; right answers have higher confidences than wrong answers in 50% of pairs" in " ".join(shown(run))
     assert "(AUROC 0.50, 0.50 to 0.50" in trust_line(run.trust)
 
 

@@ -30,7 +30,7 @@ SYNONYMS = {
     "passage": "context",
     "system_prompt": "system",
 }
-"""Meanings of further names of columns. secl ignores a synonym if another column already has its meaning."""
+"""Meanings of other common names of columns. secl ignores such a name if another column already has the meaning."""
 
 
 def check_mapping(columns: Mapping[str, str]) -> None:
@@ -53,7 +53,7 @@ def meanings(
     Two names of columns are equal if their `plain` forms are equal.
 
     Args:
-        columns: meanings that the user gave to columns, as in {"reference": "gold"}.
+        columns: the user's mapping from meanings to names, such as {"reference": "gold"}.
         question_needed: whether a column must hold the question; False if a template makes the questions.
 
     Raises:
@@ -190,7 +190,7 @@ class Template:
         return [part[1:-1] for part in self._parts if part[:1] == "{" and part[-1:] == "}"]
 
     def columns(self, columns: Sequence[str]) -> dict[str, str]:
-        """Return the column of each name in the template. Without an exact match, the `plain` forms must be equal."""
+        """Return the column of each name in the template. The two names, or else their `plain` forms, are equal."""
         by_plain = {plain(column): column for column in reversed(columns)}
         for name in self.names:
             if name not in columns and plain(name) not in by_plain:

@@ -36,8 +36,8 @@ LEAVE_OUT = "To leave such rows out: --skip-bad (in Python: skip_bad=True)."
 """Remedy for an unusable row."""
 
 ANSWERS_ALONE = (
-    "a column of answers is for answers to rate, so no answer of the model is graded; rate the column's answers with "
-    "secl score, or make them references with --columns reference=answer"
+    "secl reads the column of answers as answers to rate, not as references, so no answer is graded; rate the column's "
+    "answers with secl score, or make them references with --columns reference=answer"
 )
 """Note on a file with answers but no references. Its author may have meant the answers as references."""
 
@@ -51,7 +51,7 @@ class QuestionFile:
 
     Attributes:
         questions: the usable questions, in order.
-        given: an answer to rate for each question; None if the model shall write the answers.
+        given: an answer to rate for each question; None if the model writes the answers.
         skipped: location and problem of each skipped row.
         notes: sentences on repeated options, `unread` columns, and answers without references (`ANSWERS_ALONE`).
     """
@@ -85,15 +85,15 @@ def read_rows(
 ) -> QuestionFile:
     """Return the questions of a file or of a table in memory, in order.
 
-    A row without an id gets one such as "questions-0007", from `name` and the row's number. The default domain is
-    `name`. The default form is "choice" with options, "sentence" with right and wrong answers, and "short" otherwise.
+    The default id has `name` and the row's number, as in "questions-0007". The default domain is `name`. The default
+    form is "choice" with options, "sentence" with right and wrong answers, and "short" otherwise.
 
     Args:
         source: path of a file in a format of `secl.data.tables`; or a DataFrame (pandas or polars), an Arrow table, a
             `datasets.Dataset`, or a list of texts, dictionaries or questions.
         name: name of a table in memory. A file has its stem as name.
         skip_bad: skip unusable rows, and record the reasons in `QuestionFile.skipped`.
-        columns: meanings of columns that have other names, such as {"question": "prompt"}.
+        columns: mapping from meanings to names of columns, such as {"question": "prompt"}.
         grader: grader of open questions whose grader would otherwise be "auto".
         options: common options of all rows, for classification. The first option gets the letter A.
         template: text that makes the question from a row's columns, such as "Which team? {subject}: {body}". secl

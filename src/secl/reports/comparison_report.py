@@ -13,7 +13,7 @@ from secl.reports.table import Cell, Column, Row, Table
 
 NOTE = (
     "The 95% interval of a difference comes from a paired bootstrap over questions; * marks an interval that excludes "
-    "0. Intervals are symmetric, because bootstrap percentiles of the ECE are biased, and cut off at -1 and 1. An "
+    "0. All intervals are symmetric, because bootstrap percentiles of the ECE are biased, and none exceeds [-1, 1]. An "
     f"interval needs {FEWEST_COMPARED} questions. An interval of AUROC also needs {FEWEST_OF_A_KIND} right and "
     f"{FEWEST_OF_A_KIND} wrong answers in each run."
 )
@@ -75,7 +75,7 @@ def remarks(comparison: Comparison) -> list[str]:
 
 BY_EXPERIENCE = (
     "in our measurements its Brier score was lower than that of the stated confidence, except on 32 questions with a "
-    "server; label twenty answers to test it on your questions"
+    "server; label twenty answers to test this confidence here"
 )
 
 SMALL_GAIN = 0.05
@@ -155,7 +155,7 @@ def _learning(result: Check) -> str:
 def _notes(result: Check) -> list[str]:
     lines = []
     if result.labelled and (unlabelled := result.questions - result.labelled):
-        lines.append(f"secl ignored {unlabelled} of {result.questions} questions, without a reference or a label.")
+        lines.append(f"secl ignored the questions without a reference or a label: {unlabelled} of {result.questions}.")
     if result.rated and (unrated := result.labelled - result.rated):
         lines.append(f"secl ignored {unrated} answers without normalised P(True) (unreadable, or no distractor).")
     if not result.signal:

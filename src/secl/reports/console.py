@@ -73,7 +73,7 @@ def _why(record: Record) -> str:
     question, evidence, posterior = record.question, record.evidence, record.posterior
     if posterior is None:
         if not question.options and record.reply.answer and not is_brief(record.reply.answer, question.form):
-            return "The answer is too long to be compared with others."
+            return "The answer is too long to be compared with other answers."
         return "There are no two different candidates to compare."
     orders = () if evidence.candidates is None else evidence.candidates.letters
     chosen = [each.log_p.index(max(each.log_p)) for each in orders if each.thought is not None]

@@ -89,7 +89,9 @@ def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> str:
     if math.isnan(span.low):
         return f"unknown; nearly all graded answers are {'right' if fmean(grades) > 0.5 else 'wrong'}."
     shown = "better than chance" if span.low > 0.5 else "worse than chance" if span.high < 0.5 else "not shown"
-    return f"{shown}; in {percent(area)} of pairs, the right answer has a higher confidence (chance: 50%)."
+    return (
+        f"{shown}; right answers have higher confidences than wrong answers in {percent(area)} of pairs (chance: 50%)."
+    )
 
 
 def bins_table(records: Sequence[Record]) -> Table:
@@ -102,9 +104,9 @@ def bins_table(records: Sequence[Record]) -> Table:
 
 
 def look_first(records: Sequence[Record]) -> str | None:
-    """Return a sentence that names the answer to look at first: the most confident wrong answer; None if none is wrong.
+    """Return a sentence on the most confident wrong answer; None if no graded answer is wrong.
 
-    Without any graded answer, the sentence names the answer that most needs a person.
+    Without any graded answer, the sentence is on the answer that most needs a person.
     """
     wrong = [record for record in records if reported_correct(record) is False]
     unknown = len(ungraded(records)) == len(records)
@@ -137,8 +139,8 @@ UNTESTED = (
 """Advice on the number of labels. docs/lab/log.md has the power of the tests."""
 
 RANGES = (
-    "Estimated right is the mean confidence. If the confidences are calibrated, the range contains the share of right "
-    "answers in 95% of cases. If the confidences are too high, the estimate is too high by the same amount."
+    "'Estimated right' is the mean confidence. If the confidences are calibrated, the range contains the share of "
+    "right answers in 95% of cases. If the confidences are too high, the estimate is too high by the same amount."
 )
 """Note on the table of domains."""
 

@@ -77,7 +77,7 @@ class RunReport:
 
     @cached_property
     def main(self) -> str:
-        """Name of the estimator that stands for the method, for the returned answers."""
+        """Name of the method's most important estimator, for the answers that the run returned."""
         graded = [name for name, row in self.summary.estimators.items() if not math.isnan(row.brier)]
         name = foremost(self.manifest.settings.named_method, graded)
         if name == "posterior" and self.summary.answered_best:

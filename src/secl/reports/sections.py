@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST_NOTE = (
-    "Costs are in forward passes per question. Cost paper is the number of passes of any length, as in the paper. Cost "
-    "ours is the number of tokens through the network, divided by the tokens of a plain answer."
+    "Costs are in forward passes per question. 'Cost paper' counts passes of any length, as in the paper. 'Cost ours' "
+    "is the number of tokens through the network, divided by the tokens of a plain answer."
 )
 
 DIAGRAMS = (
@@ -214,7 +214,7 @@ FEW = 0.03
 
 
 def graders_line(records: Sequence[Record]) -> str | None:
-    """Return a note on the number of answers that the `COMPARED` graders grade differently; None if few."""
+    """Return a note on answers that the `COMPARED` graders grade differently; None if these answers are rare."""
     open_ones = [record for record in records if _comparable(record)]
     grades = {
         name: [bool(grade(replace(record.question, grader=name), record.answer)) for record in open_ones]

@@ -32,7 +32,7 @@ def to_export(record: Record) -> dict[str, object]:
 
 
 def from_plain(values: Mapping[str, object]) -> Record:
-    """Return the record that `to_plain` or `to_export` converted to `values`. JSON may have stored them in between.
+    """Return the record from values of `to_plain` or `to_export`, which may have been JSON in between.
 
     Raises:
         ValueError: a field is missing or has a wrong type.

@@ -128,7 +128,7 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
 
 
 def named(settings: Named) -> Named:
-    """Return the settings with the name of a model. By default, this is the only model of the server."""
+    """Return the settings. If they name no model of a server, add the name of the server's only model."""
     if settings.model.engine != "openai" or settings.model.name:
         return settings
     from secl.backends.endpoint.abilities import only_model
@@ -144,7 +144,7 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
 
     Args:
         shared: cache of the frozen model's answers, for several runs with the same weights.
-        loaded: a model in memory, to use instead.
+        loaded: a model in memory, to use instead of loading the named model.
     """
     with without_garbage_collection():
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
@@ -176,9 +176,9 @@ def model_cache() -> ModelCache:
 
 
 def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Label, ...]:
-    """Return the labels with which an earlier run or server (`settings.model.calibration`) calibrates confidences.
+    """Return the labels of the earlier run or server that `settings.model.calibration` names, if any.
 
-    The result starts with the labels that calibrated the earlier run, and is empty without this setting.
+    The labels that calibrated the earlier run come first.
 
     Raises:
         RunError: the folder is not a run or has no labels, or its model, mode or other settings differ.
@@ -219,7 +219,7 @@ def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tu
     """Return a calibrator for single questions, and its recipe.
 
     Args:
-        run: a run whose learned weights shall answer. Its settings `LEARNED_WITH` become the defaults.
+        run: a run whose learned weights answer. The run's settings in `LEARNED_WITH` are the defaults.
 
     Raises:
         RunError: the run has learned nothing, or was made with another model.

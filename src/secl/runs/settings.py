@@ -17,7 +17,7 @@ MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.en
 """Settings of the machine, which do not determine records."""
 
 CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "model.engine", "loop.accept")
-"""Settings that may change when a run is resumed or a server restarts. A record stores its own threshold."""
+"""Settings that may change when a run is resumed or a server restarts. Every record stores its value of loop.accept."""
 
 
 class Recipe(RecipeTables):
@@ -206,7 +206,7 @@ class RunSettings(Recipe, RunTables):
     def _defaults(cls, given: Mapping[str, object]) -> dict[str, object]:
         """Return the defaults of method, engine and stream.
 
-        With benchmarks, a run returns the model's own answers, so that its accuracy compares with published results.
+        With benchmarks, a run returns the model's own answers, so that its accuracy is comparable to published results.
         """
         own = {"loop.answer": "own"} if given.get("stream.benchmarks") else {}
         return super()._defaults(given) | own

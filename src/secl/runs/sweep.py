@@ -1,4 +1,4 @@
-"""Sweeps: many runs from one file, and the progress of each.
+"""Sweeps: many runs from one file, and the progress of these runs.
 
 A sweep file is a recipe in TOML with two more tables. `[grid]` maps settings to lists of values, and the sweep has a
 run for each combination of values. `[[runs]]` are variants of the recipe: each entry gives settings to change. With

@@ -50,7 +50,7 @@ def meanings(
 ) -> dict[str, str | None]:
     """Return the meaning of each column: one of `KEYS`, an option's letter, or None.
 
-    Two names of columns are equal if their `plain` forms are equal.
+    Two names are equal if their `plain` forms are equal.
 
     Args:
         columns: the user's mapping from meanings to names, such as {"reference": "gold"}.
@@ -190,7 +190,7 @@ class Template:
         return [part[1:-1] for part in self._parts if part[:1] == "{" and part[-1:] == "}"]
 
     def columns(self, columns: Sequence[str]) -> dict[str, str]:
-        """Return the column of each name in the template. The two names, or else their `plain` forms, are equal."""
+        """Map each name in the template to the column with this name, or else with the same `plain` form."""
         by_plain = {plain(column): column for column in reversed(columns)}
         for name in self.names:
             if name not in columns and plain(name) not in by_plain:

@@ -45,7 +45,7 @@ def read_documents(source: object, column: str = "text") -> list[Row]:
 def read_document(row: Row, column: str) -> tuple[str, dict[str, object]]:
     """Return the text of a document and all cells of its row, or raise a DataError without the row's location."""
     if not isinstance(row.values, dict):
-        raise DataError(row.values if isinstance(row.values, str) else "is a question; give the text of a document.")
+        raise DataError(row.values if isinstance(row.values, str) else "is a question, not a document; give a text.")
     text = row.values.get(column)
     if isinstance(text, str) and text.strip():
         return text, row.values

@@ -149,7 +149,7 @@ def _texts(value: object, what: str) -> tuple[str, ...]:
 
 
 def _structure(values: Values, key: str) -> object:
-    """Return a value, after parsing a text that begins with "{" or "[" as JSON."""
+    """Return a value. If the value is a text that begins with "{" or "[", parse the text as JSON."""
     value = values.get(key)
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value

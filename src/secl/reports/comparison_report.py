@@ -1,4 +1,4 @@
-"""The output of `secl compare` (differences, with notes) and of `secl check` (which method fits, whether to learn)."""
+"""Output of `secl compare` (differences and notes) and of `secl check` (the best method, and whether to learn)."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def p_true_table(p_true: PTrue) -> RichTable:
 
 
 def candidates_table(question: Question, posterior: Posterior) -> RichTable:
-    """Return a table: probability, text and role of each candidate, the most probable first."""
+    """Return a table with probability, text and role ("own answer", "best") of each candidate, by probability."""
     rows = []
     for number in _ranked(posterior):
         named = question.named(question.letters[number]) if question.options else _candidate(posterior, number)

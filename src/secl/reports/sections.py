@@ -196,7 +196,7 @@ def _letters_sentence(reliability: float | None, questions: int) -> str:
 
 
 def _changed_by_best(records: Sequence[Record]) -> str:
-    """Return how often the most probable candidate differs from the model's own answer."""
+    """Return a sentence on how often the most probable candidate differs from the model's own answer."""
     changed = sum(record.best_answer != record.reply.answer for record in records)
     if not all(record.gated for record in records):
         returned = "given answer" if any(record.given for record in records) else "value in the object"

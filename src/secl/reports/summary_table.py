@@ -1,4 +1,4 @@
-"""Summaries as tables: a row for each confidence, or for each domain."""
+"""Tables of a summary, with a row for each confidence or for each domain."""
 
 from __future__ import annotations
 

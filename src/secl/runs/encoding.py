@@ -24,7 +24,7 @@ def to_plain(record: Record) -> dict[str, Any]:
 
 
 def to_export(record: Record) -> dict[str, object]:
-    """Return a record for other tools; the returned answer and its confidence come first."""
+    """Return a record for export: the values of `to_plain`, after the returned answer and its confidence."""
     values = {name: getattr(record, name) for name in _REPORTED} | to_plain(record)
     for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
         values[key] |= {name: getattr(reply, name) for name in _COMPUTED}
@@ -32,7 +32,7 @@ def to_export(record: Record) -> dict[str, object]:
 
 
 def from_plain(values: Mapping[str, object]) -> Record:
-    """Return the record from values of `to_plain` or `to_export`, which may have been JSON in between.
+    """Return the record with the values of `to_plain` or `to_export`. The values may come from a JSON text.
 
     Raises:
         ValueError: a field is missing or has a wrong type.

@@ -134,7 +134,7 @@ def _results(record: Record, full: bool) -> dict[str, object]:
         "label": record.label,
     }
     if full:
-        # None drops a column. `results` has the text of the answer, and `posterior` has the candidates.
+        # Drop three columns by None: the row has the question, "answer" has the text, `posterior` has the candidates.
         known = dict.fromkeys(("question", "text", "candidates"))
         results = results | _numbers(json_value(to_export(record)) | known) | results
     return results

@@ -33,8 +33,8 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
 def queue(store: Store) -> list[int]:
     """Return the positions of answers without a review label, in a random order that is the same in every review.
 
-    The queue includes answers that volunteers labelled. Volunteers report wrong answers more often, so the accuracy of
-    the remaining answers would be too high.
+    The queue includes answers that volunteers labelled. Without these answers, the accuracy of the reviewed answers
+    would be too high, because volunteers report wrong answers more often.
     """
     labelled = {label.position for label in store.labels() if label.chance is not None}
     return [position for position in random_order(range(store.first, len(store)), SEED) if position not in labelled]

@@ -157,7 +157,7 @@ def _collect(ray: ModuleType, result: object, job: Job, on_progress: OnProgress)
         return [type(problem.cause)(f"the run {job.name}: {problem.cause}")]
     except ray.exceptions.RayError as problem:
         attempts = f"Ray gave up after {RETRIES + 1} attempts ({_last_line(problem)})"
-        return [RunError(f"the run {job.name}: {attempts}; is there enough memory for it?")]
+        return [RunError(f"the run {job.name}: {attempts}; is there enough memory for the run?")]
     write_files(job, files)
     on_progress(job, *(progress_of(job) or (0, 0)))
     return []

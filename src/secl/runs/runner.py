@@ -244,7 +244,7 @@ def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[
 
 
 def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
-    """Return the estimators of a run's method and extra evidence. Estimators of adapted models need a learning run."""
+    """Return the estimators of a run's method and extra evidence. Only a run that learns has adapted estimators."""
     settings, method = manifest.settings, manifest.settings.named_method
     estimators = make_estimators(manifest.tau, settings.evidence.formula)
     names = {*(method.reports or estimators)}
@@ -254,7 +254,7 @@ def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
 
 
 def summary_of(manifest: Manifest, records: Sequence[Record]) -> Summary:
-    """Summarise the records of a run. Within domains, only estimators of the report get intervals."""
+    """Summarise the records of a run. By domain, only estimators in the report's domain table get intervals."""
     return summarise(
         records, estimators_of(manifest), in_domains=("stated", *manifest.settings.named_method.reports[-2:])
     )

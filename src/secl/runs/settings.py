@@ -167,7 +167,7 @@ class Recipe(RecipeTables):
 
     @property
     def learns(self) -> bool:
-        """Whether weights can change."""
+        """Whether learning can change the adapter."""
         return self.named_method.learns and self.gate_name != "never"
 
     def build_gate(self) -> Gate:

@@ -193,7 +193,7 @@ class Store(Shown):
         self.db.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(label))
 
     def records(self, where: str = "1", *values: object) -> Iterator[Record]:
-        """Yield the records whose row `r` satisfies a condition, in order; by default all records."""
+        """Yield all records in order, or only the records whose row `r` satisfies the SQL condition `where`."""
         for (body,) in self.read(f"SELECT body FROM records r WHERE {where} ORDER BY r.position", *values):
             try:
                 yield from_body(body)

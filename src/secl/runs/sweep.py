@@ -118,7 +118,7 @@ def plan(runs: Iterable[RunSettings], out: Path) -> list[Job]:
 
 
 def _digest(settings: RunSettings) -> str:
-    """Return the hash of all settings except those of the machine."""
+    """Return the hash of all settings except `MACHINE_SETTINGS`."""
     values = {key: value for key, value in settings.dotted().items() if key not in MACHINE_SETTINGS}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Reliability diagrams: does 70% mean 70%?"""
+"""Reliability diagrams: accuracy over confidence."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Measure everything, write benchmarks/results.json and the tables in benchmarks/RESULTS.md.
+"""Run all measurements, then write benchmarks/results.json and the tables in benchmarks/RESULTS.md.
 
     python -m benchmarks [--model smollm2] [--data DIR] [--only NAME] [--questions 32] [--rounds 3] ...
 
-Without a folder of official benchmark files the built-in quiz takes their place. Parts that are not measured keep
-their earlier results. Each part names its machine, and compares only measurements of one run.
+Without `--data`, the folder of the official benchmark files, the questions come from the built-in quiz. Measurements
+left out by `--only` keep their earlier results. The tables name the machine of each measurement.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def described(setting: Setting) -> dict[str, Any]:
-    """The machine and its GPU, if used, with the precision and the threads of this setting."""
+    """Return facts about the machine, with the GPU if used, and the precision and threads of this setting."""
     device = torch.device(setting.device)
     dtype = str(choose_dtype(setting.dtype, device)).removeprefix("torch.")
     gpu = {"device": torch.cuda.get_device_name(device)} if device.type == "cuda" else {}
@@ -73,7 +73,7 @@ def described(setting: Setting) -> dict[str, Any]:
 
 
 def sized(setting: Setting) -> dict[str, Any]:
-    """Return the amount and the data of the measurement."""
+    """Return the number of questions and rounds, and their data."""
     sizes = {name: value for name, value in dataclasses.asdict(setting).items() if isinstance(value, int)}
     return {**sizes, "data": "official" if setting.data else "built in"}
 
@@ -88,9 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default=usual.device, help="cpu, cuda, cuda:1, ...")
     parser.add_argument("--data", help="folder with the official benchmark files")
     parser.add_argument("--only", action="append", choices=tuple(PARTS), help="measure this part; may be repeated")
-    parser.add_argument("--questions", type=int, default=usual.questions, help="of one timed round")
-    parser.add_argument("--rounds", type=int, default=usual.rounds, help="that alternate; medians are reported")
-    parser.add_argument("--stream-questions", type=int, default=usual.stream_questions, help="of a whole stream")
+    parser.add_argument("--questions", type=int, default=usual.questions, help="questions of one timed round")
+    parser.add_argument("--rounds", type=int, default=usual.rounds, help="timed rounds; medians are reported")
+    parser.add_argument("--stream-questions", type=int, default=usual.stream_questions, help="questions of a stream")
     parser.add_argument("--growth-questions", type=int, default=usual.growth_questions, help="of the longest stream")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results.json")
     parser.add_argument("--page", type=Path, default=ROOT / "benchmarks" / "RESULTS.md")

@@ -1,8 +1,8 @@
-"""One question in the library and by hand: answered, scored, trained, and the training alone.
+"""Seconds per question in the library and by hand: answering, scoring with P(True), training.
 
 The method by hand is `examples/secl_by_hand.py`: plain transformers and PEFT, padded batches, every pass through all
 layers, the output head in float32 from the start. The method by hand answers multiple-choice questions only, so the
-comparison has only these.
+comparison has only such questions.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from secl.metrics.probability import directional_target
 from secl.question import Question
 
 PARTS = ("answered", "scored", "trained")
-"""Three amounts of work: answer and confidence of both models; also P(True) of all candidates; also an update."""
+"""Work of a measurement: answers and confidences of both models; with P(True) of all candidates; with an update."""
 
 WINDOW = 16
-"""Questions that the library prefetches together, as `Calibrator.run` does."""
+"""Questions that the library prefetches together, the same number as in `Calibrator.run`."""
 
 SIGNAL, ALPHA, DELTA, TAU = 0.25, 0.5, 0.15, 1.0
-"""Target of every question; a fixed target, so that both sides train on all questions."""
+"""Settings that give every question the same target, so that both sides train on all questions."""
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
     questions = setting.choices(setting.questions)
     library = setting.library()
     hand = setting.by_hand()
-    # Both sides begin with an adapted model: with an untouched adapter, the library would read each question once.
+    # Train both sides first: with an untouched adapter, the library would read each question once, not twice.
     by_library(library, questions[:2], "trained")
     by_hand(hand, questions[:2], "trained")
     sides: dict[str, Callable[[str], float]] = {
@@ -57,7 +57,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> float:
-    """Answer, score and learn up to `part`, with a stream's prefetching; return the seconds of learning alone."""
+    """Do the work `part` with the library, prefetching as in a stream; return the seconds of learning alone."""
     learning = 0.0
     evidence: list[EvidenceKind] = [] if part == "answered" else ["p_true"]
     for start in range(0, len(questions), WINDOW):
@@ -75,7 +75,7 @@ def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> f
 
 
 def by_hand(hand: ByHand, questions: Sequence[Question], part: str) -> float:
-    """Do the same by hand."""
+    """Do the work `part` by hand; return the seconds of learning alone."""
     learning = 0.0
     for question in questions:
         row = {"question": question.text, "options": question.options}

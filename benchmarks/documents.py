@@ -1,8 +1,8 @@
-"""Three kinds of documents with gold values by construction, for `benchmarks.fields`.
+"""Generated documents of three kinds with the right value of each field, for `benchmarks.fields`.
 
-Invoices, letters about staff, and notes of meetings, of 90 to 120 words. They have the difficulties of real ones:
-several dates, amounts and names, values to be added up or computed, former names, and absent values. Sentences and
-their order are drawn; the number of a document is its seed.
+The documents are invoices, letters about staff, and notes of meetings, of 90 to 120 words. They have difficulties of
+real documents: several dates, amounts and names, values to be added up or computed, former names, and absent values.
+Sentences and their order are drawn at random; the number of a document is its seed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Case:
 
 
 def cases(kind: str, count: int) -> list[Case]:
-    """Return the first documents of a kind."""
+    """Return the documents of a kind with numbers below `count`."""
     return [case_of(kind, number) for number in range(count)]
 
 
@@ -73,7 +73,7 @@ Parts = tuple[str, list[str], list[str], dict[str, Any]]
 
 
 def _one(draw: random.Random, templates: str, **values: Any) -> str:
-    """Return one of several sentences, separated by " | ", with its values as people write them."""
+    """Draw one of the templates separated by " | ", and fill in the values in a usual notation."""
     said = {name: _said(draw, value) for name, value in values.items()}
     return draw.choice(templates.split(" | ")).strip().format(**said)
 

@@ -1,4 +1,4 @@
-"""Cost of the posterior's evidence, relative to answering alone and to gathering the evidence by hand.
+"""Cost of the posterior's evidence in the library, relative to answers without evidence, and to evidence by hand.
 
 By hand means plain transformers: for every question a padded batch of each kind of prompt through all layers, and the
 output head in float32. Both sides read the same token sequences, and their log-probabilities are compared.
@@ -41,8 +41,8 @@ alone."""
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Measure each kind of evidence relative to answering alone, and a stream of the posterior's evidence relative to
-    by hand."""
+    """Measure each kind of evidence relative to answers without evidence, and a stream with the posterior's evidence
+    relative to the same stream by hand."""
     model = setting.library()
     questions = setting.choices(setting.questions)
     model.meter.take()
@@ -69,8 +69,8 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def stream(setting: Setting, model: LocalModel, say: Say) -> dict[str, float]:
-    """Return seconds for each question: of answering, of answering with the posterior's evidence, and of the same by
-    hand."""
+    """Return seconds per question: for answers, for answers with the posterior's evidence, and for these answers and
+    this evidence by hand."""
     questions = setting.choices(setting.stream_questions)
     hand, prompting = setting.by_hand(), model.prompting
     seconds = dict.fromkeys((ANSWERED, POSTERIOR, BY_HAND), 0.0)
@@ -120,7 +120,7 @@ def by_hand(hand: ByHand, prompting: Prompting, questions: Sequence[Question]) -
             evidence: LogP = last[0, letters].tolist()
             spans = prompting.spans(question, question.options)
             count = len(question.options)
-            for batch in (spans[:count], spans[count:]):  # behind the question, and behind none
+            for batch in (spans[:count], spans[count:]):  # after the question, and without a question
                 parts = read_rows(hand, [list(span.tokens[:-1]) for span in batch], [span.start - 1 for span in batch])
                 for span, log_p in zip(batch, parts, strict=True):
                     own = torch.tensor(span.tokens[span.start :], device=log_p.device)
@@ -147,7 +147,7 @@ def read_rows(hand: ByHand, rows: Sequence[list[int]], starts: Sequence[int]) ->
 
 
 def largest_difference(setting: Setting, model: LocalModel, questions: Sequence[Question]) -> float:
-    """Between the log-probabilities of both ways: in bf16 a rounding, and nothing more."""
+    """Return the largest difference between log-probabilities of the library and by hand; only rounding causes it."""
     theirs = by_hand(setting.by_hand(), model.prompting, questions)
     differences: list[float] = []
     for question, other in zip(questions, theirs, strict=True):
@@ -158,7 +158,7 @@ def largest_difference(setting: Setting, model: LocalModel, questions: Sequence[
 
 
 def in_order(evidence: CandidateEvidence | None) -> LogP:
-    """Return the library's evidence in the form of `by_hand`: letters by their places in the further order."""
+    """Return the library's evidence in the form of `by_hand`: letters sorted by their places in the further order."""
     if evidence is None:
         raise ValueError("there is no evidence about a question without a readable answer.")
     letters = [order.log_p[number] for order in evidence.letters for number in order.order]

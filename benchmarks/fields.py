@@ -4,10 +4,10 @@
     python -m benchmarks.fields report FOLDER
 
 `collect` writes one JSON line per document to FOLDER, eight documents of each kind in turn, and continues a stopped
-collection. A line has the object as `extract` writes it, and for each of its tokens ln P and entropy without the
-schema's mask, too. The first `--redrawn` documents of each kind have values drawn again, which move no confidence. The
-first `--rich` documents also have ten whole samples, and the confidences that the model states for the fields as a JSON
-object in a second turn.
+collection. A line has the object as `extract` writes it, and ln P and entropy of each token with and without the
+schema's mask. The first `--redrawn` documents of each kind have samples of values, which change no confidence. The
+first `--rich` documents also have ten sampled objects, and the confidences that the model states for all fields in a
+second turn, as a JSON object.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ STATED = (
 
 
 class Collector(ObjectWriter):
-    """Writes objects and notes what the distributions without the mask were.
+    """Writes objects, and records ln P and entropy of each token without the schema's mask.
 
     Attributes:
-        free: of each object so far ln P and entropy of its tokens without the mask, in turn.
-        whole: of each object so far the whole samples, if `rich`.
+        free: for each written object, ln P and entropy of its first token without the mask, then of its second, ...
+        whole: for each written object, the sampled objects if `rich`.
     """
 
     def __init__(self, model: LocalModel) -> None:
@@ -77,7 +77,7 @@ class Collector(ObjectWriter):
         super().draw(after, tasks)
 
     def window(self, window: Sequence[Case], schema: Schema, *, rich: bool, redrawn: bool) -> list[dict[str, Any]]:
-        """Return the evidence of some documents of one kind."""
+        """Return the evidence of each document of a window; all its documents are of one kind."""
         began = time.monotonic()
         self.rich, self.free, self.whole = rich, [], []
         requests = [request_of(case.text, schema) for case in window]
@@ -99,7 +99,7 @@ class Collector(ObjectWriter):
         ]
 
     def _stated(self, requests: Sequence[ObjectRequest], found: Sequence[Any], schema: Schema) -> list[Any]:
-        """Return the percentages that the model states in a second turn."""
+        """Return each object's stated confidences in percent, from a second turn."""
         names = [leaf.name for leaf in schema.leaves]
         percent = {"type": "integer", "minimum": 0, "maximum": 100}
         numbers = Schema.of({"type": "object", "properties": dict.fromkeys(names, percent), "required": names})
@@ -114,7 +114,7 @@ class Collector(ObjectWriter):
 
 
 def collect(model: str, evidence: Path, documents: int, rich: int, redrawn: int) -> None:
-    """Write the evidence of documents that the folder `evidence` lacks."""
+    """Append the evidence of all documents that have none yet in the folder `evidence`."""
     evidence.mkdir(parents=True, exist_ok=True)
     writer = Collector(LocalModel.load(model))
     for first in range(0, documents, WINDOW):

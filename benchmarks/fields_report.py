@@ -1,4 +1,4 @@
-"""Tables of a collection of evidence about fields: the worth of each confidence, and labels."""
+"""Tables from the evidence that `benchmarks.fields` collected: measures of each confidence, and effects of labels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DRAWS = 8
 
 @dataclass(frozen=True)
 class Rated:
-    """A field of a document with its confidences by their names; some documents lack some of them."""
+    """A field of a document, with its confidences by name; some documents lack some confidences."""
 
     document: tuple[str, int]
     field: str
@@ -45,7 +45,7 @@ class Rated:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A model whose objects are recorded, by the id of the request."""
+    """A model that replays recorded objects, by the id of the request."""
 
     objects: Mapping[str, Objects[WrittenObject]]
 
@@ -54,12 +54,12 @@ class Recorded:
 
 
 BUILT, ONCE, BY_P = "as built", "the same, each value read once", "P under the mask, odds to the power .6"
-"""The confidence of a local model, with and without reading values again, and that of a server, which shows no
-entropies under the mask."""
+"""Confidences of a local model, with and without second readings, and of a server, which reports no entropies with the
+mask."""
 
 
 def read(folder: Path) -> tuple[list[Rated], list[float]]:
-    """Return the fields of all recorded documents, and the passes of each document."""
+    """Return the fields of all recorded documents, and the passes per document."""
     weigh, fields, passes = secl.load(ScriptedModel()).calibrator.weigh, list[Rated](), list[float]()
     for path in sorted(folder.glob("*.jsonl")):
         for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
@@ -121,7 +121,7 @@ def measures(confidence: Vector, correct: Vector, domains: Sequence[str] | None 
 
 
 def table(fields: Sequence[Rated]) -> Iterator[str]:
-    """Yield a table with each confidence, over the fields that have it."""
+    """Yield a table of measures, with a row for each confidence over all fields that have this confidence."""
     yield heading(
         "confidence of a field", "fields", "AUROC pooled / within", "Brier", "ECE (floor)", "accepted at 2, 5, 10 %"
     )
@@ -131,7 +131,7 @@ def table(fields: Sequence[Rated]) -> Iterator[str]:
 
 
 def differences(fields: Sequence[Rated], first: str) -> Iterator[str]:
-    """Yield a table of Brier score and AUROC of a confidence less those of each other one, by kind and over all."""
+    """Yield a table of differences: Brier score and AUROC of the confidence `first` minus those of every other."""
     yield heading(f"{first}, less", *(f"{kind}: Brier; AUROC" for kind in (*KINDS, "all")))
     for name in dict.fromkeys(name for each in fields for name in each.confidences if name != first):
         cells = []
@@ -142,7 +142,7 @@ def differences(fields: Sequence[Rated], first: str) -> Iterator[str]:
 
 
 def _difference(fields: Sequence[Rated], first: str, name: str, measure: Callable[[Vector, Vector], float]) -> str:
-    """Return a difference with its 95 % interval, from resampled documents."""
+    """Return the difference of a measure between two confidences, with a 95 % interval from resampled documents."""
     (built, correct), (other, _) = _vectors(fields, first), _vectors(fields, name)
     _, document = np.unique(["{}-{}".format(*each.document) for each in fields], return_inverse=True)
     places, drawn = [np.flatnonzero(document == n) for n in range(document.max() + 1)], []
@@ -155,7 +155,7 @@ def _difference(fields: Sequence[Rated], first: str, name: str, measure: Callabl
 
 
 def labelled(fields: Sequence[Rated]) -> Iterator[str]:
-    """Yield a table: some documents of each kind are labelled, the others measured."""
+    """Yield a table of measures on unlabelled documents, after labels of other documents."""
     yield heading("labelled documents of each kind", "map", "Brier", "AUROC", "mean confidence of fields below 20 %")
     hard = {name for name, right in _accuracy(fields).items() if right < 0.2}
     for count in (0, 5, 10, 20):
@@ -170,7 +170,7 @@ def labelled(fields: Sequence[Rated]) -> Iterator[str]:
 
 
 def _mapped(fields: Sequence[Rated], kind: str, count: int, seed: int, *, shifts: bool) -> list[Rated]:
-    """Return the unlabelled fields of a kind, with the confidences that labels of some documents make of theirs."""
+    """Return the unlabelled fields of a kind, with confidences mapped by the labels of `count` documents."""
     own = [each for each in fields if each.document[0] == kind]
     numbers = sorted({each.document[1] for each in own})
     chosen = set(np.random.default_rng(seed).permutation(numbers)[:count].tolist())
@@ -189,7 +189,7 @@ def _mapped(fields: Sequence[Rated], kind: str, count: int, seed: int, *, shifts
 
 
 def whole_objects(fields: Sequence[Rated]) -> str:
-    """Return a sentence about the objects as wholes, whose confidence is the product of their fields'."""
+    """Return a sentence with measures of whole objects; their confidences are products of fields' confidences."""
     objects = [
         [each for each in fields if each.document == name] for name in dict.fromkeys(each.document for each in fields)
     ]

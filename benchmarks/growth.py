@@ -2,7 +2,8 @@
 
     python -m benchmarks.growth QUESTIONS
 
-prints one JSON object. The benchmarks run this module in a separate process, so that only the stream is in memory.
+The command prints one JSON object. `python -m benchmarks` runs it in a separate process, so that only the stream is
+in memory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from secl.runs.runner import Run
 from secl.testing import ScriptedModel, toy_stream, unit
 
 if TYPE_CHECKING:
-    from benchmarks.setting import Say, Setting  # imports torch, whose memory is not to be measured
+    from benchmarks.setting import Say, Setting  # imports torch, which would add to the measured memory
 
 BLOCKS = 10
 """Number of equal parts of the stream that are measured: a thousand questions each of ten thousand."""
@@ -36,7 +37,7 @@ DOMAINS = 4
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Return the figures of `grow` from a separate process."""
+    """Run `grow` in a separate process, and return its results."""
     asked = [sys.executable, "-m", "benchmarks.growth", str(setting.growth_questions)]
     done = subprocess.run(asked, check=True, capture_output=True, text=True)
     found = json.loads(done.stdout)
@@ -45,7 +46,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def grow(count: int, folder: Path) -> dict[str, float]:
-    """Run, resume and report a stream of `count` questions in `folder`; seconds and bytes."""
+    """Run, resume and report a stream of `count` questions in `folder`; return seconds and bytes."""
     file = folder.with_suffix(".jsonl")
     rows = [
         {"id": q.id, "question": q.text, "options": q.options, "reference": q.reference, "domain": q.domain}

@@ -3,9 +3,9 @@
     secl run --method posterior --benchmarks mmlu:200,arc:200,truthfulqa:200 --out RUN
     python -m benchmarks.labels RUN
 
-Labels are drawn eight times; each time, the calibrated confidences of all other answers are measured. "chosen by
-users": a wrong answer is rated ten times as often as a right one. Level error: distance between mean confidence and
-accuracy.
+Labels are drawn eight times; each time, the confidences of unlabelled answers are measured after calibration by these
+labels. "chosen by users": users label a wrong answer ten times as often as a right one. Level error: absolute
+difference between mean confidence and accuracy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Rated:
 
 
 def review_label(place: int, answer: Rated) -> Label:
-    """Return the label of an answer in a review."""
+    """Return the label that a review would give an answer; `place` is the answer's index."""
     return Label(
         number=place + 1,
         position=place,
@@ -58,19 +58,19 @@ def review_label(place: int, answer: Rated) -> Label:
 
 
 Chosen = list[tuple[int, float | None]]
-"""Places of the answers to label, and the chance that each was chosen; None if unknown."""
+"""Index of each answer to label, and the probability of its choice; None if unknown."""
 
 Draw = Callable[[Sequence[Rated], int, random.Random], Chosen]
-"""Chooses a number of answers to label."""
+"""Chooses the given number of answers to label."""
 
 
 def at_random(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
-    """Choose all answers with equal chances."""
+    """Choose `count` answers with equal probabilities."""
     return [(place, 1.0) for place in generator.sample(range(len(answers)), count)]
 
 
 def disliked(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
-    """Choose wrong answers far more often, until there are enough labels."""
+    """Choose at most `count` answers, wrong answers ten times as often as right ones."""
     order = generator.sample(range(len(answers)), len(answers))
     rated: Chosen = []
     for place in order:
@@ -81,12 +81,12 @@ def disliked(answers: Sequence[Rated], count: int, generator: random.Random) -> 
 
 
 def taken_for(draw: Draw, chance: float | None) -> Draw:
-    """Return the same answers with another stored chance; None stands for an unknown chance."""
+    """Return a draw of the same answers that stores `chance` as the probability of each label; None means unknown."""
     return lambda answers, count, generator: [(place, chance) for place, _ in draw(answers, count, generator)]
 
 
 def some_at_random(answers: Sequence[Rated], count: int, generator: random.Random) -> Chosen:
-    """Choose a fifth at random; volunteers choose the others."""
+    """Choose a fifth of the answers at random, and the others as users would."""
     fair = at_random(answers, count // 5, generator)
     asked = {place for place, _ in fair}
     others = [(place, None) for place, _ in disliked(answers, count, generator) if place not in asked]
@@ -104,7 +104,7 @@ DRAWN: dict[str, Draw] = {
 
 
 def measured(answers: Sequence[Rated], drawn: Chosen) -> tuple[float, float, float, float]:
-    """Return ECE, Brier score and level error of the answers without a label, and their mean level error by domain."""
+    """Return measures of unlabelled answers: ECE, Brier score, level error, and mean of the domains' level errors."""
     labels = [replace(review_label(place, answers[place]), chance=chance) for place, chance in drawn]
     state = LabelState.start().add(labels)
     chosen = {place for place, _ in drawn}
@@ -118,7 +118,7 @@ def measured(answers: Sequence[Rated], drawn: Chosen) -> tuple[float, float, flo
 
 
 def rows(answers: Sequence[Rated]) -> Iterator[str]:
-    """Yield a line for each way to choose labels and each number of labels."""
+    """Yield a row for each rule that chooses labels and each number of labels."""
     for how, draw in DRAWN.items():
         for count in COUNTS:
             if (count == 0 and how != "at random") or count >= len(answers):
@@ -149,7 +149,7 @@ def rated_answers(records: Sequence[Record], confidence: Callable[[Record], floa
 
 
 def main() -> None:
-    """Print the tables for the stated confidence and for the posterior's."""
+    """Print a table for stated confidences, and a table for posteriors."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     with secl.Store(parser.parse_args().run) as store:

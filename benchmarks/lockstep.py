@@ -1,5 +1,5 @@
-"""Ablations of the paper over one stream, one run after the other and in lockstep: seconds, and whether the records
-agree."""
+"""Seconds of the paper's ablations over one stream, one run after the other and in lockstep; both ways must give the
+same records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
     """Measure the runs of `TABLES`, over the questions of a timed round and a third more questions about numbers."""
     with tempfile.TemporaryDirectory() as folder:
         alone, together = (_jobs(setting, Path(folder) / name) for name in ("alone", "together"))
-        run_job(_jobs(setting, Path(folder) / "first")[0])  # imports, and kernels for these lengths
+        # Before the measurement, one job imports modules and compiles kernels for these lengths.
+        run_job(_jobs(setting, Path(folder) / "first")[0])
         began = time.perf_counter()
         for number, job in enumerate(alone, start=1):
             run_job(job)
@@ -40,7 +41,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def _jobs(setting: Setting, out: Path) -> list[Job]:
-    """Return the learning runs of the tables that can go in lockstep with the first of them."""
+    """Return the learning runs among those that can go in lockstep with the first run of `TABLES`."""
     choices = setting.domains(setting.questions)
     numbers = f"{'gsm8k' if setting.data else 'arithmetic'}:{choices[0].partition(':')[2]}"
     place = {"model": setting.model, "dtype": setting.dtype, "device": setting.device, "data": setting.data}

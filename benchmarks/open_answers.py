@@ -1,16 +1,16 @@
-"""Confidences on open answers, beside each other on the same answers of recorded runs.
+"""Measures of several confidences of the same open answers, from recorded runs.
 
     python -m benchmarks.open_answers questions capitals,science OUT.jsonl [--data DIR] [--count 100]
     secl run --method posterior --set evidence.extra_evidence=samples,p_true --questions OUT.jsonl --out RUN
     python -m benchmarks.open_answers compare RUN [RUN ...]
 
-The first command writes multiple-choice questions that can be asked without their options. The last one computes the
-posterior anew from the recorded evidence. It prints for every score AUROC, PRR, Brier score and ECE, with 95 %
-intervals of the paired difference to the posterior.
+`questions` writes multiple-choice questions that can be asked without their options. `compare` computes the posterior
+again from the recorded evidence. It prints AUROC, PRR, Brier score and ECE of every confidence, with 95 % intervals of
+the paired difference from the posterior.
 
-Clustered Self-Assessment (arXiv 2606.03846) is the closest published relative of the posterior of open answers: the
-model's samples, clustered, are options beside "None of these", the answer itself first, and the confidence is the
-probability of the answer's letter. Here it gets the clusters of `secl.grading.rules` in place of those of an NLI model.
+Clustered Self-Assessment (arXiv 2606.03846) is the published method closest to the posterior of open answers. It shows
+the model its answer, the clusters of its samples and "None of these" as options. The confidence is the probability of
+the answer's letter. Here `secl.grading.rules`, not an NLI model, forms the clusters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from secl.runs.loading import load_model
 from secl.runs.manifest import Manifest
 
 LONGEST, WORDS = 220, 5
-"""Most characters of a question, and words of an option."""
+"""Largest number of characters of a question, and of words of an option."""
 
 _NEEDS_OPTIONS = re.compile(
     r"following|these|below|above|figure|diagram|graph|\btable\b|shown|statement|likely|\bbest\b|except|___"
@@ -52,7 +52,7 @@ _NO_ANSWER = re.compile(r"of the above|none of|all of|both|neither|\b(?:I|A)\b a
 
 
 def can_be_open(question: Question) -> bool:
-    """Return whether a question asks for a name or an amount that its options only offer.
+    """Return whether a question can be answered without its options, with a name or an amount.
 
     >>> can_be_open(Question("What is the capital of Peru?", ("Lima", "Cusco"), reference="A"))
     True
@@ -86,9 +86,9 @@ class Case:
     """An open answer with its recorded evidence.
 
     Attributes:
-        record: of the run.
-        confidence: the posterior's.
-        samples: the further answers of self-consistency, of which the first are the posterior's own.
+        record: the record of the run.
+        confidence: the posterior of the answer.
+        samples: all sampled answers; the posterior uses the first of them.
         assessed: probability of the answer's letter by Clustered Self-Assessment.
     """
 
@@ -100,7 +100,7 @@ class Case:
 
     @classmethod
     def of(cls, record: Record, posterior: Posterior | None, model: Model) -> Case | None:
-        """Return the case of a record; None without a grade, or without an answer that can be compared."""
+        """Return the case of a record; None if the record has no grade or no posterior."""
         candidates, answer = record.evidence.candidates, record.frozen.answer
         if candidates is None or posterior is None or posterior.confidence is None or record.correct is None:
             return None
@@ -113,7 +113,7 @@ class Case:
         return self.record.frozen.log_probability
 
     def agreement(self, count: int) -> float:
-        """Return the smoothed share of the first samples that mean the same as the answer."""
+        """Return the share of the first `count` samples that mean the same as the answer, smoothed towards 1/2."""
         _, numbers = group(self.record.question, self.samples[:count], (str(self.record.reply.answer),))
         return (numbers.count(0) + 0.5) / (len(numbers) + 1)
 
@@ -123,7 +123,7 @@ class Case:
 
 
 def self_assessed(model: Model, question: Question, answer: str, samples: Sequence[str | None]) -> float:
-    """Return the probability of the answer's letter among the clusters of the samples and "None of these"."""
+    """Return the probability of the answer's letter; other options are the samples' clusters and "None of these"."""
     clusters, numbers = group(question, samples, (answer,))
     others = sorted(range(1, len(clusters)), key=numbers.count, reverse=True)
     choice = as_choice(question, [answer, *(clusters[number] for number in others)])
@@ -141,11 +141,11 @@ SCORES: dict[str, Callable[[Case], float | None]] = {
     "Clustered Self-Assessment": lambda case: case.assessed,
     "posterior": lambda case: case.confidence,
 }
-"""Every score by its title; None where a record lacks it."""
+"""Functions that return a confidence, by the confidence's name; None if the record lacks its evidence."""
 
 
 def report(name: str, cases: Sequence[Case]) -> None:
-    """Print the table of one run."""
+    """Print the table of the run `name`."""
     right = [bool(case.record.correct) for case in cases]
     domains = [case.record.question.domain for case in cases]
     rate = sum(right) / len(right)

@@ -1,10 +1,9 @@
-"""Cost of a stated confidence and entropy, outside bursts, relative to plain `model.generate` of the answers.
+"""Cost of an answer with stated confidence and entropy, outside bursts, relative to plain `model.generate`.
 
-Both sides get the same prompts, 16 questions at a time, and turn texts into texts. Plain generation is greedy,
-left-padded, on the same weights without an adapter. The library also returns stated confidence and entropy. It is
-measured with an untouched adapter and with an adapted model. Then both the frozen and the adapted model read every
-question. The adapted model gives its own answers, as in the paper, or those of the frozen model, as on a server and
-in Python.
+The library and plain generation get the same prompts, 16 questions at a time; times include tokenization. Plain
+generation is greedy, left-padded, on the same weights without an adapter. The library is measured with an untouched
+adapter, and with an adapted model. In the second case, the frozen and the adapted model read every question, and the
+adapted model rates its own answers, as in the paper, or the frozen model's answers, as on a server and in Python.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ ADAPTED, FROZEN_ANSWERS = "adapted", "adapted_frozen_answers"
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Return seconds for each question, and overheads (seconds / those of plain generation - 1), for each form of
-    answer."""
+    """Return, for each form of answer, seconds per question and overheads (seconds / those of plain generation - 1)."""
     found: dict[str, Any] = {}
     for form in FORMS:
         count = setting.questions
@@ -51,12 +49,12 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def worst(found: dict[str, Any], model: str) -> float:
-    """Return the largest overhead of a model over the forms of open answers."""
+    """Return the largest of a model's overheads for the forms of open answers."""
     return float(max(found[form]["over"][model] for form in FORMS if form != "choice"))
 
 
 def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
-    """Measure all contestants on one set of questions of the same form."""
+    """Measure plain generation and the library's models on questions of one form."""
     form = questions[0].form
     base, untouched = setting.loaded(), setting.library()
     adapted = {ADAPTED: setting.library(), FROZEN_ANSWERS: setting.library(answer_weights="frozen")}
@@ -77,7 +75,7 @@ def compare(setting: Setting, questions: Sequence[Question]) -> dict[str, Any]:
 
 
 def read(model: LocalModel, questions: Sequence[Question]) -> None:
-    """Answer a window of questions at a time, with confidences and entropies."""
+    """Answer questions with the library, a window at a time."""
     for place in range(0, len(questions), BATCH):
         window = questions[place : place + BATCH]
         model.prefetch(window, [()] * len(window), weights_fixed=True)
@@ -95,12 +93,12 @@ class Writer:
         return [self.tokenizer.decode(row, skip_special_tokens=True) for row in rows.tolist()]
 
     def breaks(self) -> set[int]:
-        """Return the tokens with a line break, which ends a short answer."""
+        """Return the tokens that contain a line break; a line break ends a short answer."""
         return {i for i in range(len(self.tokenizer)) if "\n" in self.tokenizer.decode([i])}
 
     @torch.no_grad()
     def write(self, questions: Sequence[Question], limit: int, ends: set[int], form: Form = "choice") -> None:
-        """Write and decode at most `limit` tokens, ended by any of `ends` or by a final number."""
+        """Write and decode answers of at most `limit` tokens; a token of `ends` or a final number ends an answer."""
         for place in range(0, len(questions), BATCH):
             batch = questions[place : place + BATCH]
             prompts = [self.prompting.answer(question) for question in batch]
@@ -117,6 +115,6 @@ class Writer:
             self.decode(written[:, longest:])
 
     def _complete(self, begin: int, written: Tensor, _scores: Tensor, **_options: Any) -> Tensor:
-        """Return which rows have their final number, by the library's rule."""
+        """Return which rows have written their final number, by the library's rule."""
         texts = self.decode(written[:, begin:])
         return torch.tensor([is_complete(text, "number") for text in texts])

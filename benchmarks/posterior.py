@@ -1,9 +1,9 @@
-"""The posterior on recorded runs: its quality, its sensitivity to its constants, and the possible gain from labels.
+"""Measures of the posterior on recorded runs, with its constants, changed constants, and weights fitted to labels.
 
     secl run --method posterior --benchmarks mmlu,arc,truthfulqa --per-domain 200 --model MODEL --data DIR --out RUN
     python -m benchmarks.posterior RUN [RUN ...]
 
-The posterior comes from the frozen model's evidence, so one run serves all tables. Prints Markdown.
+One run has the evidence for all tables, because the posterior needs only the frozen model. The output is Markdown.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CONSTANTS: dict[str, dict[str, Weight]] = {
     "letters .5": {LETTERS: lambda *_: 0.5},
     "letters 0, likelihood .5": {LETTERS: lambda *_: 0.0, "likelihood": lambda *_: 0.5},
 }
-"""Weights of the views by the reliability s of the letters."""
+"""Changed weights of views, as functions of the reliability s of the letters."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def report(name: str, records: Sequence[Record]) -> None:
     """Print all tables of one run."""
     choices = [each for each in records if each.question.options and each.evidence.candidates is not None]
-    rule = PosteriorRule()  # as for a model whose letters were not measured
+    rule = PosteriorRule()  # with the prior for models without a measured reliability of letters
     print(f"\n## {name}: {len(choices)} questions with options\n")
     domains = dict.fromkeys(each.question.domain.split("/")[0] for each in choices)
     streams = {"in order": choices, "shuffled": shuffled(choices, 1)}
@@ -79,7 +79,7 @@ def report(name: str, records: Sequence[Record]) -> None:
 
 @contextmanager
 def weighing(weights: Mapping[str, Weight]) -> Iterator[None]:
-    """Weights that differ from the library's."""
+    """Replace the library's weights of some views for a while."""
     usual = dict(VIEWS)
     VIEWS.update({name: replace(usual[name], weight=weight) for name, weight in weights.items()})
     try:
@@ -90,7 +90,7 @@ def weighing(weights: Mapping[str, Weight]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Worth:
-    """Confidences and grades of own and best answers, and -ln P(right) of every question."""
+    """Confidences and grades of own and most probable answers, and -ln P(right) of every question (`surprise`)."""
 
     own: tuple[Array, Array]
     best: tuple[Array, Array]
@@ -111,7 +111,7 @@ class Worth:
         return cls((pairs[0][0], pairs[0][1]), (pairs[1][0], pairs[1][1]), np.array(surprise))
 
     def cells(self, base: Worth) -> tuple[str, ...]:
-        """Return the cells of a row; differences to `base` have 95 % intervals of a paired bootstrap."""
+        """Return the cells of a row, with 95 % intervals of the differences from `base` by paired bootstrap."""
         own, best = (measure(*pair, resamples=0) for pair in (self.own, self.best))
         brier = difference((self.own[0] - self.own[1]) ** 2, (base.own[0] - base.own[1]) ** 2)
         of_best = difference((self.best[0] - self.best[1]) ** 2, (base.best[0] - base.best[1]) ** 2)
@@ -124,7 +124,7 @@ class Worth:
 
 
 def difference(values: Array, base: Array) -> str:
-    """Return " [low, high]" of the mean difference; empty if all differences are 0."""
+    """Return the mean difference's 95 % interval as " [low, high]"; empty if all differences are 0."""
     delta = values - base
     if not delta.any():
         return ""
@@ -135,7 +135,7 @@ def difference(values: Array, base: Array) -> str:
 
 
 def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]:
-    """Return posteriors with the weights of least -ln P(right) on the other folds: weights fitted to right answers."""
+    """Return the mean weights as text, and posteriors whose weights minimise -ln P(right) on the other folds."""
     rule = PosteriorRule()
     state = rule.start()
     read = [read_views(rule.views, record) for record in records]
@@ -162,14 +162,14 @@ def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]
 
 
 def matrix(state: PosteriorState, views: Views) -> Array:
-    """Return the views of a question, (candidates, views); a missing view is 0."""
+    """Return the values of letters and likelihood for a question, (candidates, 2); a missing view is 0."""
     letters = sums_of(state, views).mean_letters(views) if views.orders else (0.0,) * len(views.candidates)
     values = {**views.values, LETTERS: letters}
     return np.array([values.get(name, (0.0,) * len(letters)) for name in (LETTERS, "likelihood")]).T
 
 
 def shuffled(records: Sequence[Record], seed: int) -> list[Record]:
-    """Return the records in another order, with new positions."""
+    """Return the records in random order, with their new positions."""
     mixed = random.Random(seed).sample(list(records), len(records))
     return [replace(record, position=position) for position, record in enumerate(mixed)]
 

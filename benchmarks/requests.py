@@ -1,4 +1,4 @@
-"""Generated requests with eight tools and their correct calls; a quarter of the requests needs no tool."""
+"""Generated requests with eight tools, and the correct calls of each request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Gold = tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """A request and all calls that answer it; none if it needs no tool."""
+    """A request, and the calls that a correct reply makes; none if the request needs no tool."""
 
     request: str
     gold: tuple[Gold, ...]
@@ -233,7 +233,7 @@ def _message(draw: random.Random) -> tuple[str, Gold]:
 
 
 def cases(count: int = 120, seed: int = 7) -> list[Case]:
-    """Return requests in random order: a quarter without need of a tool, an eighth with two calls at once."""
+    """Return requests in random order: a quarter need no tool, an eighth need two calls."""
     draw = random.Random(seed)
     makers = [_weather, _room, _currency, _timer, _order, _ticket, _flight, _message]
     made = [Case(text, (), "none") for text in WITHOUT_TOOL[: count // 4]]

@@ -2,8 +2,8 @@
 
     python -m benchmarks.sentences [--streams 100] [RUN ...]
 
-Streams come from simulated worlds, or are drawn from the graded answers of runs. All sentences come from the
-library's own functions. docs/lab/log.md has a summary.
+Streams of answers are simulated, or drawn from the graded answers of runs. The library's own functions make the
+sentences. docs/lab/log.md has a summary.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LINES = (*CODES, "separate", "not told", "fine", "do not act", "share within")
 
 
 def world(right: Callable[[Vector], Vector], first: float = 3.0, second: float = 2.0) -> Draw:
-    """Return a draw of Beta confidences; each answer is right with a chance that depends on its confidence."""
+    """Return a draw of Beta confidences; `right` maps them to the answers' probabilities of being right."""
 
     def draw(generator: np.random.Generator, count: int) -> tuple[Vector, Vector]:
         confidence = generator.beta(first, second, count)
@@ -52,7 +52,7 @@ def world(right: Callable[[Vector], Vector], first: float = 3.0, second: float =
 
 
 def moved(points: float) -> Callable[[Vector], Vector]:
-    """Return the chances of confidences that are so many percentage points too high, clipped to [0, 1]."""
+    """Return a `right` for confidences that are `points` percentage points too high; probabilities stay in [0, 1]."""
     return lambda confidence: np.clip(confidence - points / 100, 0.0, 1.0)
 
 
@@ -83,7 +83,7 @@ def of_run(folder: Path, confidence: Callable[[Record], float]) -> Draw:
 
 
 def said(draw: Draw, size: int, seed: int) -> set[str]:
-    """Return the sentences of a verdict, and of a report without labels, about some graded answers."""
+    """Return codes of the sentences in the verdict and in the report about `size` graded answers."""
     confidence, correct = draw(np.random.default_rng(seed), size)
     verdict = from_grades(list(zip(confidence.tolist(), (correct > 0).tolist(), strict=True)))
     found = {str(reason.code) for reason in verdict.reasons} & {*CODES}
@@ -97,7 +97,7 @@ def said(draw: Draw, size: int, seed: int) -> set[str]:
 
 
 def orders(folder: Path) -> str:
-    """Return the accuracy of own answers that another order of the options confirms, and of the others."""
+    """Return the accuracies of own answers that the model gives in all orders of the options, and of other answers."""
     grades: dict[bool, list[bool]] = {True: [], False: []}
     with Store(folder) as store:
         for record in store.records():
@@ -109,7 +109,7 @@ def orders(folder: Path) -> str:
 
 
 def table(title: str, lines: Sequence[str], cases: Mapping[str, Say], streams: int, sizes: Sequence[int]) -> None:
-    """Print the percentage of streams with each sentence; a case takes the size of a stream and its number."""
+    """Print the percentage of streams with each sentence; a case maps size and number of a stream to its sentences."""
     print(f"\n{title}, % of the streams\n\n{heading('world', 'n', *lines)}")
     for name, say in cases.items():
         for size in sizes:
@@ -118,12 +118,12 @@ def table(title: str, lines: Sequence[str], cases: Mapping[str, Say], streams: i
 
 
 PAIRS: dict[str, tuple[float, float]] = {"equally good": (0.6, 0.6), "B better": (1.0, 0.5), "B worse": (0.5, 1.0)}
-"""Noise of A and of B around the chance to be right, in logits."""
+"""Standard deviations of the confidences A and B around the probability of being right, in logits."""
 COMPARED = ("Brier falls *", "Brier rises *", "AUROC *", "adapt", "do not adapt", "cannot tell")
 
 
 def compared(noise: tuple[float, float], size: int, seed: int) -> set[str]:
-    """Return the results of `secl compare`, of `secl check` and its recommendation, for two confidences of the same
+    """Return the stars of `secl compare` and the recommendation of `secl check`, for two confidences of the same
     answers."""
     generator = np.random.default_rng(seed)
     logit = generator.normal(0.3, 1.2, size)
@@ -138,13 +138,14 @@ PROMISED = ("lowest promise", "broken", "labels needed", "enough")
 
 
 def promised(size: int, seed: int) -> set[str]:
-    """Return those of `PROMISED` that hold: for the lowest risk that `secl threshold` guarantees, and for its number of
-    labels for a risk of 20%."""
+    """Return the entries of `PROMISED` that are true of the lowest risk that `secl threshold` guarantees, and of its
+    number of labels for a risk of 20%."""
     generator, found = np.random.default_rng(seed), set()
     curve = risk_coverage(*WORLDS["calibrated, AUROC .72"](generator, size))
     lowest = nearest_risk(curve, 0.9)
     if lowest is not None and (threshold := guaranteed(curve, lowest, 0.9)) is not None:
-        true = 1 - 0.6 * beta.sf(threshold.value, 4, 2) / beta.sf(threshold.value, 3, 2)  # mean of accepted answers
+        # The true risk above the threshold, for calibrated confidences from Beta(3, 2).
+        true = 1 - 0.6 * beta.sf(threshold.value, 4, 2) / beta.sf(threshold.value, 3, 2)
         found |= {"lowest promise"} | ({"broken"} if true > lowest else set())
     needed = labels_needed(curve, 0.2, 0.9)
     if needed is not None and size < needed < 5000:
@@ -159,11 +160,11 @@ LETTERS = {
     "B on half": (0.5, 0.25),
     "B on 3 of 4": (0.75, 0.25),
 }
-"""Share of the questions that one letter answers, whatever the options; share of it among the others."""
+"""Share of questions that the model answers with B whatever the options; share of B among its other answers."""
 
 
 def letters(template: Record, always: float, among: float, size: int, seed: int) -> set[str]:
-    """Return the codes of the symptoms that `secl.evaluation.symptoms.seen` finds."""
+    """Return codes of the symptoms that `secl.evaluation.symptoms.seen` finds in a stream of letters."""
     generator, rest, records = np.random.default_rng(seed), (1 - among) / 3, []
     for place in range(size):
         letter = "B" if generator.random() < always else generator.choice(list("BACD"), p=(among, rest, rest, rest))

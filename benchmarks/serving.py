@@ -1,8 +1,7 @@
-"""A server under load: eight clients at once, with and without learning, compared with one client that waits for each
-reply.
+"""Waits of eight clients of one server, with and without learning, compared with the waits of a single client.
 
 Each server is a separate process (`secl serve`) with its own state folder; the clients are threads of this process. The
-servers take turns, so that other load of the machine affects all equally.
+servers are measured in turns, so that other load of the machine affects all equally.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ REQUESTS = 400
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Return median and 95th percentile of the time to a reply, and replies a second."""
+    """Return median and 95th percentile of the seconds until a reply, and replies per second."""
     questions = setting.choices(max(3, min(REQUESTS, setting.stream_questions)))
     servers: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +54,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 def serve(
     setting: Setting, folder: Path, questions: Sequence[Question], clients: int, *, learns: bool
 ) -> dict[str, float]:
-    """Measure one server; some clients ask it all questions."""
+    """Start a server, and measure it while `clients` threads ask it all questions."""
     command = [str(Path(sys.executable).with_name("secl")), "serve", str(folder)]
     recipe = folder.with_suffix(".toml")
     gate = "always" if learns else "never"
@@ -88,7 +87,7 @@ def serve(
 
 
 def address(process: subprocess.Popen[str]) -> str:
-    """Return the URL that a server prints once it is ready."""
+    """Wait until a server is ready, and return the URL that it prints."""
     for line in process.stdout or ():
         if "http://" in line:
             return "http://" + line.partition("http://")[2].split()[0].rstrip("/")
@@ -96,7 +95,7 @@ def address(process: subprocess.Popen[str]) -> str:
 
 
 def ask(url: str, question: Question) -> float:
-    """Return the seconds until the reply to a question arrives."""
+    """Ask a question, and return the seconds until the reply."""
     body = json.dumps({"question": question.text, "options": list(question.options)}).encode()
     request = urllib.request.Request(f"{url}/v1/ask", body, {"Content-Type": "application/json"})
     began = time.perf_counter()

@@ -30,10 +30,10 @@ class Setting:
 
     Attributes:
         data: folder with the benchmarks' official files; None for the built-in quiz.
-        questions: of one timed round.
-        rounds: that alternate.
-        stream_questions: of a whole stream, over its three domains.
-        growth_questions: of the stream that shows how time and memory grow.
+        questions: number of questions of a timed round.
+        rounds: number of rounds, in which the compared programs take turns.
+        stream_questions: number of questions of a stream, over its three domains.
+        growth_questions: number of questions of the stream that measures growth of time and memory.
     """
 
     model: str = "smollm2"
@@ -47,7 +47,7 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Name of a set of results."""
+        """Name under which the results are stored."""
         name = Path(self.model).name if Path(self.model).exists() else self.model
         name = name if self.dtype == "auto" else f"{name} in {self.dtype}"
         return name if self.device == "cpu" else f"{name} on {self.device}"
@@ -60,13 +60,13 @@ class Setting:
         return tuple(f"{name}:{min(each, len(quiz(name)))}" for name in BUILT_IN)
 
     def recipe(self, count: int, settings: Mapping[str, object]) -> RunSettings:
-        """Return the recipe of a run over the three domains, on the device of the method by hand."""
+        """Return the settings of a run with `count` questions of the three domains."""
         model = {"model.name": self.model, "model.dtype": self.dtype, "model.device": self.device}
         stream = {"stream.data": self.data, "stream.benchmarks": self.domains(count)}
         return RunSettings.of({**model, **stream, **settings})
 
     def choices(self, count: int) -> list[Question]:
-        """Return multiple-choice questions of the three domains in turn."""
+        """Return multiple-choice questions, alternating between the three domains."""
         asked = self._stream(*self.domains(count))
         each = -(-len(asked) // 3)
         return [question for place in range(each) for question in asked[place::each]][:count]
@@ -84,7 +84,7 @@ class Setting:
         return load_stream(names, None, data=Path(self.data) if self.data else None)
 
     def loaded(self) -> Loaded:
-        """Return the model as new modules over shared weights."""
+        """Return new modules of the model; their weights are shared with earlier ones."""
         return model_cache().load(self.model, dtype=self.dtype, device=self.device)
 
     def library(self, **settings: Any) -> LocalModel:
@@ -92,7 +92,7 @@ class Setting:
         return LocalModel(self.loaded(), **settings)
 
     def by_hand(self) -> ByHand:
-        """Return the method by hand on its own weights, with the library's choice of adapter."""
+        """Return the method by hand, with its own copy of the weights and the library's adapter layers."""
         own = load(self.model, dtype=self.dtype, device=self.device)
         layers = parse_layers(own.preset.layers, own.model.config.num_hidden_layers)
         with warnings.catch_warnings():

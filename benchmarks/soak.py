@@ -1,8 +1,8 @@
-"""A server under long load: `python -m benchmarks.soak [--minutes 10] [--clients 8] [--model smollm2] [--learn]`.
+"""Long load on a server: `python -m benchmarks.soak [--minutes 10] [--clients 8] [--model smollm2] [--learn]`.
 
-Clients send requests of every kind as fast as they get replies, including invalid requests and streams that they
-abandon. The output has numbers and waits by kind, unexpected replies, the memory of the process, and the findings of
-`secl verify` at the end.
+Each client sends its next request as soon as it has a reply. Some requests are invalid, and clients abandon some
+streams. The output has the number and the waits of each kind of request, unexpected replies, the server's memory, and
+the findings of `secl verify` at the end.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from secl.data.quiz import quiz
 QUESTIONS = [question for domain in ("capitals", "science") for question in quiz(domain, 100, 1)]
 SECL = str(Path(sys.executable).with_name("secl"))
 SAMPLES = 10
-"""Number of memory measurements in each half."""
+"""Memory measurements in each half of the load."""
 
 
 class Client(threading.Thread):
-    """Sends requests until `end`; all clients record waits in seconds by kind, and unexpected replies."""
+    """A client that sends requests until `end`; all clients share the waits and the list of unexpected replies."""
 
     def __init__(self, url: str, seed: int, end: float, waits: dict[str, list[float]], errors: list[str]) -> None:
         super().__init__()

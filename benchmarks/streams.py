@@ -1,7 +1,7 @@
-"""Whole streams in the library, with and without its store, and by hand: the same questions, gate and settings.
+"""Seconds of a stream in the library, with and without a store, and by hand: same questions, gate and settings.
 
-The three ways take turns, a piece of the stream each, so that a slower machine slows all of them. Their answers are
-compared, and the library's ledgers give the cost in forward-pass equivalents.
+The three programs take turns after every `PIECE` questions, so that a slower machine slows all of them. Their answers
+are compared. The library's ledgers give the cost in passes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from secl.runs.loading import build_calibrator, load_model, read_stream
 
 GATES = {"stream_default": None, "stream_always": "always"}
 PIECE = 96
-"""Questions of one turn: a multiple of the library's window."""
+"""Number of questions of a turn: a multiple of the library's window."""
 
 AGREEMENT_SHARE = 10
 """Streams in float32 are shorter by this factor."""
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Race:
-    """A stream run three ways in the precision `dtype`: seconds and results by the name of the way."""
+    """A stream run by three programs in the precision `dtype`: seconds and results by the program's name."""
 
     dtype: str
     seconds: dict[str, float]
@@ -61,7 +61,7 @@ class Race:
 
 
 def measure(setting: Setting, say: Say) -> dict[str, Any]:
-    """Measure both streams at full length in the setting's precision."""
+    """Measure a stream with the default gate and one that always learns, in the setting's precision."""
     found: dict[str, Any] = {"ratios": {}, "seconds": {}, "fwd_equivalents": {}, "agreement": {}}
     for name, gate in GATES.items():
         race = run(setting, setting.recipe(setting.stream_questions, {"method": "secl", "gate.name": gate}), say)
@@ -80,7 +80,7 @@ def measure(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def measure_in_float32(setting: Setting, say: Say) -> dict[str, Any]:
-    """Compare library and hand in float32, where bf16 rounds nothing."""
+    """Compare the results of library and method by hand in float32, without the rounding of bf16."""
     exact = replace(setting, dtype="fp32")
     count = max(3, setting.stream_questions // AGREEMENT_SHARE)
     races = {
@@ -91,7 +91,7 @@ def measure_in_float32(setting: Setting, say: Say) -> dict[str, Any]:
 
 
 def run(setting: Setting, recipe: RunSettings, say: Say) -> Race:
-    """Run one stream three ways, in turns."""
+    """Run a stream with the three programs in turns."""
     questions = read_stream(recipe).questions
     model = load_model(recipe)
     coming = build_calibrator(recipe, model).run(questions)
@@ -128,7 +128,7 @@ def take(kept: list[T], coming: Iterator[T], count: int) -> None:
 
 
 def by_hand(hand: ByHand, questions: Sequence[Question], gate: Gate, recipe: RunSettings, tau: float) -> Iterator[Row]:
-    """Run the stream of `examples.secl_by_hand.secl` with a gate of the library in place of its own."""
+    """Yield the results of `examples.secl_by_hand.secl`, with a gate of the library instead of the example's gate."""
     state = gate.start()
     for question in questions:
         row = {"question": question.text, "options": question.options}
@@ -146,14 +146,12 @@ def by_hand(hand: ByHand, questions: Sequence[Question], gate: Gate, recipe: Run
 
 
 def equivalents(records: Sequence[Record]) -> float:
-    """Return the mean tokens through the network, in plain answering passes of the same question; nan without
-    records."""
+    """Return the mean cost of a question in passes; nan without records."""
     return statistics.fmean(r.ledger.total / r.plain_tokens for r in records) if records else math.nan
 
 
 def agreement(race: Race) -> dict[str, Any]:
-    """Return the differences between library and hand; those of confidences also for questions with equal answers
-    before."""
+    """Return the differences between library and method by hand; confidences are compared if the answers agree."""
     pairs = list(zip(race.library, race.by_hand, strict=True))
     alike = [(record, row) for record, row in pairs if record.reply.answer == row.answer]
     frozen = [(record, row) for record, row in pairs if record.frozen.answer == row.frozen_answer]

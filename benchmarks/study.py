@@ -1,4 +1,4 @@
-"""What the studies share: commands, evidence in JSON lines, bad input in one sentence, and tables in Markdown."""
+"""Shared code of the studies: commands, evidence in JSON lines, messages for bad input, and tables in Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from secl.errors import SeclError
 
 WINDOW = 8
-"""Questions that share passes."""
+"""Number of questions that share forward passes."""
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def collect_lines(
     lines_of: Callable[[Sequence[T]], Iterable[dict[str, Any]]],
     together: int = WINDOW,
 ) -> None:
-    """Append a JSON line for each question that has none yet, some questions at a time, until the minutes are over."""
+    """Append a JSON line for each question that has none yet, `together` questions at a time, for some minutes."""
     began = time.monotonic()
     done = len(evidence.read_text(encoding="utf-8").splitlines()) if evidence.exists() else 0
     for first in range(done, len(asked), together):
@@ -72,7 +72,7 @@ def collect_lines(
 
 @contextmanager
 def in_a_sentence() -> Iterator[None]:
-    """Say what is wrong in a sentence instead of a traceback, and exit with 2 as `secl` does.
+    """On bad input, print a sentence instead of a traceback, and exit with code 2 like `secl`.
 
     Raises:
         SystemExit: bad input.
@@ -85,7 +85,7 @@ def in_a_sentence() -> Iterator[None]:
 
 
 def heading(*cells: object) -> str:
-    """The first two lines of a table.
+    """Return the first two lines of a table in Markdown.
 
     >>> print(heading("risk", "coverage"))
     | risk | coverage |
@@ -95,5 +95,5 @@ def heading(*cells: object) -> str:
 
 
 def row(*cells: object) -> str:
-    """A line of a table."""
+    """Return a line of a table in Markdown."""
     return f"| {' | '.join(map(str, cells))} |"

@@ -1,11 +1,12 @@
-"""Whether a thought before an answer pays: evidence with and without thoughts, one JSON line per question.
+"""Evidence on whether thoughts before answers pay: answers with and without thoughts, one JSON line per question.
 
     python -m benchmarks.thoughts collect MODEL EVIDENCE.jsonl [--minutes 60] [--questions 150] [--window 8]
     python -m benchmarks.thoughts report EVIDENCE.jsonl
 
-`collect` continues a stopped collection; the four kinds of questions come in turn. A question gets a greedy thought and
-four sampled ones over the options in both orders, and answers after 0, 64 and 128 tokens of the greedy thought. The
-rows of a window's questions are written together, and answers are read behind the keys and values of their thoughts.
+`collect` continues a stopped collection; it alternates between the four kinds of questions. The model writes a greedy
+thought and four sampled thoughts about each question; every second thought sees the options in another order. The model
+answers after each thought, and after 0, 64 and 128 tokens of the greedy thought. All thoughts of a window are written
+in one batch. Answers reuse the keys and values of their thoughts.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ from secl.prompts.templates import other_order
 from secl.runs.encoding import to_plain
 
 ROWS, STATED = 32, 2
-"""Rows that are read together, and thoughts of a number behind which a confidence is stated."""
+"""Rows of a batch that reads answers, and thoughts about a number after which the model states a confidence."""
 
 WIDE = 20
-"""Tokens of each row from which on they go through the network together."""
+"""Least number of tokens per row that `extend` sends through the network in one pass."""
 
 Kept = tuple[KeptRow, list[int]]
-"""Keys and values of a row, and its tokens."""
+"""Keys and values of a row of a batch, and the tokens of this row."""
 
 
 def arithmetic(count: int) -> list[Question]:
-    """Return products with a sum, of which the model gets about half right."""
+    """Return questions such as "What is 12 times 34 plus 567?"; Qwen answers about half of them right."""
     drawn = random.Random("arithmetic")
     found = []
     for number in range(count):
@@ -56,14 +57,14 @@ def arithmetic(count: int) -> list[Question]:
 
 
 def questions_in_turn(count: int) -> list[tuple[str, Question]]:
-    """Return `count` questions of each kind, in turn."""
+    """Return `count` questions of each kind, with their kinds, alternating between the kinds."""
     kinds = {name: load(name, count) for name in KINDS[:3]} | {"arithmetic": arithmetic(count)}
     return [(kind, asked[number]) for number in range(count) for kind, asked in kinds.items()]
 
 
 @dataclass
 class Row:
-    """A thought, or its beginning, with the answer behind it."""
+    """A thought about a question, or the first `budget` tokens of the thought."""
 
     question: Question
     order: tuple[int, ...]
@@ -81,7 +82,7 @@ class Row:
 
 @torch.no_grad()
 def write(model: LocalModel, batch: Batch, drafts: Sequence[Draft]) -> list[Kept]:
-    """Finish drafts, which the rows of a batch stand behind, and keep each row's keys and values."""
+    """Write the drafts to their ends, from a batch that has read their prompts; return each row's keys and values."""
     rules, active, kept = model.backend.rules, [*drafts], dict[int, Kept]()
     generators = {id(each): torch.Generator().manual_seed(each.seed) for each in drafts if each.seed is not None}
     while True:
@@ -100,7 +101,7 @@ def write(model: LocalModel, batch: Batch, drafts: Sequence[Draft]) -> list[Kept
         rows = []
         for row, draft in enumerate(active):
             if rules.ended(draft):
-                states = cast(KeptRow, batch.kept(row))  # no layer of these models has a window
+                states = cast(KeptRow, batch.kept(row))  # these models have no layer with a sliding window
                 kept[id(draft)] = states, [*draft.prompt, *draft.written[:-1]]
             else:
                 rows.append(row)
@@ -112,11 +113,11 @@ def write(model: LocalModel, batch: Batch, drafts: Sequence[Draft]) -> list[Kept
 
 @torch.no_grad()
 def extend(batch: Batch, tokens: Sequence[Sequence[int]]) -> None:
-    """Send further tokens of each row through the network, at least one of each."""
+    """Send further tokens of each row of a batch through the network, at least one per row."""
     most = max(map(len, tokens))
     padded = batch.mask.new_tensor([[0] * (most - len(row)) + [*row] for row in tokens])
     mask = batch.mask.new_tensor([[0] * (most - len(row)) + [1] * len(row) for row in tokens])
-    width = 1 if most < WIDE else most  # a pass over a few tokens of each row takes as long as twenty steps
+    width = 1 if most < WIDE else most  # one pass over a few tokens per row takes as long as twenty passes over one
     for first in range(0, most, width):
         batch.mask = torch.cat([batch.mask, mask[:, first : first + width]], 1)
         positions = (batch.mask.cumsum(-1) - 1).clamp(min=0)[:, -width:]
@@ -125,7 +126,7 @@ def extend(batch: Batch, tokens: Sequence[Sequence[int]]) -> None:
 
 @torch.no_grad()
 def behind(model: LocalModel, begun: Sequence[Kept], sequences: Sequence[Sequence[int]]) -> Batch:
-    """Return a batch behind sequences, each of which goes on from a kept row as far as both have the same tokens."""
+    """Return a batch that has read `sequences`, reusing keys and values of the tokens shared with the rows `begun`."""
     same = [
         min(common_length(tokens, sequence), len(sequence) - 2)
         for (_, tokens), sequence in zip(begun, sequences, strict=True)
@@ -137,13 +138,13 @@ def behind(model: LocalModel, begun: Sequence[Kept], sequences: Sequence[Sequenc
 
 
 def bins(model: LocalModel, batch: Batch) -> list[list[float]]:
-    """Return the probabilities of the ten digits behind each row."""
+    """Return the probabilities of the ten digits as next token of each row."""
     digits = batch.logits[:, list(model.prompting.token_ids.digits)].double().softmax(-1)
     return [[round(p, 6) for p in row] for row in digits.tolist()]
 
 
 def choices(model: LocalModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Read letters, and the digit behind the most probable letter, behind the thoughts of rows."""
+    """Return, after each row's thought, ln P of the letters and the digits' probabilities after the best letter."""
     bundles = [model.prompting.choices(row.shown, thought_of(model, row)) for row in rows]
     starts = [bundle.positions[0][1] for bundle in bundles]
     sequences = [bundle.answers[0][:start] for bundle, start in zip(bundles, starts, strict=True)]
@@ -160,7 +161,7 @@ def choices(model: LocalModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def numbers(model: LocalModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Write the number behind the thoughts of rows, and read the digit behind the first ones."""
+    """Return the number written after each row's thought; for `STATED` thoughts also the digits' probabilities."""
     texts = [thought_of(model, row) for row in rows]
     drafts = [
         Draft(model.prompting.answer(row.question, text), "short", 20) for row, text in zip(rows, texts, strict=True)
@@ -180,12 +181,12 @@ def numbers(model: LocalModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def thought_of(model: LocalModel, row: Row) -> str:
-    """Return the thought of a row, or its beginning."""
+    """Return the text of a row's thought, or of its first tokens."""
     return model.backend.rules.thought(row.draft).text or ""
 
 
 def rows_of(model: LocalModel, question: Question) -> list[Row]:
-    """Return the thoughts of a question, to be written."""
+    """Return a row for each thought about a question, with a draft that has no tokens yet."""
     given = tuple(range(len(question.options)))
     rows = []
     for number in range(THOUGHTS):
@@ -198,7 +199,7 @@ def rows_of(model: LocalModel, question: Question) -> list[Row]:
 
 
 def evidence_of(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Question]]) -> list[dict[str, Any]]:
-    """Return the evidence of some questions."""
+    """Return the evidence of the questions as JSON lines; `off` is the model without thoughts."""
     plain = Calibrator(off, method="posterior").answer_window([question for _, question in asked])
     rows = [row for _, question in asked for row in rows_of(model, question)]
     programs = {
@@ -240,7 +241,7 @@ def evidence_of(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Q
 
 
 def collect(model: str, evidence: Path, minutes: float, questions: int, window: int) -> None:
-    """Write the evidence of the questions that have none yet."""
+    """Append the evidence of all questions that have none yet in the file `evidence`."""
     cache = ModelCache()
     thinker, off = (LocalModel.load(model, cache=cache, thinking=thinking) for thinking in (LONGEST, "off"))
     collect_lines(

@@ -1,4 +1,4 @@
-"""Tables of a collection of thoughts: what each confidence is worth, and accuracy by the length of the thought."""
+"""Tables from evidence of `benchmarks.thoughts`: measures of each confidence, and accuracy by length of the thought."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from secl.runs.encoding import from_plain
 KINDS = ("arc", "mmlu", "gsm8k", "arithmetic")
 
 BUDGETS = (0, 64, 128)
-"""Tokens of the greedy thought after which an answer is read as well."""
+"""Numbers of tokens of the greedy thought after which the model also answers."""
 
 LONGEST, THOUGHTS, USED = 256, 5, 3
-"""Most tokens of a thought, thoughts of a question, and the thoughts that `secl` uses at most."""
+"""Largest number of tokens of a thought; thoughts about a question; largest number of thoughts that `secl` uses."""
 
 
 BUILT, OFF = "thoughts: posterior", "thinking off: posterior"
 
 
 def weighed(records: Iterable[Record]) -> list[tuple[str, float]]:
-    """Return the best answer of the posterior, and its confidence, for questions of one stream."""
+    """Return the posterior's most probable answer to each question of a stream, with its probability."""
     rule, found = PosteriorRule(), []
     state = rule.start()
     for record in records:
@@ -49,14 +49,14 @@ def weighed(records: Iterable[Record]) -> list[tuple[str, float]]:
 
 
 def behind_thoughts(line: dict[str, Any]) -> Record:
-    """Return the record that `secl` would have of a question with thoughts."""
+    """Return the record that `secl` would make of a question with thoughts."""
     question, reply, candidates = (evidence_of_numbers if "program" in line else evidence_of_letters)(line)
     record = from_plain(line["plain"])
     return replace(record, question=question, reply=reply, frozen=reply, evidence=Evidence(candidates=candidates))
 
 
 def reply_of(line: dict[str, Any], answer: str | None, **changes: Any) -> Reply:
-    """Return the reply behind the first thought."""
+    """Return the reply after the first thought."""
     first = line["thoughts"][0]
     thought = Thought(text=first["text"], tokens=first["tokens"], cut=first["cut"])
     known = {"bins": tuple(first["bins"]), "digit_mass": 1.0, "entropy": 0.0, "thought": thought}
@@ -64,7 +64,7 @@ def reply_of(line: dict[str, Any], answer: str | None, **changes: Any) -> Reply:
 
 
 def evidence_of_letters(line: dict[str, Any]) -> tuple[Question, Reply, CandidateEvidence]:
-    """Return the evidence that `secl` gathers behind two thoughts, or three where two disagree."""
+    """Return the evidence after two thoughts, or after three if the first two lead to different letters."""
     record = from_plain(line["plain"])
     at_once = cast(CandidateEvidence, record.evidence.candidates)
     first, *further = cast(list[dict[str, Any]], line["thoughts"][:USED])
@@ -79,7 +79,7 @@ def evidence_of_letters(line: dict[str, Any]) -> tuple[Question, Reply, Candidat
 
 
 def evidence_of_numbers(line: dict[str, Any]) -> tuple[Question, Reply, CandidateEvidence]:
-    """Return the evidence that `secl` gathers behind a thought: a program, and two thoughts if that disagrees."""
+    """Return the evidence after a thought: a program, and two more thoughts if the program disagrees."""
     question = Question("How many?", form="number")
     first, *further = cast(list[dict[str, Any]], line["thoughts"][:USED])
     answer, program = first["answer"] or "", Sample(text=line["program"], candidate=None, log_p=None, program=True)
@@ -95,32 +95,32 @@ def evidence_of_numbers(line: dict[str, Any]) -> tuple[Question, Reply, Candidat
 
 
 def used(line: dict[str, Any]) -> int:
-    """Return the number of thoughts that `secl` uses: the others are drawn where the first answers disagree."""
+    """Return the number of thoughts that `secl` uses for a question."""
     if "program" in line:
         return USED if len(evidence_of_numbers(line)[2].samples) > 1 else 1
     return USED if best(line["thoughts"][0]) != best(line["thoughts"][1]) else USED - 1
 
 
 def best(thought: dict[str, Any]) -> str:
-    """Return the answer behind a thought."""
+    """Return the answer after a thought."""
     if "answer" in thought:
         return thought["answer"] or ""
     return LETTERS[thought["log_p"].index(max(thought["log_p"]))]
 
 
 def stated(thought: dict[str, Any]) -> float:
-    """Return the confidence stated behind a thought."""
+    """Return the stated confidence after a thought."""
     return float(sum(p * (k + 0.5) / 10 for k, p in enumerate(thought["bins"])))
 
 
 def shared(thoughts: Sequence[dict[str, Any]], *, alike: bool) -> tuple[str, float]:
-    """Return the first answer, and the mean stated confidence; if `alike`, other answers count as 0."""
+    """Return the first thought's answer, and the mean stated confidence; if `alike`, other answers count as 0."""
     own = best(thoughts[0])
     return own, sum(stated(each) for each in thoughts if not alike or best(each) == own) / len(thoughts)
 
 
 def mean_letters(thoughts: Sequence[dict[str, Any]]) -> tuple[str, float]:
-    """Return the answer with the highest mean probability behind some thoughts, and that; of a number the first."""
+    """Return the letter with the highest mean probability after thoughts, or the first thought's number, and this P."""
     if "answer" in thoughts[0]:
         return best(thoughts[0]), math.exp(thoughts[0]["log_p"])
     shares = [softmax(each["log_p"]) for each in thoughts]
@@ -129,14 +129,14 @@ def mean_letters(thoughts: Sequence[dict[str, Any]]) -> tuple[str, float]:
 
 
 def agreement(thoughts: Sequence[dict[str, Any]]) -> tuple[str, float]:
-    """Return the most frequent answer behind some thoughts, the first of a tie, and its share."""
+    """Return the most frequent answer after thoughts, the earliest of tied answers, and its share."""
     answers = [best(each) for each in thoughts]
     most = max(answers, key=answers.count)
     return most, answers.count(most) / len(answers)
 
 
 def report(evidence: Path) -> Iterator[str]:
-    """Yield the tables of a collection."""
+    """Yield the tables from the evidence in a file."""
     lines = [json.loads(line) for line in evidence.read_text().splitlines()]
     for kinds in (("arc", "mmlu"), ("gsm8k", "arithmetic")):
         some = [line for line in lines if line["kind"] in kinds]
@@ -149,7 +149,7 @@ def report(evidence: Path) -> Iterator[str]:
 
 
 def compared(some: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield a table of all confidences, and one of the posterior behind thoughts less each of them."""
+    """Yield a table of all confidences, and a table of the posterior with thoughts minus each of them."""
     cut = [line["thoughts"][:THOUGHTS] for line in some]
     at_once = [next(each for each in line["thoughts"] if each["budget"] == 0) for line in some]
     plain = [from_plain(line["plain"]) for line in some]
@@ -192,12 +192,12 @@ def compared(some: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def difference(of: Difference) -> str:
-    """Return a difference with its 95 % interval."""
+    """Return a cell with a difference and its 95 % interval."""
     return f"{of.difference:+.3f} [{of.interval.low:+.3f}, {of.interval.high:+.3f}]"
 
 
 def of_budget(some: Sequence[dict[str, Any]], budget: int) -> str:
-    """Return accuracy, and AUROC of the stated confidence, behind so many tokens of the greedy thought."""
+    """Return accuracy, and AUROC of the stated confidence, after `budget` tokens of the greedy thought."""
     read = [reached(line, budget) for line in some]
     right = [same(line, best(each)) for line, each in zip(some, read, strict=True)]
     stating = [i for i, each in enumerate(read) if each["bins"]]
@@ -206,7 +206,7 @@ def of_budget(some: Sequence[dict[str, Any]], budget: int) -> str:
 
 
 def reached(line: dict[str, Any], budget: int) -> dict[str, Any]:
-    """Return the greedy thought after so many tokens, which may have ended before."""
+    """Return the greedy thought cut after `budget` tokens, or the whole thought if it is shorter."""
     return next((each for each in line["thoughts"] if each["budget"] == budget), line["thoughts"][0])
 
 

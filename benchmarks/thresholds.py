@@ -1,12 +1,11 @@
-"""Whether the guarantee of `secl threshold` holds, in simulated worlds chosen to break it.
+"""Shares of false guarantees of `secl threshold`, in simulations chosen to break the guarantee.
 
     python -m benchmarks.thresholds [--streams 400]
 
-A stream has 1,000 answers. Some of them are drawn at random and labelled; the guarantee is 90 % certainty that at most
-`risk` of the accepted answers are wrong. "false": share of streams with a false guarantee: among answers like these,
-the threshold accepts a share of wrong answers above `risk`. The simulation knows this share exactly. At most 10 % of
-guarantees may be false. "given": share of streams with a threshold. "coverage": share of answers that the threshold
-accepts, 0 without a threshold.
+A stream has 1,000 answers, some of which are drawn at random and labelled. The guarantee is 90 % certainty that the
+share of wrong answers among the accepted ones is at most `risk`. "false": share of streams in which this share exceeds
+`risk`, measured with the simulation's exact probabilities; at most 10 % may be false. "given": share of streams with a
+threshold. "coverage": share of answers that the threshold accepts, 0 without a threshold.
 Thresholds are tested in the order of the confidences before labels. `docs/lab/log.md` has other orders
 and recorded runs.
 """
@@ -39,11 +38,12 @@ LABELS, DOMAINS = (20, 50, 200), (1, 14, 40)
 
 @dataclass(frozen=True)
 class World:
-    """A kind of answers with confidences and domains; an answer is right with a chance that depends on both.
+    """A kind of simulated answers, which have a confidence and a domain.
 
     Attributes:
-        risk: share of wrong answers that thresholds are to guarantee.
-        chance: of being right, for n confidences and domains.
+        risk: largest allowed share of wrong answers among the accepted ones.
+        confidence: draws n confidences.
+        chance: maps n confidences and n domains to the probabilities of being right.
     """
 
     risk: float
@@ -53,7 +53,7 @@ class World:
 
 @dataclass(frozen=True)
 class Answers:
-    """Simulated answers: confidences, domains, chances of being right, and grades."""
+    """Simulated answers: confidences, domains, probabilities of being right, and grades."""
 
     confidence: Vector
     domain: Whole
@@ -62,23 +62,23 @@ class Answers:
 
 
 def beta(a: float, b: float) -> Callable[[np.random.Generator, int], Vector]:
-    """Draws confidences of a Beta distribution."""
+    """Return a function that draws confidences from a Beta distribution."""
     return lambda generator, count: generator.beta(a, b, count)
 
 
 def clipped(generator: np.random.Generator, count: int) -> Vector:
-    """Return confidences of which half lie above .999, where the logit is clipped, so that a map makes them equal."""
+    """Draw confidences, half of them above .999; a map clips their logits, so that they become equal."""
     usual, sure = expit(1.8 + generator.normal(size=count)), 1 - 10 ** -generator.uniform(3.1, 6, count)
     return np.asarray(np.where(generator.random(count) < 0.5, sure, usual))
 
 
 def constant(share: float) -> Callable[[Vector, Whole], Vector]:
-    """Return equal chances of being right."""
+    """Return a function that gives all answers the same probability of being right."""
     return lambda confidence, _domain: np.full(len(confidence), share)
 
 
 def shifted(confidence: Vector, domain: Whole) -> Vector:
-    """Return chances of domains that are up to 1.5 logits easier or harder than the confidences say."""
+    """Return probabilities of being right for domains that differ from the confidences by up to 1.5 logits."""
     shift = np.random.default_rng(3).normal(0, 0.75, 64)[domain]
     return np.asarray(expit(np.log(confidence / (1 - confidence)) + np.clip(shift, -1.5, 1.5)))
 
@@ -96,28 +96,28 @@ WORLDS = {
 
 
 def drawn(world: World, domains: int, count: int, generator: np.random.Generator) -> Answers:
-    """Some answers of a world."""
+    """Draw `count` answers of a world."""
     confidence, domain = world.confidence(generator, count), generator.integers(domains, size=count)
     chance = world.chance(confidence, domain)
     return Answers(confidence, domain, chance, generator.random(count) < chance)
 
 
 def labelled(answers: Answers, places: Sequence[int]) -> list[Label]:
-    """Return labels of these answers, as from a review."""
+    """Return review labels of the answers at some places."""
     rated = [(float(answers.confidence[k]), bool(answers.correct[k]), f"domain {answers.domain[k]}") for k in places]
     return [review_label(place, Rated(*each)) for place, each in zip(places, rated, strict=True)]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Effect of a threshold on answers like the labelled ones; nan without a threshold."""
+    """Share of wrong answers (`risk`) and coverage of a threshold; nan without a threshold."""
 
     risk: float = math.nan
     coverage: float = math.nan
 
 
 def outcome(confidence: Vector, value: float, chance: Vector) -> Outcome:
-    """Return the share of wrong answers among the accepted ones, and the coverage."""
+    """Return the effect of accepting the confidences of at least `value`."""
     accepted = confidence >= value
     return Outcome(float(1 - chance[accepted].mean()) if accepted.any() else 0.0, float(accepted.mean()))
 
@@ -125,7 +125,7 @@ def outcome(confidence: Vector, value: float, chance: Vector) -> Outcome:
 def tested(
     answers: Answers, order: Vector, places: Sequence[int], risk: float, fresh: tuple[Vector, Vector]
 ) -> Outcome:
-    """Return the outcome of the threshold that some labels guarantee in an order, on fresh confidences and chances."""
+    """Return the effect on `fresh` answers of a threshold that labels at `places` guarantee, tested in `order`."""
     seen = np.full(len(order), math.nan)
     seen[list(places)] = answers.correct[list(places)]
     threshold = guaranteed(risk_coverage(order, seen), risk, CERTAINTY)
@@ -133,13 +133,13 @@ def tested(
 
 
 def by_label_free(world: World, domains: int, labels: int, generator: np.random.Generator) -> Outcome:
-    """Return the outcome in the order of the confidences before labels, on the fresh answers of a second run."""
+    """Return the effect on a second run of a threshold from labels of a first run."""
     answers, again = drawn(world, domains, ANSWERS, generator), drawn(world, domains, FRESH, generator)
     return tested(answers, answers.confidence, range(labels), world.risk, (again.confidence, again.chance))
 
 
 def measures(outcomes: Sequence[Outcome], risk: float) -> tuple[str, str, str]:
-    """Return the shares of false and of given guarantees, and the coverage, as cells."""
+    """Return the cells "false", "given" and "coverage"."""
     given = [each for each in outcomes if not math.isnan(each.risk)]
     false = sum(each.risk > risk for each in given) / len(outcomes)
     coverage = sum(each.coverage for each in given) / len(outcomes)
@@ -147,7 +147,7 @@ def measures(outcomes: Sequence[Outcome], risk: float) -> tuple[str, str, str]:
 
 
 def simulated(streams: int) -> Iterator[str]:
-    """Yield a line for each world, number of domains and number of labels."""
+    """Yield a row for each world, number of domains and number of labels."""
     for (name, world), domains, labels in itertools.product(WORLDS.items(), DOMAINS, LABELS):
         generator = np.random.default_rng(7)
         outcomes = [by_label_free(world, domains, labels, generator) for _ in range(streams)]
@@ -155,7 +155,7 @@ def simulated(streams: int) -> Iterator[str]:
 
 
 def drifting(streams: int) -> Iterator[str]:
-    """Yield a line for each change of traffic after 200 labels of calibrated confidences."""
+    """Yield a row for each change of the questions after 200 labels of calibrated confidences."""
     later = {
         "the same": WORLDS["calibrated"],
         "harder, confidences fall with it": World(0.1, beta(2, 1), lambda c, _: c),
@@ -173,8 +173,9 @@ def drifting(streams: int) -> Iterator[str]:
 
 
 def looked_often(streams: int) -> Iterator[str]:
-    """Yield a line for each number of looks: labels until a threshold appears, 200 at most. The true risk is just too
-    high."""
+    """Yield a row for each step: a user tries after every `step` labels, until a threshold appears or 200 labels exist.
+
+    Every threshold is false: at each of them, 10.5 % of answers are wrong."""
     world = World(0.1, beta(4, 1), constant(0.895))
     for step in (200, 50, 20, 5):
         generator, outcomes = np.random.default_rng(7), []
@@ -197,21 +198,21 @@ KINDS = (
 
 
 def given_as(kind: str, log: Sequence[Label], generator: np.random.Generator) -> list[Label]:
-    """Return labels of random answers, as stored if people give them this way; two of the ways allow no guarantee."""
-    if kind == "feedback, one chance":  # each answer with a chance of .3
+    """Return labels as `secl` stores them for a kind of feedback; two of the kinds allow no guarantee."""
+    if kind == "feedback, one chance":  # every answer is labelled with probability .3
         kept = generator.random(len(log)) < 0.3
         return [replace(log[k], source="feedback", chance=0.3) for k in np.flatnonzero(kept).tolist()]
-    if kind == "feedback, two chances":  # confident answers are seldom rated
+    if kind == "feedback, two chances":  # confident answers are seldom labelled
         chances = [0.1 if label.confidence > 0.9 else 1.0 for label in log]
         return [replace(label, source="feedback", chance=chance) for label, chance in zip(log, chances, strict=True)]
-    if kind == "feedback of one client":  # feedback on all of its easy questions, beside a review of all answers
+    if kind == "feedback of one client":  # it labels all its easy questions; a review adds labels
         easy = 3 * len(log) // 4
         return [*(replace(label, source="feedback", correct=True) for label in log[:easy]), *log[easy:]]
     return [replace(label, source="feedback", chance=None) for label in log] if kind == "thumbs" else [*log]
 
 
 def stored(streams: int) -> Iterator[str]:
-    """Yield a line for each world and kind of labels, by the code of `secl threshold`: reviews, feedback, a state."""
+    """Yield a row for each world and kind of labels, from the code of `secl threshold`."""
     base = Calibrator(ScriptedModel(), method="stated").answer(Question("One question?"))
     for (name, world), kind in itertools.product(WORLDS.items(), KINDS):
         generator, outcomes = np.random.default_rng(7), []
@@ -231,7 +232,7 @@ def stored(streams: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """All tables, in Markdown."""
+    """Print all tables in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, default=400)
     streams = parser.parse_args().streams

@@ -1,4 +1,4 @@
-"""Fair timing: the compared ways take turns, results are medians, and the machine is described."""
+"""Timing of compared programs, which take turns; results are medians, with facts about the machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIBRARIES = ("secl", "torch", "transformers", "peft", "numpy")
 
 
 def seconds(work: Work) -> float:
-    """Return the wall-clock seconds of a work, pending work of a GPU included."""
+    """Do a work, and return its wall-clock seconds, including the end of its work on a GPU."""
     start = time.perf_counter()
     work()
     if torch.cuda.is_available():
@@ -30,7 +30,7 @@ def seconds(work: Work) -> float:
 
 
 def alternate(rounds: int, works: Mapping[str, Work]) -> Timings:
-    """Do all works in turn, `rounds` times; every other round goes backwards, so that drift affects all equally.
+    """Do all works in turn, `rounds` times; every other round is in reverse order, so that drift affects all equally.
 
     >>> done = []
     >>> timings = alternate(2, {"a": lambda: done.append("a"), "b": lambda: done.append("b")})
@@ -54,7 +54,7 @@ def medians(timings: Timings, each: int = 1) -> dict[str, float]:
 
 
 def machine(**more: Any) -> dict[str, Any]:
-    """Return facts on which the seconds depend: processor, cores, present load, library versions, and given facts."""
+    """Return facts that affect timing: processor, cores, present load, library versions, and `more`."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),

@@ -1,11 +1,11 @@
-"""Confidences of tool calls: evidence of each request, then measures from the evidence.
+"""Evidence on confidences of tool calls for each request, and measures from this evidence.
 
     python -m benchmarks.tools collect MODEL EVIDENCE.jsonl [--minutes 60]
     python -m benchmarks.tools report EVIDENCE.jsonl
 
-`collect` continues a stopped collection. Eight requests share passes. The model reads the tools, which come first in
-the prompt, once for the eight. A line has the correct calls, the reply and its samples with the probabilities of their
-tokens. `report` prints Markdown.
+`collect` continues a stopped collection. Eight requests share forward passes: the model reads their tools, which come
+first in the prompt, once. A JSON line has the correct calls, and the reply and its samples with their tokens'
+probabilities. `report` prints Markdown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SYSTEM = "You are an assistant in an office. Today is Monday, 5 January 2026. Ca
 
 
 def request_of(case: Case) -> CallRequest:
-    """Return a case as a request."""
+    """Return the request of a case in the form that models take."""
     return CallRequest.of(case.request, TOOLS, system=SYSTEM)
 
 
@@ -65,7 +65,7 @@ def _line(case: Case, found: Any, seconds: float) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A model whose replies are recorded, by the id of the request."""
+    """A model that replays recorded replies, by the id of the request."""
 
     replies: Mapping[str, Objects[WrittenReply] | SeclError]
 
@@ -96,7 +96,7 @@ def read(evidence: Path) -> list[tuple[CallRequest, Case, Calls]]:
 
 
 def rated(evidence: Path) -> dict[str, list[tuple[float, bool]]]:
-    """Return confidences with their grades: of choices of tools or of none, of arguments, of calls and of replies."""
+    """Return confidences with their grades, of four kinds: choices of a tool or none, arguments, calls, and replies."""
     found: dict[str, list[tuple[float, bool]]] = {"tool, or none": [], "argument": [], "call": [], "reply": []}
     for request, case, reply in read(evidence):
         left, calls = [*case.gold], []

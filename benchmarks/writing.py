@@ -1,4 +1,4 @@
-"""Results as a file, and as tables in Markdown."""
+"""Storage of results in a JSON file, and their tables in Markdown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = ("ratios", "fwd_equivalents", "seconds", "serving", "growth")
 
 
 def keep(file: Path, key: str, default: str, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Add results to a file, and return all results: the default model's at the top, those of others under their
+    """Add results to a file, and return all results: of the default model at the top, of other models under their
     keys."""
     everything: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if key == default:
@@ -78,7 +78,7 @@ def around_tables(page: Path) -> tuple[str, str]:
 
 
 def write_page(page: Path, everything: Mapping[str, Any]) -> None:
-    """Write the tables of all results between the markers of a page; the rest of the page stays.
+    """Replace the text between a page's markers by the tables of all results.
 
     Raises:
         ParameterError: the page lacks a marker.
@@ -89,7 +89,7 @@ def write_page(page: Path, everything: Mapping[str, Any]) -> None:
 
 
 def tables(everything: Mapping[str, Any]) -> str:
-    """Return a chapter for each model, with a table for each section of the page."""
+    """Return a chapter for each model, with a table for each section of its results."""
     sets = [{key: value for key, value in everything.items() if key != OTHERS}, *everything.get(OTHERS, {}).values()]
     return "\n".join(_chapter(plain(results)) for results in sets if "model" in results)
 
@@ -104,7 +104,7 @@ def _chapter(results: dict[str, Any]) -> str:
 
 
 def rows(section: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Return every number of a nested section with its path in words.
+    """Return each number of a nested section, with the words of its keys.
 
     >>> rows({"a_question": {"by_hand": 1.0}})
     [('a question, by hand', 1.0)]
@@ -117,7 +117,7 @@ def rows(section: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
 
 
 def _measured(parts: Mapping[str, Any]) -> list[str]:
-    """Return a sentence with machine and size of a measurement; the load is the one after the part."""
+    """Return sentences with the machine of each measurement, its load at the end, and the measurement's size."""
     alike: dict[str, list[str]] = {}
     for name, part in parts.items():
         same = {key: value for key, value in {**part["machine"], **part["setting"]}.items() if key != "load"}

@@ -150,7 +150,7 @@ def report(name: str, cases: Sequence[Case]) -> None:
     domains = [case.record.question.domain for case in cases]
     rate = sum(right) / len(right)
     print(f"\n## {name}: {len(cases)} answers, {rate:.1%} right; Brier score of a constant {rate * (1 - rate):.3f}\n")
-    print(heading("confidence", "AUROC", "PRR", "Brier", "ECE (floor)", "mean"))
+    print(heading("confidence", "AUROC", "PRR", "Brier", "ECE (95 % floor)", "mean"))
     ours = [case.confidence for case in cases]
     for title, score in SCORES.items():
         values = [value for case in cases if (value := score(case)) is not None]

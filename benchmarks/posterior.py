@@ -65,7 +65,7 @@ def report(name: str, records: Sequence[Record]) -> None:
     domains = dict.fromkeys(each.question.domain.split("/")[0] for each in choices)
     streams = {"in order": choices, "shuffled": shuffled(choices, 1)}
     streams |= {domain: [r for r in choices if r.question.domain.split("/")[0] == domain] for domain in domains}
-    own, best = "own: ECE (floor) / Brier / AUROC", "best: right / says / ECE (floor) / Brier"
+    own, best = "own: ECE (95 % floor) / Brier / AUROC", "best: right / says / ECE (95 % floor) / Brier"
     print(heading("stream", "weights", own, best, "-ln P"))
     for title, stream in streams.items():
         base = Worth.of(stream, replayed(rule, stream))

@@ -106,11 +106,12 @@ def _rendered(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
     prompt = chat(messages([asked]))
     begun, text = prompt.rpartition(_ASKED)[2], ""
     one = reply(1)
-    if not one.startswith(begun):  # the prompt ends with an empty thought, which rendered calls lack
+    if not one.startswith(begun):  # the prompt ends with an empty thought, but the rendered call has none
         thought = next((each for each in THOUGHTS if begun.endswith(each.empty)), None)
         if thought is None or not one.startswith(before := begun.removesuffix(thought.empty)):
             return None
-        # Only gpt-oss opens calls and answers differently. Other models call after the empty thought.
+        # The empty thought of gpt-oss, which is its closing mark, opens answers but not calls, so it becomes
+        # `CallForm.text`. Other models write calls after the empty thought.
         text = thought.empty if thought.empty == thought.closing else ""
         begun = before
     found = re.fullmatch(f"(.*?){_NAMES[0]}(.*?){_ARGUMENTS}(.*)", one[len(begun) :], re.DOTALL)

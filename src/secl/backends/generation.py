@@ -88,7 +88,7 @@ class Draft:
         steps: next-token distributions, if the backend reports them.
         free: whether the prompt goes through the network alone, so that its probabilities do not depend on other texts.
         thought: the thought in the prompt; for a draft of a thought, the finished thought. None without a thought.
-        kept: whether `begun` has the state after the written text (for thoughts), not only after the prompt.
+        kept: whether the finished `begun` also covers the written text, not only the prompt; true for thoughts.
         begun: state of the backend (keys and values) that later passes reuse; None if the backend keeps no state.
         number: number of a free text among the texts after the same prompt.
         shown: number of tokens of a free text whose text is in a piece or in `held`.
@@ -270,7 +270,8 @@ def _thought_apart(unopened: bool) -> Generator[Piece, Piece, None]:
         held, tokens = held + piece.text, tokens + piece.tokens
     thought = piece.thought
     if marks is not None:
-        # A token may span the end of the thought and the start of the answer, so its log-probability is dropped.
+        # A token may span the end of the thought and the start of the answer. So secl drops the log-probabilities of
+        # the piece with the closing mark.
         held, tokens = held.lstrip().removeprefix(marks.opening), ()
         while True:
             text, closing, rest = held.partition(marks.closing)

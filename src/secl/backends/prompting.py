@@ -117,7 +117,7 @@ class Prompting:
         return self._before(confidence_prompt(question, text, alongside=self.paper, before=before), "0")
 
     def given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
-        """Return a given open answer in the form in which the model writes answers, after a thought or at once."""
+        """Return a given open answer as the model would write it: after a thought if `behind_thought`, else at once."""
         if behind_thought:
             return f" {answer.strip()}" if self._answer(question, "").prefill else answer
         text = as_written(answer, question.form)
@@ -165,7 +165,8 @@ class Prompting:
         """
         sequence = self.confidence(question, text, thought)
         prompt = self._answer(question, thought)
-        # The template may trim the answer. The tokenizer may split the answer into other tokens than the model wrote.
+        # The template may trim the answer, and the tokenizer may split the answer into other tokens than the model
+        # wrote. So secl looks for the answer's first and last token in the whole sequence.
         start = common_length(self._encode(prompt), sequence)
         end = max(start, common_length(self._encode(prompt.begun(text)), sequence))
         positions = [(0, length) for length in (*range(start, end + 1), len(sequence))]

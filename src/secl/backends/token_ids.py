@@ -165,7 +165,7 @@ def distinct_tokens(*groups: Sequence[Sequence[int]]) -> list[int]:
     >>> distinct_tokens([[1, 2, 3], [1, 2, 4, 5]], [[1, 2], [1, 6]])
     [5, 1]
     """
-    nodes: dict[tuple[int, int], int] = {}  # a prefix tree: the next node by node and token
+    nodes: dict[tuple[int, int], int] = {}  # a prefix tree: maps a node and a token to the next node
     counts = []
     for group in groups:
         before = len(nodes)

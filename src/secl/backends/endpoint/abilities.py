@@ -253,7 +253,8 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
             f"{endpoint.url} answers {alone.text!r} but gives log-probabilities of the tokens of {reported_text!r}, so "
             "secl cannot read a confidence; choose another server, or another version of this server."
         )
-    # A server may merge tokens of equal text, and then list fewer tokens than requested. Ten suffice for the digits.
+    # A server that merges tokens of equal text may list fewer tokens than requested. A list of `ALL_DIGITS` tokens is
+    # enough to read a digit, so only a shorter list lowers `top`.
     most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
     mass = bins_of(read_names(alone.tokens, DIGITS))[1]
     return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass))

@@ -133,7 +133,8 @@ class Requests:
                         parts.append(piece)
                         held += piece.thought or ""
                         tokens = () if piece.thought else _shown(piece.tokens, writing.top_logprobs)
-                        # If secl expects no thought, a text in the field for thoughts may be the answer (`Said.alone`).
+                        # If secl expects no thought, the text in the field for thoughts may be the answer
+                        # (`Said.alone`), so secl holds this text back until the content begins.
                         shown = held if piece.text.strip() or thinks else ""
                         if piece.text or tokens or shown:
                             held = held.removeprefix(shown)

@@ -157,8 +157,8 @@ class Upstream:
 
     Attributes:
         model: name of the model on the server.
-        takes_all: whether secl sends this server all parameters of rated chats, too. If not, parameters that secl does
-            not know have no effect on rated chats.
+        takes_all: whether secl sends this server all parameters of a chat even if secl rates the chat. If not,
+            parameters that secl does not know have no effect on rated chats.
     """
 
     endpoint: Endpoint

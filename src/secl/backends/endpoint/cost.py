@@ -84,7 +84,7 @@ class _CountedRequests(Requests):
             self.count, self.prompt_tokens = self.count + 1, 2 * self.prompt_tokens - before
         if self.abilities.thinks_first if think is not None else self.abilities.thinks(False):
             self.written_tokens += self.abilities.budget or MUSING_TOKENS
-        # This text is a readable reply to every prompt. A quarter of the samples differ from the answer.
+        # secl can parse this text as a reply to every prompt. A quarter of the samples differ from the answer.
         text = "\n".join([f"Answer: {8 if seed is not None and seed % 4 == 0 else 7}", "9", "10", "11", "12"])
         written = Piece(
             text=text, finish="stop", prompt_tokens=0, completion_tokens=0, tokens=(Token("A", -1.0, _TOP),)

@@ -164,7 +164,7 @@ def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None,
     text = text[begin:end]
     whole = b"".join(parts).decode("utf-8", "replace")
     place = whole.find(text)
-    if place < 0:  # no log-probabilities: one token of an unknown probability
+    if place < 0:  # without log-probabilities, the object is one token of unknown probability
         return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""
     log_p = tuple(token.log_p for token in tokens)
     # Entropies from a server ignore the schema and rank values worse than probabilities, so secl leaves them out.

@@ -12,6 +12,6 @@ for _name in _NEEDED:
     if find_spec(_name) is None:
         raise ModelError(needs("a model in this process", _name, "local"))
 
-# PEFT imports bitsandbytes, if installed. bitsandbytes logs a warning at every start (missing kernels) and at every
-# product of 8-bit weights (rounding).
+# PEFT imports bitsandbytes, if installed. bitsandbytes warns of missing kernels at every start, and of rounding at
+# every product of 8-bit weights.
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)

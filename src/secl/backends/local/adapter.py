@@ -98,7 +98,8 @@ class Adapter:
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(self.seed)
             try:
-                # PEFT makes each matrix on the device of its module's weight, so the weight must be on that device.
+                # PEFT makes each matrix on the device where it finds the module's weight. So offloaded weights must be
+                # back on the devices that compute them.
                 with warnings.catch_warnings(), weights_at_hand(modules_of(self.model, self.layers, self.modules)):
                     # PEFT warns about a deprecated name in transformers, and about an option that it sets for Conv1D.
                     warnings.filterwarnings("ignore", message=".*(is_gradient_checkpointing|fan_in_fan_out).*")
@@ -186,7 +187,7 @@ class Adapter:
         epochs, beta = self.settings.epochs, self.settings.beta
         tokens = cost * (STEP_COST * epochs + 1)  # the last replay reads the new confidence
         with self.all_or_nothing():
-            # Layers below the first adapted layer stay frozen, so each step replays only the layers from there on.
+            # The layers below the first adapted layer stay frozen, so a replay begins at the first adapted layer.
             for _ in range(epochs):
                 hidden = replay()
                 loss = (stated_confidence(head.rows(hidden, digits)) - target).square().sum()

@@ -94,7 +94,7 @@ class LocalReading:
         positions = self.bundle.span_positions
         if not positions:
             return []
-        # Many candidates follow the same text, so each distribution of their first tokens is computed once.
+        # Candidates after the same text share the distribution of their first token, so each node is computed once.
         nodes, places = np.unique(
             self.nodes([position for span in positions for position in span]), return_inverse=True
         )

@@ -96,7 +96,8 @@ class LocalModel(Answering, StructuredWriting, Shown):
         self.upstream: object = None  # a `secl.backends.endpoint.client.Upstream` if servers answer
         self.meter = Meter()
         ids = self.backend.token_ids
-        # The last digits of probabilities depend on the precision and on the first adapted layer.
+        # Models share readings only with equal precision and first adapted layer, because the last digits of
+        # probabilities depend on both.
         computed = str(loaded.model.dtype), self.backend.first
         alike = loaded.fingerprint, *computed, paper, distractors, thinking, show_thought, seed
         self._windows, verdicts = (None, None) if shared is None else shared.to(*alike)

@@ -65,8 +65,8 @@ class Passes:
         whole = [i for i in range(len(bundles)) if i not in begun]
         passes = _grouped(shared.run, [sequences[i] for i in whole], [sizes[i] for i in whole])
         found = dict(zip(whole, passes, strict=True))
-        # Bundles that continue the same pass are read together. Bundles after thoughts are read together. Each bundle
-        # after a free text is read alone.
+        # Bundles that continue the same pass are read together, and so are bundles after thoughts. Each bundle after a
+        # free text is read alone, so that its probabilities do not depend on other bundles.
         kept = {i for i, draft in enumerate(drafts) if draft is not None and draft.kept}
         for _, same in groupby(
             sorted(begun, key=lambda i: (i in free, i in kept)),
@@ -121,7 +121,7 @@ class Passes:
 
     @torch.no_grad()
     def batch(self, drafts: Sequence[Draft]) -> Batch | None:
-        """Send unfinished drafts through the network: the adapted model inside `adapter.on()`, else the frozen model.
+        """Send unfinished drafts through the network, which is adapted inside `adapter.on()` and frozen outside.
 
         Return a batch that continues the drafts; None on the plain path, or with too little memory for all rows.
         """

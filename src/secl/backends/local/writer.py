@@ -47,7 +47,7 @@ class Writer:
         def write(some: Sequence[Draft]) -> list[None]:
             whole = len(some) == len(drafts)
             if begun is not None and not whole:
-                begun.clear()  # the halves need its memory
+                begun.clear()  # the halves need the memory of this batch
             for draft in some:
                 written, log_p = before[id(draft)]
                 draft.written, draft.log_p = list(written), list(log_p)
@@ -100,7 +100,7 @@ class Writer:
         while beams:
             scores = torch.tensor([score for score, _ in beams], device=batch.logits.device)
             totals = scores[:, None] + batch.logits.log_softmax(-1)
-            # Twice `count` tokens: up to `count` texts may end here, and `count` others must go on.
+            # Take twice `count` tokens, because up to `count` texts may end here, and `count` others must go on.
             values, flat = totals.flatten().topk(2 * count)
             unfinished: list[tuple[float, Draft]] = []
             rows: list[int] = []

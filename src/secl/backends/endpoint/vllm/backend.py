@@ -29,7 +29,7 @@ CONCURRENT_REQUESTS = 128
 
 SEPARATE_POSITIONS = 8
 """Maximum number of positions to request as separate prompts. For more positions of one sequence, a single request
-returns the probabilities at every position of the sequence, without the server's cache."""
+returns the probabilities at every position of the sequence; for such a request, the server does not use its cache."""
 
 NEGLIGIBLE = math.log(1e-7)
 """Log-probability that is as good as any lower one. If the least probable listed token has at most this value,
@@ -45,7 +45,8 @@ class VllmReading:
         self._best: dict[Position, list[float]] = {}  # ln probabilities of the most probable tokens, in order
         draft = bundle.draft
         if draft is not None and draft.version == version:
-            # The draft has a distribution before each of its tokens. The answer may be shorter, because it is trimmed.
+            # The draft already has the distribution of each written token. The answer in the bundle may have fewer
+            # tokens, because the chat template may trim the answer.
             written, first = (*draft.prompt, *draft.written), len(draft.prompt)
             alike = common_length(written, bundle.answers[0])
             for length, step in zip(range(first, alike + 1), draft.steps, strict=False):
@@ -200,13 +201,13 @@ class VllmBackend:
         while not rules.ended(draft):
             request = CompletionRequest(
                 tokens=draft.limit - len(draft.written),
-                # secl needs entropies of answers, but not of lists and samples.
+                # The most probable tokens give the entropy, which secl needs of answers, but not of lists and samples.
                 top=0 if sampled or draft.lines is not None else self.top,
                 stop=STOPS,
                 ends=tuple(sorted({*rules.end_ids, *draft.ends})),
                 temperature=1.0 if sampled else 0.0,
                 top_p=draft.top_p if sampled else 1.0,
-                # Each request seeds the server's random number generator, so further requests need other seeds.
+                # Each request seeds the server's generator anew, so a request that continues a draft has another seed.
                 seed=None if draft.seed is None else draft.seed + pieces,
             )
             (steps,) = self.server.complete(

@@ -84,7 +84,8 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
     snapshot = learner.snapshot()
     try:
         adapted = _on_trial(learner, frozen)
-        # Random weights amplify rounding differences, but a server that ignores the weights differs even more.
+        # Random weights amplify rounding, so the tolerance is half of the change that they cause, if this is more than
+        # `TOLERANCE`. A server that ignores the weights differs by the whole change.
         unlike = _differs(learner, backend, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
     except (NotLoadedError, QuestionError) as problem:
         unlike = str(problem)

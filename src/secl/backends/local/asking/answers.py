@@ -123,7 +123,7 @@ class Answering:
             self.check(question, case.given)
         case = self._window.get(turn) or self._answered([case], version)[turn]
         if version and (case.adapted is None or case.adapted.version != version):
-            # The ledger omits a reading by an older version, because a resumed run would not repeat that reading.
+            # The ledger omits the replaced reading of an older version, which a resumed run would not repeat.
             self.asker.backend.together(self._adapt([case], version))
         self._latest, adapted = case, case.by(version)
         for purpose, tokens in case.spent.items():
@@ -202,7 +202,7 @@ class Answering:
                 case.draft = asker.answer_draft(question, case.draft)
             elif question.free and case.draft is None:
                 case.draft = Draft(asker.prompting.answer(question, case.thought_text), "text", 0, free=True)
-            # Only brief answers need a list for distractors. A free answer may be long, so secl writes its list later.
+            # Only brief answers need a list of other answers. secl does not know yet whether a free answer is brief.
             brief = not question.free if case.text is None else is_brief(case.text, question.form)
             if "p_true" in case.kinds and brief:
                 case.listing = asker.list_of_answers(question)

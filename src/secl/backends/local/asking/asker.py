@@ -170,7 +170,7 @@ class Readout:
         own = [self.token_ids.letters[chosen]]
         statistics = reading.text_statistics([letter, digits[chosen]], own, self.token_ids.digits)
         reply = _reply(question.letters[chosen], question.letters[chosen], statistics, version)
-        # ln P of each letter is its logit plus the same constant, so the vocabulary is not read again.
+        # The difference of ln P and logit is the same for all letters, so ln P of the chosen letter gives the others.
         constant = reply.log_probability - logits[chosen]
         return replace(reply, option_log_p=tuple(min(0.0, logit + constant) for logit in logits))
 

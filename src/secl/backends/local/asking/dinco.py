@@ -98,7 +98,7 @@ def gather(
         samples: sampled answers, of which only the first `COUNTED` are used; None for unreadable ones.
     """
     form, counted = question.form, samples[:COUNTED]
-    answers, rated = [*beams], [0]  # numbers of the answers that are compared with samples: best beam, own answer
+    answers, rated = [*beams], [0]  # indices of the answers to compare with samples: best beam, own answer
     if own is not None:
         keys = [answer_key(answer, form) for answer in beams]
         key = answer_key(own, form)

@@ -58,7 +58,8 @@ class Batch:
         tokens = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=home)
         mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=home)
         cache = DynamicCache(config=model.config)
-        # Positions count from the first token after the padding. The mask hides the padding, so any position will do.
+        # Positions count from the first token after the padding. The mask hides the padding, so the positions of the
+        # padding itself have no effect.
         return cls(model, cache, mask, next_logits(model, cache, mask, tokens, (mask.cumsum(-1) - 1).clamp(min=0)))
 
     def chosen(self, rows: Sequence[int]) -> Batch:
@@ -95,7 +96,7 @@ class Batch:
         if keep != list(range(len(self.mask))):
             rows = torch.tensor(keep)
             places = {layer.keys.device for layer in self.cache.layers}
-            if len(places) == 1:  # each layer of a model on several devices moves the indices to its own device
+            if len(places) == 1:  # else each layer moves the indices to its own device
                 rows = rows.to(*places)
             self.cache.batch_select_indices(rows)
             self.mask = self.mask[rows]

@@ -136,7 +136,8 @@ class Trie:
             pairs = self.pairs(rows, keys, window)
             near = pairs.any(0)
             keys, hidden = keys[near], ~pairs[:, near]
-            # Half of the most negative number, because the sum with a score could overflow to -inf, and softmax to nan.
+            # The bias is half of the most negative number. With the whole number, the sum with a score could be -inf,
+            # and softmax of a row with only -inf is nan.
             bias = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min / 2)
             blocks.append((_as_index(rows - known), _as_index(keys), bias))
         return blocks
@@ -225,12 +226,12 @@ def attend(
         else:
             sink = sinks.to(precise)[:, None, None].expand(heads, count, 1)
             weights = torch.cat([scores, sink], dim=-1).softmax(-1)[..., :-1]
-        # The weighted sum of the values is computed in the precision of the body.
+        # Only scores and softmax are computed in float32; the weighted sum has the model's precision.
         weights = weights.to(values.dtype).reshape(groups, -1, scores.shape[-1])
         outputs.append((weights @ values[:, seen]).view(heads, count, -1).transpose(0, 1))
     out = torch.cat(outputs)
     if len(out) < length:
-        # Rows without a query are zero; no pass reads them.
+        # Tokens without a query get an output of 0, which secl does not read.
         order = torch.cat([torch.arange(length)[rows] for rows, _, _ in blocks])
         out = out.new_zeros(length, *out.shape[1:]).index_copy(0, order.to(out.device), out)
     return out[None]

@@ -67,7 +67,8 @@ class Pass:
         arguments: for each layer from the first adapted layer on, its arguments besides the hidden states.
         trie: the T tokens; empty for a step of a `Batch`, whose states have one token for each row: (rows, 1, d).
         cache: keys and values of all layers; None if not kept.
-        part: if several bundles share the pass, the nodes of each sequence of one bundle; None for all sequences.
+        part: if several bundles share the pass, the nodes of each sequence of the bundle to which this object belongs;
+            None for all sequences.
     """
 
     states: Tensor = NO_STATES
@@ -81,11 +82,12 @@ class Pass:
         """Keep the inputs of the next layer."""
         if not self.arguments:
             self.hidden = hidden
-        # A replay computes its own keys and values, and makes masks for its own tokens.
+        # A replay makes masks, keys and values for the replayed tokens itself, so the pass keeps no masks or caches.
         own = {name: value for name, value in arguments.items() if name not in MASKS and not isinstance(value, Cache)}
         for name, value in own.items():
             if isinstance(value, Tensor) and name not in PER_TOKEN:
-                # The whole tensor would silently give wrong results, so secl takes the plain path.
+                # A replay of selected tokens with the whole tensor would silently give wrong results. At loading, this
+                # error makes secl take the plain path.
                 raise ModelError(f"the model's layers take the unknown tensor {name!r}, so secl cannot select tokens.")
         self.arguments.append(own)
 

@@ -61,8 +61,8 @@ class PlainNetwork:
 
     def adapted(self, forward: Pass, nodes: Nodes) -> Replay:
         """See `SharedNetwork.adapted`."""
-        # The plain path cannot run parts of a sequence, so each sequence with a requested node runs again. Sequences
-        # share no nodes here.
+        # The plain path cannot run parts of a sequence, so each sequence with a requested node runs again. Here each
+        # node belongs to a single sequence.
         paths = [path for path in forward.trie.paths if np.isin(path, nodes).any()]
         order = np.concatenate(paths)
         rows = torch.tensor([int(np.flatnonzero(order == node)[0]) for node in nodes])
@@ -176,7 +176,8 @@ def _first_line(problem: Exception) -> str:
 def _disagreement(network: Network, trial: Trial) -> float:
     """Return the largest mean difference of a network's logits from the model's, in standard deviations."""
     if isinstance(network, SharedNetwork):
-        # The common half goes first, so that the trial includes kept keys and values.
+        # The first half, which the branches have in common, has a pass of its own, so that the trial also tests kept
+        # keys and values.
         begun = network.run([trial.branches[1][: len(trial.branches[1]) // 2]], keep=True)
         result = network.grow([begun], trial.branches)
     else:

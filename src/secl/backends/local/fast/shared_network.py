@@ -72,7 +72,7 @@ class SharedNetwork:
             return
         if len(args) != 1:
             raise ModelError("the model's layers do not take the hidden states as their only positional argument.")
-        # Rotary embeddings may differ from layer to layer (Gemma).
+        # The pass keeps the arguments of every layer, because rotary embeddings may differ between layers (Gemma).
         self._capture.keep(args[0], kwargs)
 
     def _keep_final(self, _head: nn.Module, args: tuple[Tensor, ...]) -> None:
@@ -115,15 +115,15 @@ class SharedNetwork:
                 )
             forward.states, before = out.last_hidden_state.to(self.device), ends
             chunks.append(forward)
-        # Adding the text's tokens creates new tensors in this cache, so the cache of the pass does not change.
+        # A cache grows by making new tensors, so writing with this cache does not change the cache of the pass.
         cache = DynamicCache([(layer.keys, layer.values) for layer in cached.layers], config=self.config)
         return replace(chunks[0].joined(*chunks[1:]), trie=Trie.of([tokens]), cache=cached), cache
 
     @torch.no_grad()
     def read(self, trie: Trie, cache: Cache | None, known: int = 0) -> Pass:
         """Return a pass over the nodes of a tree except for the first `known`, whose keys and values are cached."""
-        # The tree is one row. The mask separates branches, and a token's position is its depth, so that rotary
-        # embeddings follow the sequence and not the row.
+        # The tree is one row of tokens. The mask separates its branches. For rotary embeddings, a token's position is
+        # its depth in the tree, not its index in the row.
         tokens = sent(trie.tokens[known:], self.device)[None]
         masks = self.masks(trie, known=known)
         one = masks[0][MASK]
@@ -144,7 +144,8 @@ class SharedNetwork:
         """Return a context that makes the attention of a short pass with gradients deterministic."""
         if self.sparse:
             return tree_attention(self.config)
-        # Fused kernels add gradients in varying order. The math kernel has a fixed order, but stores all pairs.
+        # Fused kernels add gradients in varying order. The math kernel has a fixed order, but stores the scores of all
+        # pairs of tokens, so only short passes use it.
         exact = torch.is_grad_enabled() and 0 < length <= EXACT_TOKENS
         return sdpa_kernel(SDPBackend.MATH) if exact else nullcontext()
 
@@ -161,7 +162,7 @@ class SharedNetwork:
             of_layers = [blocks[windows[kind]] for kind in self.kinds]
             if queries is not None:
                 of_layers[-1] = trie.blocks(windows[self.kinds[-1]], queries)
-            # transformers passes on a mask of four dimensions, and would replace None by a causal mask.
+            # transformers leaves a mask of four dimensions as it is, but would replace None by a causal mask.
             return [{MASK: torch.zeros(1, 1, 1, 1), BLOCK_MASKS: of_layers}] * len(self.kinds)
         dense = {window: self._dense(trie, window, known) for window in dict.fromkeys(windows.values())}
         return [{MASK: dense[windows[kind]]} for kind in self.kinds]

@@ -73,7 +73,7 @@ class ModelCache:
         quantize: Quantize | None = None,
     ) -> Loaded:
         """See `secl.backends.local.loading.loader.load`."""
-        # A resumed run names the precision with which it began, so "auto" and this precision share one entry.
+        # The key has the actual precision: a run that began with "auto" names this precision when it is resumed.
         precision = dtype if device_map else str(choose_dtype(dtype, choose_device(device)))
         key = (name, precision, device, device_map, quantize)
         if self._kept is None or self._kept[0] != key:
@@ -123,10 +123,11 @@ def load(
         if isinstance(spread, dict):
             with torch.device("meta"):
                 check_map(spread, kind.from_config(config))
-        # Only the eager implementation caps attention scores (Gemma 2); None is the model's fastest implementation.
+        # Only the eager implementation caps attention scores (Gemma 2). With None, transformers chooses a faster one.
         attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
-        # transformers loads quantised weights on the computing device, and other weights directly on a GPU, if any.
+        # transformers loads quantised weights, and all weights for a GPU, directly onto the device `home`. For other
+        # devices, `model.to` moves the weights after loading.
         in_bits = bool(how) or getattr(config, "quantization_config", None) is not None
         places = spread or ({"": str(home)} if in_bits or home.type == "cuda" else None)
         model, report = kind.from_pretrained(

@@ -42,7 +42,8 @@ def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
 def decoder_of(model: PreTrainedModel) -> PreTrainedModel:
     """Return the text model without its head, or the model itself if it has no separate decoder."""
     decoder = model.get_decoder()
-    return getattr(model, "model", model) if decoder is model else decoder  # Llama 4 names the decoder `model`
+    # Llama 4's `get_decoder` returns the model itself.
+    return getattr(model, "model", model) if decoder is model else decoder
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,8 @@ def twin(model: PreTrainedModel) -> PreTrainedModel:
     """
     shared: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
     for weight in model.parameters():
-        # Quantised weights carry scales, so they are shared as they are. They never have gradients.
+        # A new `nn.Parameter` would lose the scales of a quantised weight, so the copy shares the weight itself, which
+        # never has gradients.
         plain = type(weight) is nn.Parameter
         shared[id(weight)] = nn.Parameter(weight.detach(), requires_grad=False) if plain else weight
     for module in model.modules():

@@ -1,4 +1,4 @@
-"""Replies with and without a thought: secl finds out at loading how the model writes either.
+"""While loading a model, secl finds out how the model writes replies with and without a thought.
 
 secl reads answers and digits at the beginning of a reply, so a reply must not begin with the model's own thought. The
 switches of chat templates turn thoughts off (`secl.backends.chat_templates.render`). If the template or the model still
@@ -60,7 +60,7 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
     template, vocabulary = tokenizer.get_chat_template(), tokenizer.get_added_vocab()
     known = [each for each in THOUGHTS if any(_mark(each) in text for text in (template, vocabulary))]
     if not known:
-        return tokenizer, Thinker(tokenizer)  # most models know no thoughts and need no trial
+        return tokenizer, Thinker(tokenizer)  # template and vocabulary have no marks of thoughts
     try:
         prompt = render(tokenizer, answer_prompt(ASKED))
         asked = replace(answer_prompt(ASKED), thought="")

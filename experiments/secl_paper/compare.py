@@ -66,7 +66,7 @@ def columns_of(table: Table, domains: Sequence[str]) -> dict[str, Column]:
     if table.by is None:
         return {name: COLUMNS[name] for name in table.columns}
     repeats = domains if table.by == "domain" else [*(run.name for run in table.runs), "mean", "std"]
-    form = ".4f" if table.by == "run" else ".3f"  # the paper prints seeds with four digits
+    form = ".4f" if table.by == "run" else ".3f"  # as in the paper's table of seeds
     return {
         f"{name}_{repeat}": Column(f"{COLUMNS[name].heading} {repeat}", form)
         for name in table.columns

@@ -110,7 +110,7 @@ def benchmarks_of(run: Run, setup: Setup) -> tuple[str, ...]:
     benchmarks = []
     for name, entry in zip(setup.names, setup.benchmarks, strict=True):
         opened = OPEN_FORM.get(name, name) if run.open_ended else name
-        # The benchmark in its open-ended form, unless the stream already has this form.
+        # Keep the benchmark if the stream also has its open-ended form, so that no benchmark comes twice.
         benchmark = name if opened in setup.names else opened
         count = entry.partition(":")[2] or str(setup.per_domain)
         if run.scale > 1 and count.isdecimal():

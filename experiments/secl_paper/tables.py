@@ -262,7 +262,7 @@ TABLES = (
         (SELF_CONSISTENCY, P_TRUE, NORM_P_TRUE),
         figure="reliability",
     ),
-    # The paper does not have these numbers, or has them in another table.
+    # The paper has no table like the tables below.
     Table(
         "methods",
         "Every confidence on one stream, with what it cost",

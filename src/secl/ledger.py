@@ -74,6 +74,7 @@ class Meter:
         tokens, self._tokens = self._tokens, dict.fromkeys(get_args(Purpose), 0.0)
         # Sums of fractions differ in the last digit with the order of addition; rounding removes the difference.
         parts = {purpose: round(count, 6) for purpose, count in tokens.items()}
-        if tokens["answering"]:  # takes the rounding errors, so that all purposes add up to the total
+        # Put the rounding errors into "answering", so that all purposes add up to the total.
+        if tokens["answering"]:
             parts["answering"] = round(sum(tokens.values()) - sum(parts.values()) + parts["answering"], 6)
         return Ledger(**parts)

@@ -23,14 +23,14 @@ WAITING = {
 
 DEFAULTS = {
     **WAITING,
-    # oneDNN caches a kernel of a third of a MiB for each length of a question, by default 1024 kernels for each thread.
+    # For each length of a question, oneDNN caches a kernel (a third of a MiB), by default up to 1024 in each thread.
     # A lesson needs 16 to 32 kernels. A cache of 64 has the same hit rate as a cache of 128.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
     "LRU_CACHE_CAPACITY": "64",
     # secl never compiles a model. PEFT imports bitsandbytes if installed, and bitsandbytes imports PyTorch's compiler.
     # With this variable, the import skips the compiler, which takes a sixth of the time of all imports.
     "TORCHDYNAMO_DISABLE": "1",
-    # Reproducible rounding on a GPU, also with several CUDA streams.
+    # With this workspace, cuBLAS rounds reproducibly even if several CUDA streams are in use.
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
     # Passes differ in length, which fragments memory unless segments can grow.
     "PYTORCH_ALLOC_CONF": "expandable_segments:True",
@@ -48,7 +48,7 @@ def set_defaults() -> None:
         if name not in chosen:
             os.environ.setdefault(name, value)
     quota = cpu_quota()
-    # torch starts a thread for each core of the machine. Threads beyond the usable cores would slow the others down.
+    # torch starts a thread for each core of the machine. If a quota allows fewer cores, so many threads slow work down.
     if quota is not None and quota < (os.cpu_count() or 1):
         os.environ.setdefault("OMP_NUM_THREADS", str(math.ceil(quota)))
 

@@ -234,7 +234,7 @@ class GivenAnswer:
             if not text.strip():
                 raise QuestionError(f"{name} has an empty answer or rival to rate; fill it in or leave it out.")
             if has_half_character(text):
-                raise QuestionError(f"{name} has an unpaired surrogate in an answer; save it as UTF-8 again.")
+                raise QuestionError(f"{name} has an unpaired surrogate in an answer; save the answer as UTF-8 again.")
         if self.question.options:
             if self.rivals:
                 raise QuestionError(f"{name} has options, which already are the rivals of an answer; leave rivals out.")

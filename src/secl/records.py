@@ -78,7 +78,7 @@ class Reply:
         """Stated confidence, soft read-out (Eq. soft_conf): the expected bin centre, in [0.05, 0.95]."""
         if not self.bins:
             return math.nan
-        # fsum rounds once. The rounding of the built-in sum changed in Python 3.12, and exports have this number.
+        # Exports have this number, and the rounding of the built-in sum changed in Python 3.12; fsum rounds once.
         return math.fsum(p * (k + 0.5) / 10 for k, p in enumerate(self.bins))
 
     @property

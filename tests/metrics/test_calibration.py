@@ -89,7 +89,7 @@ def test_brier_and_auroc_are_scikit_learns_and_within_domains_the_share_of_pairs
     gaps = (confidence[:, None] - confidence)[pairs]
     assert m.auroc_within(confidence, correct, domains.tolist()) == pytest.approx(np.mean((np.sign(gaps) + 1) / 2))
     assert math.isnan(m.auroc([0.3, 0.4], [True, True]))
-    with pytest.raises(ParameterError, match="a domain per answer"):
+    with pytest.raises(ParameterError, match="one domain for each answer"):
         m.auroc_within([0.5], [True], [])
 
 

@@ -184,7 +184,7 @@ class Calibrator(Shown):
         self.model.meter.take()
         answer = self.model.answer(question, evidence=self.plan.wanted(in_burst), written=written)
         state, decision = self.state.step(self.gate, answer.reply.entropy)
-        # The posterior needs its evidence now, because the caller may report the confidence long before a lesson.
+        # Gather the evidence of the posterior now, because the caller may report the confidence long before a lesson.
         wanted, evidence = self.plan.weighed(decision.in_burst), Evidence()
         if "candidates" in wanted:
             evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
@@ -248,7 +248,7 @@ class Calibrator(Shown):
         reply = record.reply
         wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
-            self._latest = None  # the next line makes this record's question the latest one of the model
+            self._latest = None  # after the next line, the model's latest question is an earlier one
             reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
         evidence = self.plan.gather(self.model, record, reply)
         signal = self.plan.signal(record.question, reply, evidence)
@@ -265,9 +265,9 @@ class Calibrator(Shown):
             record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
         )
 
-    # A rated answer also takes a position in the stream and updates the state of the posterior: the views describe
-    # candidates, and do not depend on who wrote the answer. The frozen model rates answers, even if an adapted version
-    # answers questions.
+    # Given answers take positions in the stream and update the state of the posterior like the model's own answers,
+    # because the views of a candidate do not depend on who wrote it. The frozen model rates given answers, even if an
+    # adapted version answers questions.
 
     def rate_stream(self, given: Sequence[GivenAnswer], done: Sequence[Record] = ()) -> Iterator[Record]:
         """Rate answers in windows. When a run is resumed, `done` has the records of its first answers."""

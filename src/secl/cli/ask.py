@@ -65,7 +65,7 @@ def ask(
         kinds = values.get("evidence.extra_evidence", ())
         values["evidence.extra_evidence"] = tuple(dict.fromkeys((*kinds, "p_true")))  # type: ignore[misc]
     calibrator, recipe = load_for_asking(values, version)
-    gc.freeze()  # garbage collection would scan all loaded objects, which takes as long as ten tokens
+    gc.freeze()  # garbage collection would scan all loaded objects, which takes as long as writing ten tokens
     record = calibrator.ask(to_ask)
     if as_json:
         reasons = [sentence_of(reason) for reason in seen_in_one(record)]

@@ -94,7 +94,7 @@ def _shown(record: Record) -> list[str]:
     question, answer = record.question, record.answer
     earlier = [f"{turn.role}: {turn.text}" for turn in question.history]
     before = [f"system: {question.system}"] if question.system else []
-    # After other turns, the question also begins with its speaker.
+    # If other turns with their speakers come before the question, show its speaker, too.
     last = f"user: {question.text}" if before or earlier else question.text
     lines = [*before, *earlier, *([question.context] if question.context else []), last]
     lines += [f"  {question.named(letter)}" for letter in question.letters]

@@ -41,7 +41,7 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
     if out is not None and out.resolve() == run.resolve():
         out = None
     if grader is not None and out is None:
-        out = run / f"graded-{grader}"  # keeps the run's own report and summary
+        out = run / f"graded-{grader}"  # a separate folder, so that the run keeps its own report
     if out is not None:
         check_folder(out)
     with Store(run) as store:

@@ -27,7 +27,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 
-SHOWN = Parameter(name="*")  # unlike FLAT, shows the defaults of these settings in the help
+SHOWN = Parameter(name="*")  # unlike FLAT, shows default values in the help
 
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, new or from an earlier start.")]
 
@@ -71,7 +71,8 @@ def serve(
         raise ParameterError(f"--log-level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
     settings, vllm = read_settings(recipe, with_set(flags, set_)), None
-    if settings.model.answered_by == "vllm":  # a state may change from vLLM to a local model, so it records no engine
+    if settings.model.answered_by == "vllm":
+        # The manifest records no engine, because a later start may use a local model with the same state.
         vllm = settings.model.endpoint
         model = settings.model.model_copy(update={"engine": None, "endpoint": None})
         settings = settings.model_copy(update={"model": model})

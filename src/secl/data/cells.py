@@ -66,6 +66,6 @@ def as_json(value: object) -> object:
         return {str(name): as_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
-    if hasattr(value, "tolist"):  # a number, an array or a column of NumPy
+    if hasattr(value, "tolist"):  # a number or an array of NumPy, or a column of pandas
         return as_json(value.tolist())
     return None if type(value).__name__ in ("NAType", "NaTType") else str(value)

@@ -142,7 +142,7 @@ def read_rows(
         headed = path is not None and path.suffix.lower() in HEADED
         raise DataError(f"{place} holds no question; add {'a line below its header' if headed else 'one'}.")
     skipped: list[tuple[str, str]] = []
-    with_answer: list[Question] = []  # questions whose rows have an unread answer
+    with_answer: list[Question] = []  # questions whose rows have an answer that secl does not rate
     rows = list(usable(table, read, skipped, kind="question", skip_bad=skip_bad))
     if not rows:
         raise DataError(f"{place} holds no question that can be used: {skipped[0][0]} {skipped[0][1]}")

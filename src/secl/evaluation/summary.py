@@ -100,7 +100,7 @@ def measure(
         n=int(confidences.size),
         ece_floor=floor.mean,
         ece_floor_95=floor.upper,
-        # 1e-9 allows for rounding.
+        # 1e-9 allows for rounding errors in the sums.
         ece_within_floor=standard["ece"] <= floor.upper + 1e-9 if grades.size else None,
         intervals=spans,
         ranks=ranks,

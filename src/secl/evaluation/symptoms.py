@@ -121,7 +121,7 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     right = sum(each.question.reference == letter or (bool(each.label) and each.answer == letter) for each in answered)
     expected = max(sum(chances), right)
     share = (count - expected) / (len(answered) - expected) if expected < len(answered) else 0.0
-    if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # Bonferroni
+    if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # Bonferroni over the letters
         return None
     stated, best = main_source(answered) == "stated", answered[-1].answers_best
     severity: Severity = "note" if not stated else "stop" if share > 0.8 else "doubt"

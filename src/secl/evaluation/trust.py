@@ -78,7 +78,7 @@ def assess(records: Sequence[Record]) -> Verdict:
 
 
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
-    """Return the verdict on `questions` answers, from the symptoms (`seen`) and the tests on graded answers."""
+    """Return the verdict on `questions` answers, from symptoms (`from_records`) and tests on graded answers."""
     if not questions:
         return Verdict("unproven", (Reason("unlabelled", "doubt", left=0),), 0, 0)
     proven = on_labels.level == "fine"

@@ -268,7 +268,8 @@ def _objects(written: Objects[WrittenObject], fields: Mapping[str, Record]) -> t
     found: dict[tuple[int | None, ...], tuple[str, float]] = {}
     for number, sample in enumerate([written.greedy, *written.samples]):
         if sample is not None:
-            # Candidate 0 is the greedy value. A value outside the candidates gets the last probability.
+            # Candidate 0 is the greedy value. A value outside the candidates gets the last candidate's probability:
+            # "None of these" or, in an enumeration, one of the unseen values, which are equally likely.
             rows = [record.evidence.candidates for record in fields.values()]
             chosen = tuple(0 if not number or row is None else row.samples[number - 1].candidate for row in rows)
             parts = zip(fields.values(), chosen, strict=True)

@@ -87,7 +87,7 @@ def composed(greedy: WrittenObject, drawn: Mapping[UncertainValue, WrittenObject
             for n, (start, end, log_p, entropy) in enumerate(_tokens(other))
             if n in other.tokens(span)
         ]
-        # The first and last new token take over the characters that the replaced tokens have outside the value.
+        # If replaced tokens also have characters outside the value, the first and the last new token get these.
         new[0] = (new[0][0] + value.span[0] - tokens[replaced[0]][0], *new[0][1:])
         new[-1] = (new[-1][0] + tokens[replaced[-1]][1] - value.span[1], *new[-1][1:])
         parts += new

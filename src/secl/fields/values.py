@@ -41,7 +41,7 @@ class WrittenObject:
             servers give it relative to all tokens.
         entropy: for each token, the entropy of its distribution under the schema, in nats; nan if unknown.
         thought: the model's thought before the object; None if the model wrote the object without a thought.
-        alone: maps a field's name to ln probability of the value as the reply to a request for only this field.
+        alone: for each field name, ln probability of the value when secl asks for this field only.
         gaps: maps the path of a missing value to the span in which the model skipped the key.
     """
 
@@ -151,7 +151,7 @@ def _scan(text: str, start: int, path: Path, found: dict[Path, Span]) -> int:
         _, end = _DECODER.raw_decode(text, start)
         found[path] = (start, end)
         return end
-    found[path] = (start, start)  # in the dictionary, the value comes before its inner values
+    found[path] = (start, start)  # this path must come before the paths inside; the end follows below
     place, number = _behind_space(text, start + 1), 0
     while text[place] not in "}]":
         key = str(number)

@@ -101,7 +101,7 @@ def _rating(
         for each, number in zip(drawn, numbers, strict=True)
     )
     source = TOOLS if leaf.kind == "tool" else FIXED_VALUES if leaf.kind in FIXED_KINDS else VALUES
-    # secl draws no samples of a certain value, because all would repeat the value. Copies serve as samples.
+    # If the model is certain of the value, secl draws no samples; copies of the value serve as samples.
     text = shown(own.value)
     samples = samples or (Sample(text=text, candidate=0, log_p=own.log_p),) * SAMPLES
     evidence = CandidateEvidence(

@@ -35,7 +35,7 @@ DENIALS = word_set(
 """Words that deny the rest of their clause."""
 
 CONJUNCTIONS = word_set("but instead however rather whereas while although because so")
-"""Conjunctions that begin a clause without a comma."""
+"""Conjunctions that begin a clause even if no comma stands before them."""
 
 _VERBS = word_set("is was are were does did do has have had can could will would should")
 _PARTICLES = word_set("von van der den de da di del della du la le bin ibn al")  # in the names of people
@@ -79,7 +79,7 @@ class Word:
         return self.written[:1].isupper()
 
 
-@lru_cache(maxsize=32)  # the search for each item of a list reads the same answer
+@lru_cache(maxsize=32)  # secl reads the same answer once for each item of a list
 def read_words(sentence: str) -> tuple[Word, ...]:
     """Return the words of a sentence.
 

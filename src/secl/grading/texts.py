@@ -34,7 +34,9 @@ _COMBINING_MARKS = re.compile("[\u0300-\u036f]")
 
 @lru_cache(maxsize=32)
 def shortened(text: str) -> str:
-    r"""Return a text without repeated spaces and line breaks; of a long text, only the beginning and the end.
+    r"""Return a text with each run of white space shortened to one space, or to one line break if the run has one.
+
+    Of a long text, only the beginning and the end stay.
 
     >>> shortened(" one  \n two\t three "), len(shortened("four " * LONGEST_TEXT)) <= LONGEST_TEXT
     ('one\ntwo three', True)
@@ -57,7 +59,7 @@ def answer_key(answer: str, form: Form) -> object:
 
 
 def same_text(one: str, other: str) -> bool:
-    """Return whether two short texts are equal once normalised, or both consist of the same number alone."""
+    """Return whether two short texts are equal once normalised, or are two equal numbers."""
     if normalise_text(one) == normalise_text(other):
         return True
     first, second = only_number(one), only_number(other)

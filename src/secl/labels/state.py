@@ -60,7 +60,10 @@ log = logging.getLogger("secl.labels")
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """Standard deviations of the slope and of three shifts: of all labels, of a domain, and of volunteers' labels."""
+    """Standard deviations of the slope and of three shifts.
+
+    `shift` applies to all labels, `domains` to one domain, `choice` to labels of answers that users chose themselves.
+    """
 
     slope: float
     shift: float
@@ -125,10 +128,10 @@ def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
 
 
 def label_weights(labels: Sequence[Label], decay: float) -> Vector:
-    """Return the weight of each label, which is lower for an older label and for a larger chance.
+    """Return the weight of each label: lower if the label is older, or if its answer was more likely to be labelled.
 
-    Among the labels of one source, weights are inverse chances, scaled to sum to Kish's effective number of labels,
-    (sum w)^2 / sum w^2. Labels without a `chance` have weight 1. Then the decay with age applies to all labels.
+    Among the labels of one source, weights are inverse chances (`Label.chance`), scaled to sum to Kish's effective
+    number of labels, (sum w)^2 / sum w^2. Labels without a chance have weight 1. The decay with age applies to all.
     """
     worth = np.ones(len(labels))
     for source in {label.source for label in labels}:

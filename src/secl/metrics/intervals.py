@@ -171,7 +171,7 @@ def resampled_measures(
     parts = [] if domains is None else [np.sort(places[numbers]) for numbers in members(domains, count)]
     bin_starts = np.flatnonzero(np.diff(bin_index(confidences), prepend=-1))
     blocks: dict[str, list[Vector]] = {name: [] for name in MEASURES if errors or name not in OF_BINS}
-    # A resample is the vector of how often each answer is drawn, sorted by confidence.
+    # Each row of `times` is a resample: how often it has each answer, the least confident answer first.
     for times in _draws(places, resamples):
         blocks["brier"].append(_mean(times, gaps**2))
         if errors:
@@ -204,13 +204,13 @@ def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
     for start in range(0, resamples, most):
         rows = min(most, resamples - start)
         drawn = places[generator.integers(count, size=(rows, count))]
-        # One call counts all rows, because an offset gives each row its own range of numbers.
+        # With an offset for each row, no number occurs in two rows, so one call of bincount counts all rows.
         flat = drawn + count * np.arange(rows)[:, None]
         yield np.bincount(flat.ravel(), minlength=rows * count).astype(np.float64).reshape(rows, count)
 
 
 def _mean(times: Vector, values: Vector) -> Vector:
-    # The last digits of a matrix product could depend on the number of threads.
+    # Not a matrix product, because its last digits could depend on the number of threads.
     return np.asarray(np.einsum("ij,j->i", times, values) / values.size)
 
 

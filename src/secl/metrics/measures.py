@@ -190,7 +190,7 @@ def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     if rights in (0.0, total):
         return math.nan
     count = np.arange(1, total + 1)
-    # Within a tie right answers are spread evenly, in expectation.
+    # In expectation, right answers are spread evenly among answers with equal confidences.
     ours = np.interp(count, [0.0, *curve.labels], [0.0, *right]) / count
     oracle, chance = np.minimum(count, rights) / count, rights / total
     return float((ours - chance).mean() / (oracle - chance).mean())
@@ -199,7 +199,9 @@ def prr(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 def members(domains: Sequence[Hashable], answers: int) -> list[npt.NDArray[np.intp]]:
     """Return the indices of the answers of each domain; domains come in order of appearance."""
     if len(domains) != answers:
-        raise ParameterError(f"AUROC within domains needs a domain per answer, not {len(domains)} for {answers}.")
+        raise ParameterError(
+            f"AUROC within domains needs one domain for each answer, not {len(domains)} domains for {answers} answers."
+        )
     places: dict[Hashable, list[int]] = {}
     for index, domain in enumerate(domains):
         places.setdefault(domain, []).append(index)

@@ -158,7 +158,7 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
         return np.zeros(0, np.intp)
     first = max(fewest, min(labels // FIRST_TEST_PART, MOST_IN_FIRST_TEST))
     expected = labels * curve.coverage
-    # Standard deviation of the number of accepted labels, a sample without replacement; 0 if all answers have labels.
+    # Standard deviation of the number of accepted labels, drawn without replacement; 0 if all answers have labels.
     spread = np.sqrt(expected * (1 - curve.coverage) * (1 - labels / curve.answers))
     enough = expected - 2 * spread >= first - 1e-9
     # At full coverage, all labels count and the standard deviation is 0, so `enough` is true except for rounding.

@@ -62,7 +62,7 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
         return None
     last = len(candidates.candidates) - 1
     programs = any(sample.program for sample in candidates.samples)
-    # A program without a result does not count. Reasoning without a result counts for the last candidate.
+    # A program without a result does not count. Reasoning without a result counts for "None of these".
     ways = [sample.candidate for sample in candidates.samples if not sample.program or sample.text is not None]
     counts = Counter([0, *(last if number is None else number for number in ways)])
     return tuple(

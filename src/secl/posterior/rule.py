@@ -193,7 +193,7 @@ class PosteriorRule:
 
     def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
         before = RELIABILITY if self.letters is None else self.letters
-        # Sums over the questions of the same kind (open, or with options), in a fixed order.
+        # Sums over questions of the same kind (open, or with options). The fixed order keeps their rounding the same.
         alike = [state[group] for group in sorted(state) if group[2] is views.none_last]
         between_orders = correlation(alike, before)
         reliability = of_mean(between_orders, len(views.orders))

@@ -99,8 +99,8 @@ LETTERS: ViewName = "letters"
 """The view of the option letters, read in several orders of the options (`Views.orders`)."""
 
 VIEWS: dict[str, View] = {
-    # The weight of the letters grows with their reliability, and is lower for open questions. Likelihoods share
-    # evidence with reliable letters, so the weight of likelihoods falls.
+    # The weight of letters grows with their reliability, and is lower for open questions. Likelihoods share evidence
+    # with reliable letters, so the weight of likelihoods falls as the reliability grows.
     LETTERS: View(
         "option letters, mean over orders", lambda *_: None, lambda s, is_open: (0.3 if is_open else 0.8) * s
     ),
@@ -111,7 +111,7 @@ VIEWS: dict[str, View] = {
     "text": View("probability of the text", open_views.text, lambda *_: 0.4),
     # This view is the only evidence about a field's values.
     "value": View("probability of the value", open_views.value, lambda *_: 1.0),
-    # The weight is a half, because thoughts and the letters before them share evidence. None of the measured models was
+    # The weight is low for two reasons: thoughts share evidence with the letters before them, and no measured model was
     # trained to think.
     "thoughts": View("letters after thoughts", thoughts, lambda *_: 0.5),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),

@@ -42,7 +42,7 @@ class Marks:
 
 _TAGS = (
     ("<think>", "</think>"),  # Qwen 3, DeepSeek-R1, SmolLM 3 and most others
-    ("[THINK]", "[/THINK]"),  # Magistral and the Ministral that reasons
+    ("[THINK]", "[/THINK]"),  # Magistral, and Ministral with reasoning
     ("<seed:think>", "</seed:think>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),  # Command A
 )

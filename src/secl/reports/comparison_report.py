@@ -13,8 +13,8 @@ from secl.reports.table import Cell, Column, Row, Table
 
 NOTE = (
     "The 95% interval of a difference comes from a paired bootstrap over questions; * marks an interval that excludes "
-    "0. All intervals are symmetric, because bootstrap percentiles of the ECE are biased, and none exceeds [-1, 1]. An "
-    f"interval needs {FEWEST_COMPARED} questions. An interval of AUROC also needs {FEWEST_OF_A_KIND} right and "
+    "0. All intervals are symmetric, because bootstrap percentiles of the ECE are biased. No interval exceeds [-1, 1]. "
+    f"An interval needs {FEWEST_COMPARED} questions. An interval of AUROC also needs {FEWEST_OF_A_KIND} right and "
     f"{FEWEST_OF_A_KIND} wrong answers in each run."
 )
 

@@ -87,7 +87,7 @@ def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, s
     text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")
     script = f"//<![CDATA[\n{text}//]]>"
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    # Only this script may run, and the page fetches nothing.
+    # The browser may run only this script, and the page fetches nothing.
     policy = (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
     )

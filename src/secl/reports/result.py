@@ -55,7 +55,7 @@ def _right(run: RunReport) -> list[str]:
     n, accuracy, mean = run.trust.graded, run.trust.accuracy, run.trust.mean_confidence
     if not n or 2 * run.summary.unlabelled > len(run.records):  # most answers are ungraded
         return [headline(run)]
-    # Rank answers by confidences before labels, because the same labels grade these answers.
+    # Rank by label-free confidences, because the labels that moved the reported confidences also grade these answers.
     ranked = [(each.label_free, right) for each in run.records if (right := reported_correct(each)) is not None]
     ranks, grades = zip(*ranked, strict=True)
     which = counted(n, "answer") if n == len(run.records) else f"{amount(n)} graded answers"

@@ -134,7 +134,8 @@ def _results(record: Record, full: bool) -> dict[str, object]:
         "label": record.label,
     }
     if full:
-        # Drop three columns by None: the row has the question, "answer" has the text, `posterior` has the candidates.
+        # Columns without a value are left out. These three would repeat the question of the user's row, the column
+        # "answer", and the candidates of `posterior`.
         known = dict.fromkeys(("question", "text", "candidates"))
         results = results | _numbers(json_value(to_export(record)) | known) | results
     return results

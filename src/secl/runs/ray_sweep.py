@@ -67,8 +67,8 @@ def run_on_ray(
 
     Args:
         address: "ray://HOST:PORT" of a cluster's client server. None uses the Ray of this process and leaves it
-            running. If this process has no Ray, the call starts a cluster on this machine and ends it. This cluster
-            listens on the loopback address only, unless Ray was imported before.
+            running. If Ray does not run in this process, the call starts a cluster on this machine, and stops this
+            cluster at its end. The cluster listens on the loopback address only, unless Ray was imported before.
         workers: number of parallel runs on a cluster that this call starts; None for 2.
         on_progress: called after each finished run.
 
@@ -99,7 +99,7 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
 
     `here` is the number of parallel runs on this machine; None for a cluster with an address.
     """
-    # The last digits of records depend on the number of threads.
+    # Runs use as many threads as this process, because the last digits of records depend on the number.
     threads = int(importlib.import_module("torch").get_num_threads())
     room = max(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"])
     gpus = ray.cluster_resources().get("GPU", 0)

@@ -117,7 +117,9 @@ class Recipe(RecipeTables):
             if name in ("model.dtype", "model.device", "model.device_map", "model.quantize"):
                 raise ParameterError(f"--engine openai cannot set {name} of its server; leave {name} out.")
         if self.paper:
-            raise ParameterError("--engine openai cannot prefill a reply, as the paper does; leave paper out.")
+            raise ParameterError(
+                "the setting paper prefills replies, which --engine openai cannot do; leave paper out."
+            )
         if "dinco" in self.plan().kinds:
             raise ParameterError(
                 "--engine openai has no beam search, which DINCO needs; leave dinco out of method and evidence."
@@ -233,7 +235,10 @@ class RunSettings(Recipe, RunTables):
         if self.method != "posterior":
             raise ParameterError(f"only the method posterior extracts fields; leave the method {self.method!r} out.")
         if self.stream.benchmarks:
-            raise ParameterError("fields are extracted from documents; name them with stream.questions.")
+            raise ParameterError(
+                "fields are extracted from documents, not from benchmarks; leave stream.benchmarks out, and name a "
+                "file of documents with stream.questions."
+            )
         for key in ("columns", "options", "template", "grader"):
             if getattr(self.stream, key) != getattr(StreamSettings(), key):
                 raise ParameterError(f"the schema determines the questions; leave stream.{key} out.")
@@ -241,5 +246,5 @@ class RunSettings(Recipe, RunTables):
     @property
     def answer_weights(self) -> AnswerWeights:
         """The weights that write the answers: by default the adapted weights, as in the paper."""
-        named = self.stream.benchmarks or self.stream.questions  # neither in the settings of a server
+        named = self.stream.benchmarks or self.stream.questions  # a server's settings have neither
         return self.model.answer_weights or ("adapted" if named else "frozen")

@@ -180,7 +180,7 @@ def groups(jobs: Iterable[Job]) -> list[list[Job]]:
     of_model: dict[Hashable, dict[Hashable, list[Job]]] = {}
     for job in jobs:
         settings = job.settings
-        # Runs that differ in `answer_weights` also share the frozen answers.
+        # Runs that differ only in `answer_weights` also share the answers of the frozen model.
         model = settings.model.model_copy(update={"answer_weights": None})
         stream = (settings.stream, settings.seed) if model.answered_by == "local" else job.name
         of_model.setdefault(model, {}).setdefault(stream, []).append(job)

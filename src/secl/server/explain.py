@@ -200,7 +200,9 @@ def sentence(text: str) -> str:
 def _stated(record: Record) -> str:
     frozen = f"the frozen model states {record.frozen.stated:.4f}"
     learned = frozen if record.reply.version else "the model has learned nothing"
-    return f"the model states {record.reply.stated:.4f}, the mean over its ten digits; {learned}"
+    return (
+        f"the model states {record.reply.stated:.4f} (mean of ten digits, weighted by their probabilities); {learned}"
+    )
 
 
 def _weighed(record: Record, posterior: Posterior) -> str:

@@ -85,7 +85,7 @@ def rederive(
     try:
         state.load_version(model, version)
         now = compute_again(state, model, record)
-        # The frozen weights wrote this text. If rounding changes the text, rate the stored text with this version.
+        # If the frozen weights wrote the text and rounding now gives another text, rate the stored text.
         written = record.question.free or model.answer_weights == "frozen"
         rated_as_stored = written and not record.question.options and not record.given
         if rounds and now.reply.text != record.reply.text and rated_as_stored:

@@ -62,7 +62,7 @@ BUSY_TIMEOUT = 1.0
 class ServerStore(Store):
     """The open state folder of a server. Any thread may call its methods.
 
-    Without `writable`, the store can only read, even while a server writes to the same folder. A thread that needs
+    Without `writable`, the store only reads, and a server may write to the same folder meanwhile. A thread that needs
     several statements without interruption by other threads must hold `lock`.
 
     Raises RunError: the folder is not a server's state, or is damaged.

@@ -47,7 +47,8 @@ def describe(group: type[Settings], problem: ValidationError) -> str:
     if key not in group.model_fields:
         return f"there is no setting {group.TABLE + key!r} among {', '.join(group.model_fields)}."
     field = group.model_fields[key]
-    number = error["type"].startswith(("greater_than", "less_than", "finite"))  # flags give numbers as text
+    # A flag gives a number as a text, whose quotes would mislead in the message.
+    number = error["type"].startswith(("greater_than", "less_than", "finite"))
     return f"{group.TABLE}{key} is {value if number else repr(value)}; it must be {allowed(field)}."
 
 

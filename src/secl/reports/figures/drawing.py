@@ -35,7 +35,7 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": 10,
     "legend.fontsize": 9,
     "legend.frameon": False,
-    "text.parse_math": False,  # a domain may hold dollar signs
+    "text.parse_math": False,  # the name of a domain may contain dollar signs
 }
 
 Panel = tuple[str, npt.ArrayLike, npt.ArrayLike]

@@ -193,7 +193,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             self._answer,
             interface="asgi3",  # uvicorn cannot infer the interface of a bound method
-            loop="asyncio",  # with uvloop, `shutdown` could not stop the accepting of connections
+            loop="asyncio",  # with uvloop, `shutdown` could not stop accepting connections
             log_config=None,
             access_log=False,  # `log_request` logs requests
             lifespan="off",
@@ -243,7 +243,7 @@ class Server(uvicorn.Server):
             waiting,
         )
         notify("STOPPING=1")
-        for listener in sockets or ():  # new connections wait for the next server
+        for listener in sockets or ():  # without a reader, new connections wait for the next server
             asyncio.get_running_loop().remove_reader(listener)
         await asyncio.sleep(ACCEPTING)
         for server in self.servers:

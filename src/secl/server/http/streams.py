@@ -218,7 +218,7 @@ class ChatReply:
         except Exception as problem:
             raise of_service(problem) from None
         finally:
-            thread.submit(chunks.close)  # the thread may still wait for a chunk, and closes after it
+            thread.submit(chunks.close)  # runs after the chunk for which the thread may still wait
             thread.shutdown(wait=False)
 
     def _headed(self, chunk: Values) -> Values:

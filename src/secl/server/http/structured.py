@@ -59,7 +59,7 @@ def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | C
         return None
     field = "tools" if calls else "response_format"
     able = isinstance(service.model, WritesCalls if calls else WritesObjects)
-    # If vLLM answers for secl, secl asks vLLM only for texts.
+    # If `upstream` is a vLLM server of `secl serve`, secl asks it only for texts.
     if not able or (upstream is not None and not upstream.takes_all):
         raise unsupported(field, f"this model supports no {field}; for a fixed set of answers ask /v1/ask.")
     beyond = [name for name in body.extra if name not in WITHOUT_EFFECT]

@@ -124,7 +124,7 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
         from secl.backends.endpoint.vllm.connect import answer_by_vllm
     except ModuleNotFoundError as problem:
         raise ParameterError(needs("--engine vllm", str(problem.name), "server,local")) from None
-    # A vLLM server may answer for several learners, so the names of versions contain a hash of the state folder.
+    # Servers with different state folders may share vLLM, so the names of versions contain a hash of the state folder.
     name = f"secl{hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:8]}"
     key = os.environ.get(KEY)
     model, twin = load_local(settings), load_local(settings)

@@ -133,7 +133,7 @@ class RequestQueue:
         with self._changed:
             if self._closed:
                 raise ClosingError("the server is stopping; ask again when it is back.")
-            if not full and len(self._requests) >= self.most:  # drop cancelled requests
+            if not full and len(self._requests) >= self.most:  # cancelled requests must not fill the queue
                 self._requests = deque(each for each in self._requests if not each.future.cancelled())
             if not full and len(self._requests) >= self.most:
                 raise BusyError(f"{self.most} questions are waiting already; ask again in a moment.")

@@ -62,7 +62,7 @@ class Adapter:
         if not any(name.endswith(tuple(modules)) for name, _ in model.named_modules()):
             raise ModelError(f"LoRA does not fit {type(model).__name__}: it has no modules {' or '.join(modules)}.")
         model.requires_grad_(False)
-        keep_gradients(model)  # before the first pass, in which bitsandbytes chooses its kernels
+        keep_gradients(model)  # before the first pass, because bitsandbytes chooses its kernels in that pass
         self.model, self.layers, self.modules = model, layers, modules
         self.settings, self.seed = settings or AdapterSettings(), seed
         self.version = self.updates = 0

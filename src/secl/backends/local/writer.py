@@ -113,7 +113,7 @@ class Writer:
                     unfinished.append((value, longer))
                     rows.append(row)
             finished = sorted(finished, key=lambda each: -each[0])[:count]
-            # Longer texts are never more probable.
+            # A text is never more probable than its beginning.
             if not unfinished or (len(finished) == count and finished[-1][0] >= unfinished[0][0]):
                 break
             beams = unfinished

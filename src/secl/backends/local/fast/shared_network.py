@@ -225,10 +225,10 @@ class SharedNetwork:
         """Run the adapted top layers and the final norm on trunk states (1, T, d); return (N, d) at tokens `rows`."""
         with self.adapter.on(), self._attention(hidden.shape[1]):
             for layer, kwargs in zip(self.top, arguments, strict=True):
-                # No layer follows the last layer, so only its requested rows are needed.
+                # The output of the last layer enters no other layer, so only its requested rows are needed.
                 with only_rows(layer, rows) if layer is self.top[-1] else nullcontext():
                     out = layer(hidden, **kwargs)
-                # Layers return a tensor, or a tuple that begins with it, depending on the family.
+                # Depending on the model family, layers return a tensor, or a tuple that begins with this tensor.
                 hidden = out if isinstance(out, Tensor) else out[0]
         normed: Tensor = self.layout.norm(hidden[:, rows.to(hidden.device)])
         return normed[0].to(self.device)

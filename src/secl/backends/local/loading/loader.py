@@ -73,7 +73,7 @@ class ModelCache:
         quantize: Quantize | None = None,
     ) -> Loaded:
         """See `secl.backends.local.loading.loader.load`."""
-        # The key has the actual precision: a run that began with "auto" names this precision when it is resumed.
+        # The key has the precision instead of "auto", because a resumed run names the precision that "auto" chose.
         precision = dtype if device_map else str(choose_dtype(dtype, choose_device(device)))
         key = (name, precision, device, device_map, quantize)
         if self._kept is None or self._kept[0] != key:

@@ -123,7 +123,7 @@ class Answering:
             self.check(question, case.given)
         case = self._window.get(turn) or self._answered([case], version)[turn]
         if version and (case.adapted is None or case.adapted.version != version):
-            # Replace a reading by an older version. A resumed run does not repeat this reading, so the ledger omits it.
+            # Replace an older version's reading. A resumed run does not repeat that reading, so the ledger omits it.
             self.asker.backend.together(self._adapt([case], version))
         self._latest, adapted = case, case.by(version)
         for purpose, tokens in case.spent.items():

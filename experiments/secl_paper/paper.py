@@ -58,7 +58,7 @@ def counterpart(model: str, against: str | None = None) -> Counterpart:
     models = read_paper().models
     if model in models:
         return Counterpart(model, "the model is this preset")
-    from secl.backends.local.loading.presets import PRESETS  # imports torch
+    from secl.backends.local.loading.presets import PRESETS  # torch takes seconds to import
 
     for name in models:
         if model.casefold() == PRESETS[name].source.casefold():

@@ -93,7 +93,7 @@ class Reproduction:
 
     def _sizes(self) -> dict[str, float]:
         """Return the sizes of the model and of its adapter in SECL."""
-        from secl_paper.lora_sizes import lora_sizes  # imports torch
+        from secl_paper.lora_sizes import lora_sizes  # torch takes seconds to import
 
         settings = RunSettings.of(settings_of(SECL, self.setup))
         return lora_sizes(settings.model.name, settings.adapter)

@@ -91,7 +91,7 @@ def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
     if gate is not None and settings.get("gate.burst") == getattr(gate_class(gate)(), "burst", None):
         settings["gate.burst"] = None
     if "adapter.layers" in run.changes:
-        from secl_paper.lora_sizes import adapter_of  # imports torch
+        from secl_paper.lora_sizes import adapter_of  # torch takes seconds to import
 
         if settings["adapter.layers"] == adapter_of(setup.model).layers:
             settings["adapter.layers"] = None

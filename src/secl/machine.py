@@ -48,7 +48,7 @@ def set_defaults() -> None:
         if name not in chosen:
             os.environ.setdefault(name, value)
     quota = cpu_quota()
-    # torch starts a thread for each core of the machine. If a quota allows fewer cores, so many threads slow work down.
+    # torch starts a thread for each core of the machine. With a lower quota, these threads would slow each other down.
     if quota is not None and quota < (os.cpu_count() or 1):
         os.environ.setdefault("OMP_NUM_THREADS", str(math.ceil(quota)))
 

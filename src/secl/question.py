@@ -133,7 +133,9 @@ class Question:
         cells = (cell for cell in chain.from_iterable(self.row) if isinstance(cell, str))
         texts = (self.text, self.context, self.system, *self.options, *spoken, *cells)
         if any(map(has_half_character, texts)):
-            raise QuestionError(f"{name} has an unpaired surrogate, which no tokenizer reads; save it as UTF-8 again.")
+            raise QuestionError(
+                f"{name} has an unpaired surrogate, which no tokenizer reads; save the question as UTF-8 again."
+            )
         if self.form not in FORMS:
             raise QuestionError(f"{name} asks for the unknown form {self.form!r}; the forms are {', '.join(FORMS)}.")
         if self.grader and self.grader not in GRADERS:

@@ -248,7 +248,7 @@ class Calibrator(Shown):
         reply = record.reply
         wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
-            self._latest = None  # after the next line, the model's latest question is an earlier one
+            self._latest = None  # the model learns from its latest question only, and the next line changes it
             reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
         evidence = self.plan.gather(self.model, record, reply)
         signal = self.plan.signal(record.question, reply, evidence)

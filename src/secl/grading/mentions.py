@@ -43,7 +43,7 @@ _TITLES = word_set(
     "mr mrs ms dr sir lord lady saint st president king queen pope emperor professor captain astronaut author poet "
     "writer painter composer"
 )
-_KINDS = word_set("river ocean mount lake desert planet mountain")  # the Nile River is the Nile
+_KINDS = word_set("river ocean mount lake desert planet mountain")  # "the Nile River" is "the Nile"
 _OTHER_PLACE = word_set("new north south east west northern southern eastern western central papua")
 _PERSON = re.compile(
     r"\b(?:who|whom|whose|author|writer|poet|painter|artist|composer|inventor|scientist|president|person)\b",

@@ -171,7 +171,7 @@ def only_number(text: str) -> Fraction | None:
 def number_value(match: re.Match[str]) -> Fraction | None:
     digits, decimals, exponent = (match[name] or "" for name in ("digits", "decimals", "exponent"))
     if len(digits) + len(decimals) > 1000:
-        return None  # Python cannot read a number of this length
+        return None  # Python refuses numbers with thousands of digits
     value = Fraction(f"{digits.replace(',', '') or '0'}{decimals}{exponent}")
     if match["below"]:
         if not int(match["below"][:1000]):

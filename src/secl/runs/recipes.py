@@ -64,7 +64,7 @@ def _path(name: str, value: str) -> str | None:
         return path if os.path.isdir(path) else None
     if not os.path.exists(path):
         return None
-    from secl.backends.local.loading.presets import PRESETS  # imports torch
+    from secl.backends.local.loading.presets import PRESETS  # torch takes seconds to import
 
     return None if value in PRESETS else path
 

@@ -199,7 +199,7 @@ def backup(folder: Path, out: Path) -> int:
             unfinished = Path(tempfile.mkdtemp(prefix=f"{out.name}.", dir=out.parent))  # only its owner can enter it
             failure.callback(shutil.rmtree, unfinished, ignore_errors=True)
             try:
-                (unfinished / FILE).touch(mode=0o600)  # the file also stays private outside this folder
+                (unfinished / FILE).touch(mode=0o600)  # so that the file stays private if it is moved
                 store.db.execute("PRAGMA query_only = OFF")  # VACUUM INTO needs this, and writes only the copy
                 store.db.execute("VACUUM INTO ?", (str(unfinished / FILE),))
                 with closing(sqlite3.connect(unfinished / FILE)) as copy:

@@ -181,7 +181,7 @@ class Learner:
             before = self.model.snapshot()
             with self.scheduler.training():
                 learned = self.calibrator.learn(record)
-            failed = replace(learned, update=None)  # a failed lesson keeps its evidence
+            failed = replace(learned, update=None)  # if the lesson fails, the record still has its evidence
             reason = rejection_reason(learned)
             if reason is None:
                 self._store(learned)

@@ -72,7 +72,11 @@ def test_bad_flags_recipes_and_folders_are_refused(refused: Any, tmp_path: Path,
         for folder, flags, word in (
             *((state, flags, word) for flags, word in BAD),
             (state, ("--port", port), f"port {port}"),
-            (state, (tmp_path / "r.toml", *any_port), "leave stream.benchmarks out"),
+            (
+                state,
+                (tmp_path / "r.toml", *any_port),
+                "r.toml: a server gets its questions over HTTP; leave stream.benchmarks out",
+            ),
             (tmp_path / "full", any_port, "full"),
             (run, any_port, "not a server's state folder"),
         ):

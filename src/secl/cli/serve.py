@@ -139,5 +139,6 @@ def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
     settings = {**dotted(read_toml(recipe) if recipe else {}), **flags}
     for name in settings:
         if name.startswith("stream."):
-            raise ParameterError(f"a server gets its questions over HTTP; leave {name} out.")
+            place = "" if name in flags else f"{recipe}: "
+            raise ParameterError(f"{place}a server gets its questions over HTTP; leave {name} out.")
     return serving_settings(settings)

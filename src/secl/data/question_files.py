@@ -36,8 +36,8 @@ LEAVE_OUT = "To leave such rows out: --skip-bad (in Python: skip_bad=True)."
 """Remedy for an unusable row."""
 
 ANSWERS_ALONE = (
-    "secl reads the column of answers as answers to rate, not as references, so no answer is graded; rate the column's "
-    "answers with secl score, or make them references with --columns reference=answer"
+    "secl grades no answer, because the column {name!r} has answers to rate, not references; rate these answers with "
+    "secl score, or make them references with --columns reference={name}"
 )
 """Note on a file with answers but no references. Its author may have meant the answers as references."""
 
@@ -154,7 +154,7 @@ def read_rows(
         more = f" (further questions like this: {len(twice) - 1})" if len(twice) > 1 else ""
         notes.append(f"{twice[0].mention} has the same option twice{more}; secl counts equal options as one")
     if with_answer and all(question.reference is None for question in questions):
-        notes.append(ANSWERS_ALONE)
+        notes.append(ANSWERS_ALONE.format(name=columns.get("answer", "answer")))
     given = tuple(row for row in rows if isinstance(row, GivenAnswer)) if rate else None
     return QuestionFile(questions, given, tuple(skipped), tuple(f"{place}: {note}." for note in notes))
 

@@ -126,7 +126,7 @@ def test_labels_give_a_promise_and_confidences_alone_an_estimate(shell: Shell, t
     ended = shell("threshold", run, "--risk", 0.05).fine
     promise = {"accept from": "0.7", "answers accepted": "50% of 120", "labelled among these": "60, 0 wrong"}
     promise |= {"wrong among these": "at most 3.8%: guaranteed with 90% certainty"}
-    promise |= {"at most 5% wrong, 90% certainty": "", "rests on": "120 labels of answers drawn at random"}
+    promise |= {"at most 5% wrong, 90% certainty": "", "rests on": "120 answers with a reference"}
     assert facts(ended.out).items() >= promise.items()
     assert "random sample" in ended.out
     assert ended.out.endswith("next: secl run ... --accept 0.7, or secl serve ... --accept 0.7\n")
@@ -139,22 +139,24 @@ def test_labels_give_a_promise_and_confidences_alone_an_estimate(shell: Shell, t
     assert said["rests on"] == "the confidences alone"
     strict = facts(shell("threshold", run, "--risk", 0.01).out)
     assert strict["accept from"] == "no confidence"
-    assert strict["for a guarantee"] == "about 230 labels of answers drawn at random"
+    assert strict["for a guarantee"] == "at least 230 labels of answers drawn at random"
 
 
 SURE = [0.9 - 0.01 * k for k in range(28)]
-ROW = "at least the 22 most confident labelled answers must be right"
 NONE: tuple[tuple[list[float], list[bool | None], dict[str, str], str], ...] = (
     (
         SURE,
         [False, *[True, False] * 13, False],
-        {"wrong": "15 of 28 graded answers, including the most confident", "for a guarantee": ROW},
-        "look at every answer, or compare other methods: secl check --questions FILE",
+        {
+            "wrong": "15 of 28 graded answers",
+            "for a guarantee": "at most 0 of the 22 most confident labelled answers may be wrong, but 11 are",
+        },
+        "look at every answer, or compare other methods (secl check)",
     ),
     (
         [*SURE[:5], 0.1],
         [True, False, False, False, False, None],
-        {"wrong": "4 of 5 graded answers, including some of the most confident", "for a guarantee": ROW},
+        {"wrong": "4 of 5 graded answers", "for a guarantee": "at least 22 labels of answers drawn at random"},
         "label the other one and ask 16 more questions",
     ),
     (
@@ -162,7 +164,7 @@ NONE: tuple[tuple[list[float], list[bool | None], dict[str, str], str], ...] = (
         [True] * 15 + [None] * 25,
         {
             "wrong": "0 of 15 graded answers",
-            "for a guarantee": "about 22 labels of answers drawn at random",
+            "for a guarantee": "about 22 labels of answers drawn at random, if further labels are like these",
             "lowest risk guaranteed now": "15%",
         },
         "label 7 more",

@@ -70,7 +70,7 @@ def export(
     Args:
         format: csv, xlsx or parquet for the table; jsonl for complete records; by default the suffix of --out.
         full: Add every field of a record to the table, for example reply.entropy.
-        review: Sort the rows by their expected errors, most errors first.
+        review: Put the rows with the most expected errors first, and graded answers last.
         version: Write this version of the learned weights instead of the table, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """

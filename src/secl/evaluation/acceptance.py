@@ -34,6 +34,7 @@ from secl.metrics.risk_control import (
     labels_needed,
     nearest_risk,
     risk_coverage,
+    strictest,
 )
 from secl.records import Record
 
@@ -51,12 +52,14 @@ class Answers:
         confidence: label-free, in [0, 1]; 0 for an unreadable answer, which is never accepted.
         correct: 1 or 0, nan without a label.
         basis: origin of the labels.
+        references: whether the labels are references, or labels that override them.
         left_out: number of unused labels and references, from outside the sample.
     """
 
     confidence: Vector
     correct: Vector
     basis: Basis
+    references: bool = False
     left_out: int = 0
 
     @property
@@ -74,12 +77,12 @@ class Advice:
         certainty: probability that the guarantee holds, in (0, 1).
         basis: what `threshold` rests on.
         answers, labels, wrong: number of answers, of labelled answers, and of wrong answers among these.
-        surest_wrong: whether the most confident labelled answer is wrong; in a tie, whether any tied answer is wrong.
         threshold: None if no threshold keeps the risk.
         fewest: fewest labels for a guarantee, if all labelled answers are right.
-        needed: number of labels for a guarantee if further labels are like the present ones; None if no number
-            suffices, or if the present labels suffice.
+        needed: number of labels for a guarantee if further labels are like the present ones; None if secl knows no
+            such number, or if the present labels suffice.
         nearest: lowest risk that the labels guarantee, if they do not guarantee `risk`; otherwise None.
+        first: the strictest tested threshold, if the labels do not guarantee `risk`; None if they are too few to test.
     """
 
     risk: float
@@ -88,11 +91,11 @@ class Advice:
     answers: int
     labels: int
     wrong: int
-    surest_wrong: bool
     threshold: Threshold | None
     fewest: int
     needed: int | None = None
     nearest: float | None = None
+    first: Threshold | None = None
 
     @property
     def value(self) -> float | None:
@@ -157,7 +160,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
     correct = np.array([float(of_source.get(used, math.nan)) for of_source in known])
     left_out = sum(bool(of_source) and used not in of_source for of_source in known)
     confidence = np.array([judgement.confidence for judgement in judged])
-    return Answers(confidence, correct, basis, left_out)
+    return Answers(confidence, correct, basis, used == "reference", left_out)
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
@@ -174,12 +177,13 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
     curve, fewest = answers.curve, fewest_labels(risk, certainty)
     # If volunteers gave too few labels, the threshold rests on the confidences.
     basis: Basis = "confidences" if answers.basis == "volunteers" and curve.total < fewest else answers.basis
-    needed = nearest = None
+    needed = nearest = first = None
     if answers.basis == "labels":
         threshold = guaranteed(curve, risk, certainty)
         if threshold is None:
             needed = labels_needed(curve, risk, certainty)
             nearest = nearest_risk(curve, certainty, above=risk)
+            first = strictest(curve, risk, certainty)
     elif basis == "volunteers":
         threshold = estimated(curve, risk, from_labels=True)
     else:
@@ -191,9 +195,9 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
         answers=curve.answers,
         labels=curve.total,
         wrong=int(curve.wrong[-1]),
-        surest_wrong=bool(curve.wrong[np.argmax(curve.labels > 0)]),
         threshold=threshold,
         fewest=fewest,
         needed=needed,
         nearest=nearest,
+        first=first,
     )

@@ -122,6 +122,15 @@ def fewest_labels(risk: float, certainty: float) -> int:
     return math.ceil(round(math.log1p(-certainty) / math.log1p(-risk), 9))  # (1 - risk)^n <= 1 - certainty
 
 
+def most_wrong(labels: int, risk: float, certainty: float) -> int:
+    """Return how many of some accepted labelled answers may be wrong for a guarantee of a risk; -1 for too few labels.
+
+    >>> most_wrong(22, 0.1, 0.9), most_wrong(21, 0.1, 0.9), most_wrong(100, 0.1, 0.9)
+    (0, -1, 5)
+    """
+    return int(np.count_nonzero(risk_bound(np.arange(labels + 1), labels, certainty) <= risk)) - 1
+
+
 def _fewest_with_errors(share: float, risk: float, certainty: float) -> int:
     """Return the smallest number of accepted labelled answers that guarantees a risk if a `share` of them is wrong."""
 
@@ -149,6 +158,12 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
     failed = np.flatnonzero(risk_bound(curve.wrong[tested], curve.labels[tested], certainty) > risk)
     passed = tested[: failed[0]] if failed.size else tested
     return threshold_at(curve, int(passed[-1])) if passed.size else None
+
+
+def strictest(curve: RiskCoverage, risk: float, certainty: float) -> Threshold | None:
+    """Return the first threshold that `guaranteed` tests; None if the labels are too few even when all are right."""
+    tested = _walk(curve, risk, certainty)
+    return threshold_at(curve, int(tested[0])) if tested.size else None
 
 
 def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.intp]:
@@ -181,8 +196,8 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
 
     Each threshold whose share of wrong answers lies below the risk needs a number of labels: the fewest accepted labels
     for a guarantee, divided by the coverage. The result is the smallest of these numbers. Without labels, the
-    confidences give the share of wrong answers. If a stricter threshold failed, the result can be as low as the present
-    number of labels. None if no number up to `MOST_NEEDED` suffices.
+    confidences give the share of wrong answers. None if this number is not above the present number of labels, or is
+    above `MOST_NEEDED`.
     """
     shares = curve.risk if curve.total else curve.expected
     counted = curve.labels >= min(5, curve.total)  # shares of one or two labels are unreliable
@@ -192,7 +207,7 @@ def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | N
         accepted = _fewest_with_errors(float(shares[index]), risk, certainty)
         totals.append(math.ceil(accepted / curve.coverage[index]))
     least = min(totals, default=None)
-    return None if least is None or least > MOST_NEEDED else least
+    return least if least is not None and curve.total < least <= MOST_NEEDED else None
 
 
 def estimated(curve: RiskCoverage, risk: float, *, from_labels: bool = False) -> Threshold | None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from secl.evaluation.acceptance import Advice, Answers
 from secl.grading.rules import reported_correct
-from secl.metrics.risk_control import Threshold, estimated, guaranteed, risk_bound
+from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong, risk_bound
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED, amount, counted, percent
 from secl.reports.table import Table, plain_table
@@ -33,11 +33,8 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
         if threshold.labels:
             facts["labelled among these"] = f"{amount(threshold.labels)}, {amount(threshold.wrong)} wrong"
     elif advice.labels:
-        surest = "including the most confident" if advice.surest_wrong else "including some of the most confident"
-        few = advice.needed is not None and advice.needed > advice.labels
-        wrong = f"{amount(advice.wrong)} of {counted(advice.labels, 'graded answer')}"
-        facts["wrong"] = wrong if few else f"{wrong}, {surest}"
-    facts["rests on"] = _basis(advice)
+        facts["wrong"] = f"{amount(advice.wrong)} of {counted(advice.labels, 'graded answer')}"
+    facts["rests on"] = _basis(answers, advice)
     if threshold is None or advice.basis != "labels":
         facts["for a guarantee"] = _wanted(advice)
     if threshold is None and advice.nearest is not None and advice.nearest < MOSTLY_WRONG:
@@ -58,17 +55,27 @@ def _expected(advice: Advice, threshold: Threshold) -> str:
     return f"about {percent(known)}: an estimate"
 
 
-def _basis(advice: Advice) -> str:
+def _basis(answers: Answers, advice: Advice) -> str:
     if advice.basis == "confidences":
         return "the confidences alone"
+    if answers.references:
+        return f"{counted(advice.labels, 'answer')} with a reference"
     drawn = "drawn at random" if advice.basis == "labels" else "that people chose to rate"
     return f"{counted(advice.labels, 'label')} of answers {drawn}"
 
 
 def _wanted(advice: Advice) -> str:
-    if advice.basis == "labels" and (advice.needed is None or advice.needed <= advice.labels):
-        return f"at least the {advice.fewest} most confident labelled answers must be right"
-    return f"about {counted(advice.needed or advice.fewest, 'label')} of answers drawn at random"
+    """Return the number of labels that would give a guarantee, or why the present labels give no guarantee."""
+    if advice.needed is not None:
+        like = "the confidences are calibrated" if advice.basis == "confidences" else "further labels are like these"
+        return f"about {counted(advice.needed, 'label')} of answers drawn at random, if {like}"
+    if advice.first is None:
+        return f"at least {counted(advice.fewest, 'label')} of answers drawn at random"
+    allowed = most_wrong(advice.first.labels, advice.risk, advice.certainty)
+    return (
+        f"at most {amount(max(0, allowed))} of the {amount(advice.first.labels)} most confident labelled answers may "
+        f"be wrong, but {amount(advice.first.wrong)} {'is' if advice.first.wrong == 1 else 'are'}"
+    )
 
 
 def advice_step(advice: Advice) -> str | None:
@@ -81,7 +88,7 @@ def advice_step(advice: Advice) -> str | None:
     wanted = advice.fewest if advice.needed is None else advice.needed
     if wanted > advice.labels and left:
         return further(wanted - advice.labels, left)
-    return "look at every answer, or compare other methods: secl check --questions FILE"
+    return "look at every answer, or compare other methods (secl check)"
 
 
 def accepted_line(answer: str | None, confidence: float, accept: float) -> str:

@@ -211,8 +211,11 @@ def write(
 
 
 def _ordered(store: Store, review: bool) -> Sequence[Record]:
+    """Return the records in the order of the run; for a review, ungraded ones first, the least certain at the top."""
     records = list(current_records(store))
-    return sorted(records, key=lambda record: -expected_errors([record])) if review else records
+    if not review:
+        return records
+    return sorted(records, key=lambda record: (reported_correct(record) is not None, record.expected_grade))
 
 
 def _table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:

@@ -221,8 +221,8 @@ def by_document(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def expected_errors(records: Iterable[Record]) -> float:
-    """Return the expected number of wrong answers among unlabelled answers."""
-    return math.fsum(1 - record.expected_grade for record in records if record.label is None)
+    """Return the expected number of wrong answers among answers without a label or a reference."""
+    return math.fsum(1 - record.expected_grade for record in records if reported_correct(record) is None)
 
 
 def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
@@ -232,13 +232,14 @@ def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
     for name, record in values.items():
         results |= {name: value_in(record), f"{name}_confidence": defined(record.confidence)}
     grades = [reported_correct(record) for record in fields]
-    unsure = sorted((record for record in fields if record.label is None), key=lambda record: record.expected_grade)
+    ungraded = (record for record, grade in zip(fields, grades, strict=True) if grade is None)
+    unsure = sorted(ungraded, key=lambda record: record.expected_grade)
     return results | {
         "confidence": defined(whole_confidence(fields)),
         "accepted": whole_accepted(fields, fields[0].accept),
         "correct": False if False in grades else None if None in grades else True,
         "expected_errors": expected_errors(fields),
-        "least_certain": [record.question.domain for record in unsure[:LEAST_CERTAIN]],
+        "least_certain": [record.question.domain for record in unsure[:LEAST_CERTAIN]] or None,
     }
 
 

@@ -78,7 +78,8 @@ class ServerStore(Store):
         with ExitStack() as failure:
             failure.callback(self.close)
             if not self.is_server:
-                raise RunError(f"{folder} is a run, not a server's state folder; name another folder.")
+                remedy = "name the folder of secl serve (secl report shows runs)"
+                raise RunError(f"{folder} is a run, not a server's state folder; {remedy}.")
             if writable:
                 make_private(self.folder)
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")

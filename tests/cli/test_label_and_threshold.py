@@ -149,7 +149,7 @@ NONE: tuple[tuple[list[float], list[bool | None], dict[str, str], str], ...] = (
         [False, *[True, False] * 13, False],
         {
             "wrong": "15 of 28 graded answers",
-            "for a guarantee": "at most 0 of the 22 most confident labelled answers may be wrong, but 11 are",
+            "for a guarantee": "at most 0 of the 22 most confident graded answers may be wrong, but 11 are",
         },
         "look at every answer, or compare other methods (secl check)",
     ),

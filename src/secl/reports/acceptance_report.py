@@ -73,7 +73,7 @@ def _wanted(advice: Advice) -> str:
         return f"at least {counted(advice.fewest, 'label')} of answers drawn at random"
     allowed = most_wrong(advice.first.labels, advice.risk, advice.certainty)
     return (
-        f"at most {amount(max(0, allowed))} of the {amount(advice.first.labels)} most confident labelled answers may "
+        f"at most {amount(max(0, allowed))} of the {amount(advice.first.labels)} most confident graded answers may "
         f"be wrong, but {amount(advice.first.wrong)} {'is' if advice.first.wrong == 1 else 'are'}"
     )
 

@@ -173,8 +173,12 @@ def test_parts_of_a_question_are_texts_lists_pairs_and_mappings_and_others_are_r
         (PERU, {"options": ["Lima"]}, "a single option"),
         (PERU, {"options": "Lima"}, "the text 'Lima' as its options"),
         (PERU, {"history": "Hello"}, "history is a text"),
-        (PERU, {"history": [("nobody", "Hello")]}, r"history holds \('nobody', 'Hello'\); give each turn as"),
-        (PERU, {"history": [5]}, "history holds 5"),
+        (
+            PERU,
+            {"history": [("nobody", "Hello")]},
+            r"a turn of the conversation is \('nobody', 'Hello'\); give each turn as",
+        ),
+        (PERU, {"history": [5]}, "a turn of the conversation is 5"),
         (secl.Question(PERU), {"options": CITIES}, "is a Question already; put options"),
     ]
     for question, parts, said in refused:

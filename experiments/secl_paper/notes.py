@@ -34,7 +34,10 @@ def _column(paper: PaperTable | None, setup: Setup, compared: Counterpart) -> li
     if compared.name is not None and compared.name in paper.numbers:
         return [f"The paper's column is {models[compared.name]}: {compared.why}."]
     whom = f"{models[compared.name]} in this table" if compared.name else f"{setup.model_name} ({compared.why})"
-    return [f"The paper has no column for {whom}; to compare with another, add --against {'|'.join(paper.numbers)}."]
+    return [
+        f"The paper has no column for {whom}; to compare with a model of the paper, add --against "
+        f"{'|'.join(paper.numbers)}."
+    ]
 
 
 def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: Counterpart) -> list[str]:
@@ -43,17 +46,17 @@ def _questions(table: Table, paper: PaperTable | None, setup: Setup, compared: C
     ours, quiz = setup.model_name, [name for name in setup.names if find_benchmark(name).read is None]
     stream = ", ".join(setup.names) + (f" ({', '.join(quiz)}: the built-in quiz)" if quiz else "")
     if paper is None or compared.name is None or compared.name not in paper.numbers:
-        return [f"These numbers are {ours} with {counts} questions per domain of {stream}."] if table.runs else []
+        return [f"These numbers are of {ours}, with {counts} questions per domain of {stream}."] if table.runs else []
     if paper.per_domain is None:
         return []
     notes = [
         f"The paper ran {read_paper().models[compared.name]} with {paper.per_domain:,} questions per domain; "
-        f"these numbers are {ours} with {counts}."
+        f"these numbers are of {ours}, with {counts}."
     ]
     if setup.names != STREAM:
         notes.append(f"The stream is {stream} in place of the paper's {', '.join(STREAM)}.")
     if any(run.open_ended for run in table.runs) and not set(setup.names) & set(OPEN_FORM):
-        notes.append("No benchmark of this stream has an open-ended form, so it is asked as it is.")
+        notes.append("No benchmark of this stream has an open-ended form, so its questions are not open-ended here.")
     return notes
 
 
@@ -67,7 +70,7 @@ def _settings(table: Table, setup: Setup, compared: Counterpart, runs: Mapping[R
     if taus - {papers_tau}:
         own = " and ".join(f"{tau:g}" for tau in sorted(taus))
         unlike.append(f"tau {own} ({'none given' if papers_tau is None else f'{papers_tau:g}'})")
-    sentence = f"Settings that are not the paper's, with its own in brackets: {', '.join(unlike)}."
+    sentence = f"Settings that differ from the paper's (in brackets): {', '.join(unlike)}."
     return [sentence] if unlike else []
 
 
@@ -76,8 +79,8 @@ def _judge(table: Table, setup: Setup) -> list[str]:
     if not any(row.estimator in ("dinco", "dinco_greedy") for row in table.rows):
         return []
     if setup.nli is None:
-        return ["DINCO was judged by the answering model itself; the paper used an NLI model (--nli NAME)."]
-    return [f"DINCO was judged by the NLI model {setup.nli}; the paper does not name its own."]
+        return ["For DINCO, the answering model itself judged entailment; the paper used an NLI model (--nli NAME)."]
+    return [f"For DINCO, the NLI model {setup.nli} judged entailment; the paper does not name its NLI model."]
 
 
 def _precision(runs: Mapping[Run, FinishedRun]) -> list[str]:
@@ -111,10 +114,12 @@ def remarks(
     for opened, why in ((False, "the gate never opened"), (True, "the bin gate stopped every update")):
         names = ", ".join(name for name, was_open in untrained.items() if was_open is opened)
         if names:
-            notes.append(f"Nothing was trained in {names}, because {why}: this is the frozen model, up to rounding.")
+            notes.append(
+                f"{names}: no training, because {why}. The numbers are those of the frozen model, up to rounding."
+            )
     notes += _same(table, [line for line in lines if line.name not in untrained], columns)
     if any(line.ours.get(name) is None for line in lines for name in columns):
-        notes.append(f"{UNDEFINED} is undefined or does not apply (AUROC needs right and wrong answers).")
+        notes.append(f"{UNDEFINED}: the number is undefined or does not apply (AUROC needs right and wrong answers).")
     return notes
 
 

@@ -57,13 +57,13 @@ def counterpart(model: str, against: str | None = None) -> Counterpart:
         return Counterpart(against, "--against names it")
     models = read_paper().models
     if model in models:
-        return Counterpart(model, "the model is this preset")
+        return Counterpart(model, "--model names its preset")
     from secl.backends.local.loading.presets import PRESETS  # torch takes seconds to import
 
     for name in models:
         if model.casefold() == PRESETS[name].source.casefold():
-            return Counterpart(name, "the model is its hub id")
-    return Counterpart(None, "its name is that of no model of the paper")
+            return Counterpart(name, "--model names its hub id")
+    return Counterpart(None, "--model names no model of the paper")
 
 
 Place = tuple[str, str, str]

@@ -37,7 +37,7 @@ LEARNED = Row("SECL", SECL, "secl")
 LAYERS = {"Early": "first:4", "Mid": "middle:4", "Last 4": "last:4", "Last 8": "last:8", "All": "all"}
 MEASURED = ("ece", "brier", "auroc", "accuracy")
 ALL_MEASURED = ("ece", "ada_ece", "brier", "auroc", "accuracy")
-CROSS_VALIDATED = "fitted to right answers by five-fold cross-validation"
+CROSS_VALIDATED = "fitted to grades, with five-fold cross-validation"
 
 
 def at_tau(*temperatures: float) -> tuple[Row, ...]:
@@ -70,8 +70,8 @@ TABLES = (
         "Forward and reversed order of the domains",
         (*ALL_MEASURED, "reduction", "trained_share"),
         (STATED, *ORDERS),
-        note="Reduction is that of the ECE against the first row. Of the trained share under the reversed order the "
-        "paper names Llama 3.1-8B's alone, 62.6%; `triggers` has the forward ones.",
+        note="Reduction: decrease of the ECE against the first row. For the reversed order, the paper gives a trained "
+        "share only of Llama 3.1-8B, 62.6%; for the forward order, see `triggers`.",
     ),
     Table("order_domains", "ECE of each domain under both orders", ("ece",), ORDERS, by="domain"),
     Table(
@@ -84,8 +84,9 @@ TABLES = (
             secl("Bin-gate 2", {"gate.name": "always", "loop.bin_gate": 2}),
             Row("Entropy-gated", SECL, "secl"),
         ),
-        note="The paper gives plain MSE an ECE of 0.047 here and of 0.085 in `hyperparameters`. Only "
-        "without the bin gate is 100% trained possible, so the gate is off here and on there.",
+        note="The paper gives plain MSE an ECE of 0.047 here and of 0.085 in `hyperparameters`. A "
+        "trained share of 100% is possible only without the bin gate, so `gating` has no bin gate for plain MSE, and "
+        "`hyperparameters` has it.",
     ),
     Table(
         "accumulation",
@@ -95,16 +96,16 @@ TABLES = (
             secl("SECL", {"loop.accumulate": "stream"}),
             Row("Reset per question", Run("reset", {"loop.accumulate": "question"}), ISOLATED),
         ),
-        note="With a reset every question is answered by the untouched model, so the confidence of a trained question "
-        "is read after its own update; any other reading would equal Verbalized.",
+        note="With a reset, the frozen model answers every question. So secl reads the confidence of a trained "
+        "question after this question's own update; before the update, the confidence equals Verbalized.",
     ),
     Table(
         "always_on",
         "The entropy gate against learning from every question",
         ("ece", "brier", "auroc", "trained_share"),
         (Row("Always-train", ALWAYS_MSE, "secl"), LEARNED),
-        note="Always-train has the numbers of Always-on MSE in `gating`, so it is the same run: plain MSE, no bin "
-        "gate.",
+        note="In the paper, Always-train has the numbers of Always-on MSE in `gating`. So both rows show one run: "
+        "plain MSE, no bin gate.",
     ),
     Table(
         "kl",
@@ -117,8 +118,8 @@ TABLES = (
         "Which layers carry the adapter",
         ("first_layer", "last_layer", *MEASURED),
         tuple(secl(name, {"adapter.layers": layers}) for name, layers in LAYERS.items()),
-        note="The paper's own setting is Last 4 for Llama 3.2-3B, but its numbers here are not those of SECL in `main` "
-        "(ECE 0.039 and 0.050); here it is one run.",
+        note="For Llama 3.2-3B, the paper's SECL adapts Last 4, but the paper gives Last 4 an ECE of 0.039 here, and "
+        "SECL an ECE of 0.050 in `main`. Our numbers for both are of one run.",
     ),
     Table("tau", "ECE of normalised P(True) over its temperature", ("ece",), at_tau(0.3, 0.7, 1, 1.5, 3)),
     Table(
@@ -144,7 +145,7 @@ TABLES = (
         ),
         note="Rows of alpha, delta and Plain MSE learn without the entropy gate and with the bin gate. The row tau is "
         "P(True) Norm at the model's own tau. The paper's best ECE for Phi, 0.097, is at a lambda and a learning rate "
-        "that it does not name.",
+        "that the paper does not name.",
     ),
     Table(
         "target",
@@ -155,8 +156,8 @@ TABLES = (
             secl("Self-Consistency", {"evidence.signal": "self_consistency"}),
             secl("P(True) Norm", {"evidence.signal": "norm_p_true"}),
         ),
-        note='The signal is all that changes: the paper\'s "MSE loss" is read as its Eq. loss, towards the directional '
-        'target. `loss = "mse"` in a recipe of your own is plain MSE towards the signal.',
+        note="The rows differ only in the signal. Their loss is the paper's Eq. loss, with the directional target; we "
+        'assume that the paper means this loss by "MSE loss". In a recipe, `loss = "mse"` is plain MSE to the signal.',
     ),
     Table(
         "seeds",
@@ -164,8 +165,8 @@ TABLES = (
         ("ece", "auroc"),
         (Row("Verbalized", SEEDS, "stated"), Row("SECL", SEEDS, "secl")),
         by="run",
-        note="The standard deviation is that of the three runs themselves (divided by three), as in the paper. "
-        "Verbalized differs between seeds where the seed shuffles options.",
+        note="The standard deviation of the three runs divides by three, as in the paper. Verbalized differs between "
+        "seeds for benchmarks whose options the seed shuffles.",
     ),
     Table(
         "domains",
@@ -221,7 +222,7 @@ TABLES = (
         "A model without the gap",
         ("ece",),
         (STATED_BASELINE, *at_tau(0.3, 0.7, 1, 1.5, 2, 3)),
-        note="A gap means that some P(True) Norm lies below Verbalized; in the paper, Qwen 2.5-3B has no gap.",
+        note="A gap: P(True) Norm has a lower ECE than Verbalized at some tau. In the paper, Qwen 2.5-3B has no gap.",
     ),
     Table(
         "triggers",
@@ -235,23 +236,23 @@ TABLES = (
         "Forward-pass equivalents of the whole stream",
         ("trained", "trained_share", "skipped", "secl_cost", "p_true_cost"),
         (LEARNED,),
-        note="The paper's count: 15 for a trained question, 1 for a skipped one; P(True) Norm takes 6 for each. "
-        "`methods` has the measured cost.",
+        note="The paper's count: 15 for a trained question, 1 for a skipped one; P(True) Norm takes 6 for each "
+        "question. `methods` has the measured cost.",
     ),
     Table(
         "lora",
         "Size of the adapter",
         ("model_parameters", "adapted_layers", "adapter_parameters", "adapter_share"),
         (Row("LoRA", SECL, None),),
-        note="Counted from the model's configuration. Llama 3.1-8B has 851,968 with grouped-query attention; the "
-        "paper's number takes square projections.",
+        note="Counted from the model's configuration. Llama 3.1-8B has 851,968 adapter parameters with grouped-query "
+        "attention; the paper's number assumes square projections.",
     ),
     Table(
         "large",
         "The largest model",
         ALL_MEASURED,
         (STATED_BASELINE, STATED_TEMPERATURE, NORM_P_TRUE, NORM_P_TRUE_TEMPERATURE, LEARNED),
-        note="The paper has this table for Llama 3.1-8B alone: it is its scaling test.",
+        note="The paper has this table only for Llama 3.1-8B, as a test of scaling.",
     ),
     Table("gap", "Reliability of raw and normalised P(True)", ("ece",), (P_TRUE, NORM_P_TRUE), figure="reliability"),
     Table("reliability", "Reliability before and after SECL", ("ece",), (STATED, LEARNED), figure="reliability"),

@@ -55,7 +55,7 @@ class Turn:
         role: the speaker.
         text: the message; may be empty.
         calls: the assistant's calls of tools.
-        answers: in a turn of the role "tool", the id of the call with this result; "" for the next call that has no
+        answers: for the role "tool", the id of the call whose result is this turn; "" means the next call that has no
             result yet.
     """
 
@@ -88,8 +88,8 @@ class Turn:
             role, text = turn
         if role not in get_args(Role) or not isinstance(text, str) or None in calls:
             raise QuestionError(
-                f"history holds {excerpt(repr(turn), 60)}; give each turn as a message of OpenAI's chat API, or as "
-                "(role, text) with the role system, user, assistant or tool."
+                f"a turn of the conversation is {excerpt(repr(turn), 60)}; give each turn as a message of OpenAI's "
+                "chat API, or as (role, text) with the role system, user, assistant or tool."
             )
         return cls(role, text, tuple(call for call in calls if call is not None), answers)
 

@@ -100,11 +100,11 @@ class EntropyShift(Gate):
     """The default gate, without tuning: a two-sided cumulative-sum (CUSUM) test of standardised entropies.
 
     z is (entropy - mean) / spread, with mean and standard deviation (spread) of earlier entropies: the reference. The
-    first `warmup` entropies after the start or after a burst form the reference. Each later entropy joins it after its
-    test. Two sums collect evidence: up = max(0, up + z - slack) and down = max(0, down - z - slack). The larger sum is
-    the statistic. An alarm resets reference and sums. The gate ignores entropies inside a burst, because learning
-    moves these entropies. For models with constant entropy, the spread has a lower bound: 1e-6 nats or a thousandth of
-    the mean, whichever is larger.
+    first `warmup` entropies after the start or after a burst form the reference. Each later entropy is tested, and then
+    joins the reference. Two sums collect evidence: up = max(0, up + z - slack) and down = max(0, down - z - slack). The
+    larger sum is the statistic. An alarm resets reference and sums. The gate ignores entropies inside a burst, because
+    learning moves these entropies. For models with constant entropy, the spread has a lower bound: 1e-6 nats or a
+    thousandth of the mean, whichever is larger.
 
     Simulations with the defaults (`tests/gates/test_gates.py`):
 

@@ -105,7 +105,9 @@ class Question:
         """
         if isinstance(question, cls):
             if options or context or system or history:
-                raise QuestionError(f"{question.mention} is a Question already; put options and other parts into it.")
+                raise QuestionError(
+                    f"{question.mention} is a Question already; put options, context, system and history into it."
+                )
             return question
         if isinstance(question, str):
             if isinstance(history, str):

@@ -56,7 +56,7 @@ class _ReplySignal:
 
 @dataclass(frozen=True, slots=True)
 class NormalisedPTrue(_ReplySignal):
-    """P(True) of the answer relative to its distractors (Eq. normp); None without a distractor.
+    """P(True) of the answer relative to its distractors (the paper's Eq. `normp`); None without a distractor.
 
     Equal options count as one candidate. `formula`: "log" is softmax(log P / tau), "exp" is softmax(P / tau) as in
     Eq. normp.

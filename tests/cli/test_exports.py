@@ -64,7 +64,7 @@ def test_the_last_version_of_a_run_and_every_kept_one_can_be_written(shell: Shel
 def test_what_cannot_be_exported_is_refused_and_no_run_is_spoiled(refused: Any, run: Path, tmp_path: Path) -> None:
     with Store(run) as store:
         *_, last = versions = store.versions()
-    kept = f"kept are {', '.join(map(str, versions))}"
+    kept = f"the kept versions are {', '.join(map(str, versions))}"
     for version in (0, 99):
         refused(("export", run, "--version", version), f"does not keep adapter version {version}", kept)
     refused(("export", run, "--version", 1, "--format", "csv"), "leave --format or --version out")

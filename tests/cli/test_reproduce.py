@@ -26,7 +26,7 @@ def test_a_table_is_run_and_written_once_and_printed(shell: Shell, use: Use, tin
     assert "main: SECL and the label-free baselines, with their cost" in first.out
     for row in ("Verbalized", "P(True) Norm", "DINCO", "SECL"):
         assert re.search(rf"^{re.escape(row)} +\d+\.\d +\d+\.\d +[+-]\d+\.\d +0\.\d{{3}} +0\.\d{{3}}", first.out, re.M)
-    assert "not the paper's, with its own in brackets: gate always (page-hinkley), tau 1 (0.7)." in first.out
+    assert "differ from the paper's (in brackets): gate always (page-hinkley), tau 1 (0.7)." in first.out
     assert re.search(r"The network computed in (float32|bfloat16) on cpu; the paper names no precision", first.out)
     assert first.out.splitlines()[-1] == f"tables: {out / 'README.md'}"
     assert len(list((out / "runs" / "tiny-llama").glob(f"*/{FILE}"))) == 2
@@ -43,7 +43,7 @@ def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp
     assert [line.split()[1] for line in lines[2:6]] == ["waiting"] * 4
     assert lines[-2:] == [
         "4 runs for 2 tables, 0 finished; 24 questions left to ask",
-        "compared with the paper's Phi 3.5-Mini: the model is this preset",
+        "compared with the paper's Phi 3.5-Mini: --model names its preset",
     ]
     assert not out.exists()
 

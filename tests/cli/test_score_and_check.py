@@ -118,7 +118,7 @@ def test_bad_input_is_refused(refused: Any, use: Any, mine: Path, pair: tuple[Pa
         ((*pair, "--estimator", "nope"), "'nope'", "stated, ", "secl"),
         ((*pair, "--estimator", ""), "''"),
         ((*pair, "--estimator", "a:b:c"), "'a:b:c'", "stated:secl"),
-        ((*pair, "--estimator", "secl"), pair[1], "'secl'", "does not compute it"),
+        ((*pair, "--estimator", "secl"), pair[1], "'secl'", "its estimators are stated, "),
         ((*pair, "--estimator", "dinco"), learned, "'dinco'"),
         ((learned, learned), learned, "two estimators"),
         ((learned, empty), empty, "no questions answered yet"),
@@ -202,7 +202,7 @@ def test_table_json_and_run_agree(shell: Shell, pairs: Path, tmp_path: Path, mon
         assert row["pmi"] == (None if likelihood is None else likelihood.given - likelihood.alone)
     assert "unlisted" not in ended.out
     monkeypatch.setattr(Posterior, "unlisted", True)
-    assert "For 4 answers an unlisted answer is the most probable: the model would" in shell("score", pairs).out
+    assert "For 4 answers, the most probable answer is unlisted: the model itself would" in shell("score", pairs).out
 
 
 @pytest.mark.usefixtures("scripted")

@@ -201,7 +201,7 @@ BROKEN = [
     ("mmlu", "mmlu/test/anatomy_test.csv", "a,1,2,,4,A\n", "line 1 .*empty option"),
     ("arc", ARC_FILE, '{"id": "x"}', "line 1 is not a valid question .it lacks 'question'"),
     ("arc", ARC_FILE, '{"id": 1, "question": 2}', "line 1 .*structure is wrong"),
-    ("truthfulqa", "truthfulqa/mc_task.json", "[5]", "item 1 is not an object"),
+    ("truthfulqa", "truthfulqa/mc_task.json", "[5]", "item 1 is neither a text nor an object"),
     ("truthfulqa", "truthfulqa/mc_task.json", '[{"question": "a", "mc1_targets": {"x": 1, "y": 1}}]', "exactly one"),
     ("truthfulqa_gen", "truthfulqa/TruthfulQA.csv", "Question,Best Answer\na,b\n", "'Correct Answers'"),
     ("truthfulqa_gen", "truthfulqa/TruthfulQA.csv", f"{CSV_HEADER}a,b,c,\n", "line 2 .*'Incorrect Answers'"),

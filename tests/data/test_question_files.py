@@ -178,7 +178,7 @@ BAD_FILES: list[tuple[str, str | bytes, str]] = [
     ("f.json", "[]", r"holds no question; add one\.$"),
     ("f.csv", "", "is empty"),
     ("f.json", '[{"question": "a"}, {"questoin": "b"}]', "item 2 has no column 'question'"),
-    ("f.json", '[{"question": "a"}, 3]', "item 2 is not an object"),
+    ("f.json", '[{"question": "a"}, 3]', "item 2 is neither a text nor an object"),
     ("f.json", '{"question": {"0": "a"}}', "is not a list of objects"),
     (
         "f.json",
@@ -303,7 +303,7 @@ def test_columns_are_read_by_the_names_that_people_give_them(tmp_path: Path) -> 
     assert file.notes[1].endswith("add --columns 'references=answers'.")
     for source, wrong, said in (
         (path, {"reference": "Antwort"}, r"no column 'Antwort', which `columns` gives as the reference"),
-        (path, {"title": "Frage"}, r"columns maps 'title', but a meaning is one of question, "),
+        (path, {"title": "Frage"}, r"columns has 'title', but the meanings are question, "),
         (path, {"question": "Frage", "id": "Frage"}, r"columns gives two meanings to 'Frage'"),
         (plain, {"question": "nope"}, r"line 1 has no column 'nope'; its columns are 'question', 'reference'; name"),
         ([{"question": "x"}], {"question": "nope"}, r"row 1 has no column 'nope'; its columns are 'question'; name"),
@@ -354,5 +354,6 @@ def test_an_option_that_stands_twice_gives_a_warning() -> None:
     rows = [{"question": "Where?", "options": ["Rome", "Rome", "Bern"]}, {"question": "Who?", "options": ["a", "a"]}]
     (note,) = read_rows(rows).notes
     assert note.endswith(
-        "'questions-0001' has the same option twice (further questions like this: 1); secl counts equal options as one."
+        "'questions-0001' has the same option twice (further questions with equal options: 1); secl counts equal "
+        "options as one."
     )

@@ -239,7 +239,7 @@ def test_what_both_runs_have_answered_and_is_graded_is_compared(runs: tuple[list
     second = [make_record(i, correct=None if i == 11 else i % 2 == 0) for i in range(12)]
     *counts, said = found(side(first), side(second))
     assert counts == [12, 7, False]
-    assert "5 of 12 questions are not graded in both runs." in said
+    assert "5 of 12 questions lack a grade in at least one run." in said
     reworded = [replace(r, question=replace(r.question, text="other")) for r in runs[1]]
     for pair in ((side(runs[0][:30], total=60), side(runs[1][:30], total=60)), (side(runs[0]), side(reworded))):
         with pytest.raises(RunError, match="share no answered question"):

@@ -111,7 +111,11 @@ NOW = {"type": "function", "function": {"name": "now", "description": "The time.
         (CallRequest.of, (7, [NOW]), "7 is not a request; give a text with or without"),
         (CallRequest.of, ([], [NOW]), r"\[\] is not a request"),
         (CallRequest.of, ([("user", "x"), ("assistant", "y")], [NOW]), "must end with a user's message or a tool's"),
-        (CallRequest.of, ([{"role": "assistant", "tool_calls": [{"function": {"name": 3}}]}], [NOW]), "history holds"),
+        (
+            CallRequest.of,
+            ([{"role": "assistant", "tool_calls": [{"function": {"name": 3}}]}], [NOW]),
+            "a turn of the conversation is",
+        ),
         (CallRequest.of, (" ", [NOW]), "has no text"),
         (request_of, (" ", Schema.anything()), "the document is empty; give its text"),
         (request_of, (b"An invoice.", Schema.anything()), "the document is of type bytes; give its text"),

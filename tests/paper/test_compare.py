@@ -144,7 +144,7 @@ def test_every_estimator_can_be_a_row_and_gives_every_measure(learned: FinishedR
 def test_remarks_say_what_a_dash_is() -> None:
     line, row = Line("a", ours={"n": 500, "ece": 0.1}), Row("a", Run("a"), "secl")
     (_, dash) = remarks(table(row), [line], {"auroc": COLUMNS["auroc"]}, {})
-    assert dash.startswith("\N{EN DASH} is undefined")
+    assert dash.startswith("\N{EN DASH}: the number is undefined")
 
 
 def test_a_remark_names_rows_that_show_the_same_numbers_unless_that_is_no_wonder() -> None:

@@ -170,16 +170,16 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(scripted:
     notes = notes_of(setup, tmp_path, scripted, "main", "control", "extended", "generation")
     for table, words in (
         ("main", "The paper's column is Llama 3.2-3B: --against names it."),
-        ("main", "The paper ran Llama 3.2-3B with 500 questions per domain; these numbers are smollm2 with 8."),
+        ("main", "The paper ran Llama 3.2-3B with 500 questions per domain; these numbers are of smollm2, with 8."),
         (
             "main",
             "The stream is capitals, science (capitals, science: the built-in quiz) in place of the paper's gsm8k, ",
         ),
-        ("main", "with its own in brackets: gate entropy-shift (page-hinkley)."),
-        ("main", "DINCO was judged by the answering model itself; the paper used an NLI model"),
+        ("main", "(in brackets): gate entropy-shift (page-hinkley)."),
+        ("main", "For DINCO, the answering model itself judged entailment; the paper used an NLI model"),
         ("control", "no column for Llama 3.2-3B in this table"),
         ("control", "add --against qwen2.5-3b."),
-        ("extended", "with 1,000 questions per domain; these numbers are smollm2 with 16."),
+        ("extended", "with 1,000 questions per domain; these numbers are of smollm2, with 16."),
         ("generation", "No benchmark of this stream has an open-ended form"),
         ("generation", "n = 16 graded answers (Verbalized forward 4k 32, SECL forward 4k 32)."),
     ):
@@ -191,18 +191,18 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(scripted:
 def test_every_setting_that_is_not_the_papers_is_named(scripted: Scripted, tmp_path: Path) -> None:
     setup = Setup.model_validate({**LLAMA, **SHORT, "tau": 0.2, "gate": "always", "quantize": "8bit"})
     notes = notes_of(setup, tmp_path, scripted, "main", "tau", "always_on")
-    ours = "Settings that are not the paper's, with its own in brackets: quantize 8bit (default)"
+    ours = "Settings that differ from the paper's (in brackets): quantize 8bit (default)"
     assert f"{ours}, gate always (page-hinkley), tau 0.2 (0.7)." in notes["main"]
     assert f"{ours}, tau 0.2 (0.7)." in notes["tau"]  # nothing learns there
 
 
 def test_the_papers_column_is_of_the_model_asked_for_or_the_same() -> None:
     for model, against, expected, why in (
-        ("gemma-2-2b", None, "gemma-2-2b", "the model is this preset"),
-        ("google/GEMMA-2-2b-it", None, "gemma-2-2b", "the model is its hub id"),
-        ("meta-llama/Llama-3.1-8B-Instruct", None, "llama-3.1-8b", "the model is its hub id"),
+        ("gemma-2-2b", None, "gemma-2-2b", "--model names its preset"),
+        ("google/GEMMA-2-2b-it", None, "gemma-2-2b", "--model names its hub id"),
+        ("meta-llama/Llama-3.1-8B-Instruct", None, "llama-3.1-8b", "--model names its hub id"),
         ("gemma-2-2b", "phi-3.5-mini", "phi-3.5-mini", "--against names it"),
-        ("smollm2", None, None, "its name is that of no model"),
+        ("smollm2", None, None, "--model names no model of the paper"),
     ):
         found = counterpart(model, against)
         assert (found.name, found.why[: len(why)]) == (expected, why)

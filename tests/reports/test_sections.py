@@ -60,9 +60,9 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> 
         assert (title in [section.title for section in sections_of(make_report(records))]) is there
     notes = posterior_notes([asked(0, questions=0), asked(1, questions=0), *map(asked, range(2, 10))])
     assert notes == [
-        "Reliability of letters, from 0 (only the places of the options count) to 1 (only their content): 0.80 (from 9 "
-        "questions). Weights of the views after the last question: option letters, mean over orders 0.50, likelihood "
-        "of the text, per token 0.25.",
+        "Reliability of letters, from 0 (only the positions of the options count) to 1 (only their content): 0.80 "
+        "(from 9 questions). Weights of the views after the last question: option letters, mean over orders 0.50, "
+        "likelihood of the text, per token 0.25.",
         "For 10 questions the most probable candidate is not the model's own answer; --answer best would return this "
         "candidate.",
     ]
@@ -168,7 +168,9 @@ def test_the_table_has_a_row_per_confidence_with_the_numbers_of_the_summary() ->
     assert [cell.text for cell in lines["SECL"]] == ["SECL", *numbers, *costs]
     assert [cell.detail for cell in lines["SECL"][1:4]] == [spans[0], f"above {row.ece_floor_95:.3f}", spans[1]]
     records = [make_record(0, outcome="failed"), make_record(1, outcome="trained")]
-    assert caption(summarise(records)).startswith("2 questions: 1 trained, 0 alarms, 1 undone because some numbers")
+    assert caption(summarise(records)).startswith(
+        "2 questions: 1 trained, 0 alarms, 1 update undone because some numbers"
+    )
     assert "taken back" not in caption(summarise(records[1:]))
 
 
@@ -338,7 +340,7 @@ def test_unlisted_answers_are_named_many_candidates_counted_and_a_lone_one_has_t
     assert [row[0] for row in shown] == ["Shakespeare", *names[:4], "and 5 others"]
     alone = chosen(HAMLET, None)
     assert rows(alone) == [("Shakespeare", "80%", "own answer, stated 80%")]
-    assert answer_reasons(alone) == ["There are no two different candidates to compare."]
+    assert answer_reasons(alone) == ["secl did not compare this answer with other candidates."]
 
 
 def test_an_unreadable_reply_is_said_and_the_most_probable_candidate_given() -> None:

@@ -208,9 +208,9 @@ def test_what_ray_cannot_run_is_refused(tiny_llama: Path, tmp_path: Path, monkey
         here = f"ray://127.0.0.1:{server.getsockname()[1]}"
         for ray, address, said in (
             (None, None, r"a sweep on Ray needs ray; run: pip install .*\[ray\]"),
-            (init, here, rf"there is no Ray at {here} \(RuntimeError: Version mismatch\);"),
+            (init, here, rf"secl cannot connect to Ray at {here} \(RuntimeError: Version mismatch\);"),
             *(
-                (init, address, rf"there is no Ray at {address} \(.*\); the address .* ray://HOST:PORT")
+                (init, address, rf"secl cannot connect to Ray at {address} \(.*\); give the .* ray://HOST:PORT")
                 for address in ("ray://127.0.0.1:1", "ray://here:often")
             ),
         ):

@@ -218,7 +218,9 @@ class Calibrator(Shown):
     def answer_window(
         self, questions: Sequence[Question], written: Sequence[str | Piece | None] = ()
     ) -> list[Record | QuestionError]:
-        """Answer questions in shared passes with one version of the weights. `learn` may then take each record.
+        """Answer questions in shared passes with one version of the weights.
+
+        Each record may afterwards be given to `learn`.
 
         For a question that the model cannot answer, the list has the error.
         """
@@ -248,7 +250,8 @@ class Calibrator(Shown):
         reply = record.reply
         wanted = self.plan.wanted(record.decision.in_burst)
         if not latest:
-            self._latest = None  # the model learns from its latest question only, and the next line changes it
+            # The model learns only from the question that it answered last. So the next line asks this question again.
+            self._latest = None
             reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
         evidence = self.plan.gather(self.model, record, reply)
         signal = self.plan.signal(record.question, reply, evidence)

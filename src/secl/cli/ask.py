@@ -145,7 +145,7 @@ def _print(run: Run) -> None:
     )
     if unlisted:
         echo(
-            f"For {counted(unlisted, 'answer')} an unlisted answer is the most probable: the model would write "
+            f"For {counted(unlisted, 'answer')}, the most probable answer is unlisted: the model itself would write "
             "something else. Until you add labels, use these confidences to rank answers, not as probabilities."
         )
     if (accepted := accepted_sentence(records)) is not None:

@@ -79,8 +79,8 @@ def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
     report = RunReport.of(store, list(current_records(store)))
     if report.check is None or store.is_server:
         raise RunError(
-            f"{store.folder} has no posteriors of the frozen model's answers; secl check reads runs of the methods "
-            "posterior and baselines."
+            f"{store.folder} is not a run of questions with posteriors of the frozen model's answers; name a run of "
+            "the methods posterior and baselines."
         )
     sentences = check_sentences(report.check)
     if as_json:
@@ -137,7 +137,9 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
 def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | None) -> Side:
     """Return one side of a comparison; without a name, it has the main estimator of the run's method."""
     if not records:
-        raise RunError(f"{run} has no questions answered yet; continue it with secl run --resume.")
+        raise RunError(
+            f"{run} has no questions answered yet; if it is a run, continue it with secl run --resume {run}."
+        )
     own, estimators = estimators_of(manifest), make_estimators(manifest.tau, manifest.settings.evidence.formula)
     sides = {each: Side(records, manifest.total, estimator) for each, estimator in estimators.items()}
     if name is None:
@@ -145,5 +147,6 @@ def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | 
     if name not in sides:
         raise ParameterError(f"there is no estimator {name!r}; the estimators are {', '.join(sides)}.")
     if not len(sides[name].series) or (estimators[name].learned and "secl" not in own):
-        raise RunError(f"{run} has no {name!r}: its method {manifest.settings.method!r} does not compute it.")
+        present = ", ".join(each for each in own if len(sides[each].series))
+        raise RunError(f"{run} has no confidences of {name!r}; its estimators are {present}.")
     return sides[name]

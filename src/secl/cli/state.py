@@ -105,7 +105,7 @@ def add_key(state: StateFolder, name: str, /, *, role: str = "ask") -> None:
 def list_keys(state: StateFolder, /) -> None:
     """List the names and roles of all keys."""
     if not state.is_dir():
-        raise ParameterError(f"there is no folder {state}; name the folder of secl serve.")
+        raise ParameterError(f"there is no folder {state}; name the state folder of a server.")
     console().print(listing(("name", "role"), [(key.name, key.role) for key in Keys(state).all()]))
 
 
@@ -199,9 +199,8 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
     """Return the explanation of a confidence, from the question to the lesson."""
     record = served.record
     question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
-    alone = "alone" if served.batch == 1 else f"in a batch of {served.batch}"
-    did = "rated" if record.given else "answered"
-    title = f"{served.id} (record {record.position}), {did} {_time(served.time)} {alone} by version {reply.version}"
+    did = f"{'rated' if record.given else 'answered'} {_time(served.time)}"
+    title = f"{served.id} (record {record.position}), {did} by version {reply.version} in a batch of {served.batch}"
     chat: RenderableType = f"texts were not kept (keep-text {explained['keep_text']}); question: {question.text}"
     if explained["keep_text"] == "full":
         turns = [*((turn.role, turn.text) for turn in question.history), ("user", question.text)]

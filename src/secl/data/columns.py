@@ -38,7 +38,7 @@ def check_mapping(columns: Mapping[str, str]) -> None:
     for key, name in columns.items():
         if key not in KEYS:
             raise ParameterError(
-                f"columns maps {key!r}, but a meaning is one of {', '.join(KEYS)}; write MEANING=NAME, as in "
+                f"columns has {key!r}, but the meanings are {', '.join(KEYS)}; write MEANING=NAME, as in "
                 "reference=gold."
             )
         if list(columns.values()).count(name) > 1:
@@ -111,7 +111,7 @@ def _check(by_name: Mapping[str, str | None]) -> None:
         if meaning in name_of:
             raise DataError(
                 f"has {name_of[meaning]!r} and {name!r}, which both mean {meaning!r}; choose one with --columns "
-                f"{meaning}=NAME, or remove the other."
+                f"{meaning}=NAME, or remove one of them."
             )
         if meaning is not None:
             name_of[meaning] = name

@@ -151,7 +151,7 @@ def read_rows(
     questions = tuple(row if isinstance(row, Question) else row.question for row in rows)
     twice = [question for question in questions if len({*question.options}) < len(question.options)]
     if twice:
-        more = f" (further questions like this: {len(twice) - 1})" if len(twice) > 1 else ""
+        more = f" (further questions with equal options: {len(twice) - 1})" if len(twice) > 1 else ""
         notes.append(f"{twice[0].mention} has the same option twice{more}; secl counts equal options as one")
     if with_answer and all(question.reference is None for question in questions):
         notes.append(ANSWERS_ALONE.format(name=columns.get("answer", "answer")))

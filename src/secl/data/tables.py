@@ -85,8 +85,7 @@ def open_table(path: Path, check: Check | None = None) -> list[Row]:
         _checked(check, tuple(map(str, frame.columns)), str(path))
         return _items(frame.to_dict("records"), str(path), "row")
     raise DataError(
-        f"{path} ends in {path.suffix!r}; give a question file that ends in {', '.join(SUFFIXES[:-1])} or "
-        f"{SUFFIXES[-1]}."
+        f"{path} ends in {path.suffix!r}; give a file that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
     )
 
 
@@ -197,7 +196,7 @@ def _item(item: object) -> dict[str, object] | Question | str:
             return _cells({"question": item} if isinstance(item, str) else item)
     except DataError as problem:
         return str(problem)
-    return "is not an object of names and values."
+    return "is neither a text nor an object of names and values."
 
 
 def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:

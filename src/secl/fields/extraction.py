@@ -61,7 +61,8 @@ class ObjectRequest:
     def unfinished(self, tokens: int) -> UnfinishedError:
         """Return the error of an object that the model did not close within this number of tokens."""
         return UnfinishedError(
-            f"the model did not close the object within {tokens} tokens; bound long texts by maxLength in the schema, "
+            f"the model did not close the object within {tokens} tokens; "
+            f"{'' if self.max_tokens is None else 'raise max_tokens, '}bound long texts by maxLength in the schema, "
             "ask for fewer fields, or take a larger model."
         )
 

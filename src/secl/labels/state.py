@@ -185,7 +185,7 @@ class LabelState:
             with np.errstate(invalid="raise"):
                 scalings = _scalings(labels[-MOST_FITTED:]) if labels else scalings
         except (np.linalg.LinAlgError, FloatingPointError) as problem:
-            log.warning("%d labels cannot be fitted (%s); confidences stay as they are", len(labels), problem)
+            log.warning("%d labels cannot be fitted (%s), so secl ignores all labels", len(labels), problem)
         narrow, wide = scalings
         counts = Counter(label.domain for label in labels)
         return cls(carried, own, counts, until, scalings, _sigmoid(narrow.evidence - wide.evidence))

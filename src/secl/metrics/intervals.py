@@ -161,7 +161,7 @@ def resampled_measures(
     """Return the standard measures of every resample: one vector for each of `MEASURES`, empty for n = 0.
 
     `resamples` is limited to `MOST_DRAWN` / n or `FEWEST_RESAMPLES`, whichever is larger. For the adaptive ECE,
-    equal confidences keep their given order. `errors` includes the calibration errors (`OF_BINS`).
+    equal confidences keep their given order. Without `errors`, the result lacks the calibration errors (`OF_BINS`).
     """
     check_whole("number of resamples", resamples, least=1)
     confidences, grades = graded(confidence, correct)

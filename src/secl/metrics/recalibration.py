@@ -155,7 +155,8 @@ def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float
     mapped, scored, count = confidences.copy(), np.flatnonzero(~unscored), FEWEST_SCORED
     while count <= scored.size:
         following = count + (count // 50 if count >= MOST_REFITTED else 1)
-        # A map applies from the question after its last signal to the question whose signal causes the next fit.
+        # A map fitted to `count` signals applies after the question of the last of these signals, up to and including
+        # the question whose signal causes the next fit.
         end = scored[following - 1] + 1 if following <= scored.size else None
         earlier, later = scored[:count], slice(scored[count - 1] + 1, end)
         mapped[later] = FITS[kind](confidences[earlier], targets[earlier])(confidences[later])

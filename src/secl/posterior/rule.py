@@ -33,7 +33,7 @@ PRIOR_PLACES = 5.0
 """Weight, in questions, of the prior that place effects are 0."""
 
 ROUNDING = 1e-12
-"""If subtracting place effects leaves less than this fraction of a sum of squares, the rest is rounding error."""
+"""If subtracting place effects leaves less than this fraction of a sum of squares, what is left is rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ Group = tuple[int, int, bool]
 
 
 PosteriorState = Mapping[Group, LetterSums]
-"""The memory of a stream: sums of its letters."""
+"""The state of a stream: for each group of questions, sums over their letters."""
 
 
 def sums_of(state: PosteriorState, views: Views) -> LetterSums:

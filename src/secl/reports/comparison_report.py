@@ -64,7 +64,7 @@ def remarks(comparison: Comparison) -> list[str]:
         )
     if comparison.graded < comparison.shared:
         ungraded = comparison.shared - comparison.graded
-        lines.append(f"{ungraded} of {comparison.shared} questions are not graded in both runs.")
+        lines.append(f"{ungraded} of {comparison.shared} questions lack a grade in at least one run.")
     if math.isnan(comparison.measures["auroc"].difference):
         lines.append(
             f"AUROC is undefined ({UNDEFINED}) if all answers are right or all are wrong. AUROC uses the confidences "
@@ -103,7 +103,7 @@ def _thinking(result: Check) -> list[str]:
     verdict = "it pays" if accuracy.rises else "cannot tell"
     if accuracy.interval.high < SMALL_GAIN:
         verdict = "it does not pay"
-    shares = f"{percent(accuracy.b)} of answers after thoughts are correct, {percent(accuracy.a)} of answers without"
+    shares = f"{percent(accuracy.b)} of answers after thoughts are correct, {percent(accuracy.a)} without thoughts"
     ends = f"{percent(accuracy.interval.low)} to {percent(accuracy.interval.high)}"
     return [f"Thinking (--thinking): {verdict}: {shares} (95 % interval of the gain: {ends})."]
 
@@ -113,8 +113,9 @@ def _by_labels(result: Check) -> str:
         return "no other confidence has a significantly lower Brier score than the stated confidence"
     brier, auroc = result.gain["brier"], result.gain["auroc"]
     reason = (
-        f"its Brier score is {brier.b:.3f} (stated confidence: {brier.a:.3f}; gain: {-brier.interval.high:.3f} to "
-        f"{-brier.interval.low:.3f}), and its AUROC is {number(auroc.b, 3)} (stated: {number(auroc.a, 3)})"
+        f"this method has a Brier score of {brier.b:.3f} (stated confidence: {brier.a:.3f}; gain: "
+        f"{-brier.interval.high:.3f} to {-brier.interval.low:.3f}) and an AUROC of {number(auroc.b, 3)} "
+        f"(stated: {number(auroc.a, 3)})"
     )
     if result.answer == "best":
         accuracy = result.best["accuracy"]

@@ -74,7 +74,7 @@ def _why(record: Record) -> str:
     if posterior is None:
         if not question.options and record.reply.answer and not is_brief(record.reply.answer, question.form):
             return "The answer is too long to be compared with other answers."
-        return "There are no two different candidates to compare."
+        return "secl did not compare this answer with other candidates."
     orders = () if evidence.candidates is None else evidence.candidates.letters
     chosen = [each.log_p.index(max(each.log_p)) for each in orders if each.thought is not None]
     if chosen:

@@ -47,7 +47,9 @@ class RunReport:
         """Evaluate the records of an open run, or raise a RunError if the run has no records."""
         if not records:
             folder = store.folder
-            raise RunError(f"{folder} has no questions answered yet; continue it with secl run --resume {folder}.")
+            raise RunError(
+                f"{folder} has no questions answered yet; if it is a run, continue it with secl run --resume {folder}."
+            )
         manifest, name = Manifest.of(store), store.folder.resolve().name
         summary, answers = summary_of(manifest, records), answers_of(records, store.label_log())
         return cls(name, records, manifest, store.seconds, summary, answers)

@@ -191,7 +191,7 @@ def _letters_sentence(reliability: float | None, questions: int) -> str:
         return ""
     seen = f"from {counted(questions, 'question')}" if questions else "the prior"
     value = number(reliability, 2)
-    scale = "from 0 (only the places of the options count) to 1 (only their content)"
+    scale = "from 0 (only the positions of the options count) to 1 (only their content)"
     return f"Reliability of letters, {scale}: {value} ({seen})."
 
 

@@ -82,7 +82,8 @@ def _graded(reason: Reason) -> str:
     on = f"on {counted(reason.count, 'graded answer')}"
     match reason.code:
         case "tested":
-            return f"Tested {on}: accuracy and mean confidence agree, and confidences rank answers ({_area(reason)})."
+            text = f"Tested {on}: accuracy and mean confidence agree, and right answers have higher confidences"
+            return f"{text} than wrong ones ({_area(reason)})."
         case "miscalibrated":
             text = f"Calibrated on average, but wrong in places: ECE {number(reason.value, 3)} {on}"
             return f"{text}; chance explains an ECE of at most {number(reason.beside, 3)} (95% limit)."
@@ -95,8 +96,10 @@ def _graded(reason: Reason) -> str:
     means = f"mean confidence {percent(reason.value)}, accuracy {percent(reason.beside)}"
     text = f"{reason.code.capitalize()}: {means} {on}"
     text += f"; chance alone explains such a difference in {percent(reason.chance)} of cases."
-    caveat = " People chose which answers to rate. If people prefer wrong answers, the true error is smaller."
-    return text + (caveat if reason.chosen and reason.code == "overconfident" else "")
+    if reason.chosen and reason.code == "overconfident":
+        text += " People chose which answers to rate. If they rated wrong answers more often than right ones, the "
+        text += "true difference is smaller."
+    return text
 
 
 def further(more: int, left: int | None) -> str:

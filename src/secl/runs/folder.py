@@ -30,7 +30,8 @@ def check_free(folder: Path) -> None:
     """Check that a run may be created in a folder: the folder does not exist, or holds only files of `BESIDE`."""
     if folder.exists() and (not folder.is_dir() or any(not path.name.startswith(BESIDE) for path in folder.iterdir())):
         hint = f"continue it with --resume {folder}, or" if (folder / FILE).exists() else "please"
-        raise RunError(f"{folder} exists and is not empty; {hint} name another folder.")
+        kind = "not empty" if folder.is_dir() else "a file"
+        raise RunError(f"{folder} exists and is {kind}; {hint} name another folder.")
 
 
 def check_outside(path: Path, own: Path) -> None:

@@ -110,7 +110,7 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
         raise ParameterError(
             "--engine vllm works only with secl serve, or in Python with "
             "secl.backends.endpoint.vllm.connect.answer_by_vllm; leave --engine and --endpoint out, or take --engine "
-            "openai, which asks a server without learning."
+            "openai, which asks a server and learns nothing."
         )
     if settings.model.engine != "openai":
         return load_local(settings, shared)
@@ -189,7 +189,7 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
         manifest, labels = Manifest.of(store), store.labels()
     folder, there = settings.model.calibration, manifest.settings
     if manifest.model != model.fingerprint:
-        raise RunError(f"{folder} was made with another model ({there.model.name}), so its labels do not apply here.")
+        raise RunError(f"{folder} was made with another model ({there.model.name}); name a run of the model in use.")
     kinds = ("method", "prompts.", "evidence.", "paper", "posterior.")
     differences = [line for line in there.differences(settings) if line.startswith(kinds)]
     # Extra evidence does not change confidences.
@@ -239,6 +239,6 @@ def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tu
         recipe = Recipe.of({**taught, **values})
         model = load_model(recipe)
         if model.fingerprint != manifest.model:
-            raise RunError(f"{run} was made with another model ({manifest.settings.model.name}).")
+            raise RunError(f"{run} was made with another model ({manifest.settings.model.name}); take that model.")
         model.restore(snapshot)
     return build_calibrator(recipe, model, calibration(recipe, model)), recipe

@@ -66,7 +66,7 @@ def run_on_ray(
     """Finish all runs on a Ray cluster. Interrupted runs start again from the first question.
 
     Args:
-        address: "ray://HOST:PORT" of a cluster's client server. None uses the Ray of this process and leaves it
+        address: "ray://HOST:PORT" of a Ray Client server. None uses the Ray of this process and leaves it
             running. If Ray does not run in this process, the call starts a cluster on this machine, and stops this
             cluster at its end. The cluster listens on the loopback address only, unless Ray was imported before.
         workers: number of parallel runs on a cluster that this call starts; None for 2.
@@ -184,9 +184,12 @@ def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
         ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError, ImportError, ray.exceptions.RayError) as problem:
         # Causes: no server, another version of Ray or Python, a missing token, or too long a path of temporary files.
+        reason = _last_line(problem)
         raise ParameterError(
-            f"there is no Ray at {address or 'this machine'} ({_last_line(problem)}); the address must be the "
-            f"ray://HOST:PORT of a cluster's client server."
+            f"secl cannot start Ray on this machine ({reason}); leave --on ray out to run without Ray."
+            if address is None
+            else f"secl cannot connect to Ray at {address} ({reason}); give the address of a Ray Client server, as "
+            "ray://HOST:PORT."
         ) from problem
     try:
         yield ray

@@ -143,7 +143,7 @@ class Store(Shown):
         if number != FORMAT:
             raise RunError(
                 f"{self.folder} has the format {number}, but this version of secl reads format {FORMAT}; begin a new "
-                "folder, or read it with the version that made it."
+                "folder, or read this one with the version of secl that made it."
             )
 
     @property
@@ -269,7 +269,7 @@ class Store(Shown):
         row = next(self.read("SELECT weights FROM versions WHERE version = ?", version), None)
         if row is None:
             numbers = ", ".join(map(str, self.versions())) or "none"
-            raise RunError(f"{self.folder} does not keep adapter version {version}; kept are {numbers}.")
+            raise RunError(f"{self.folder} does not keep adapter version {version}; the kept versions are {numbers}.")
         return bytes(row[0])
 
     def read(self, query: str, *values: object) -> Iterator[Any]:

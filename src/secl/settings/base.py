@@ -45,7 +45,7 @@ def describe(group: type[Settings], problem: ValidationError) -> str:
         return f"{value!r} is not a table of settings; the settings are {', '.join(group.model_fields)}."
     key = str(error["loc"][0])
     if key not in group.model_fields:
-        return f"there is no setting {group.TABLE + key!r} among {', '.join(group.model_fields)}."
+        return f"there is no setting {group.TABLE + key!r}; the settings are {', '.join(group.model_fields)}."
     field = group.model_fields[key]
     # A flag gives a number as a text, whose quotes would mislead in the message.
     number = error["type"].startswith(("greater_than", "less_than", "finite"))

@@ -133,7 +133,7 @@ def test_a_place_that_holds_something_takes_no_new_run(run_folder: Path, tmp_pat
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("dear")
     for folder in (tmp_path / "other", tmp_path / "other" / "letter.txt"):
-        with pytest.raises(RunError, match="exists and is (not empty|a file); please name another folder"):
+        with pytest.raises(RunError, match=r"exists and is (not empty|a file); please name another folder"):
             Store.create(folder, {})
     with pytest.raises(StorageError, match=r"cannot write to .*letter.txt/run"):
         Store.create(tmp_path / "other" / "letter.txt" / "run", {})

@@ -71,7 +71,7 @@ def test_a_device_map_that_does_not_fit_is_refused(refused: Any, tmp_path: Path,
         ("", "cannot be read", "No such file"),
         ('{"model.layers.0": ', "is not JSON"),
         ('{"model.layers.0": ["cpu"]}', "is not a table of modules and devices"),
-        ('{"": "cpu", "model.layers.9": "cpu"}', "names 'model.layers.9'", "it has model, model.embed_tokens"),
+        ('{"": "cpu", "model.layers.9": "cpu"}', "names a module 'model.layers.9'", "it has model, model.embed_tokens"),
     ):
         if text:
             path.write_text(text)

@@ -104,7 +104,7 @@ def test_a_server_can_answer_with_the_best_candidate_and_keeps_the_models_own(ma
 
 
 def test_a_question_without_candidates_is_answered_as_stated_and_says_so(make_service: Make) -> None:
-    words = "here are no two different candidates to compare"
+    words = "here are fewer than two different candidates to compare"
     same = {"question": "Which?", "options": ["same", "same"]}
     for name, model, body in (("silent", Silent(), OPTIONS), ("same", ScriptedModel(), same)):
         service = make_service(name, model=model, settings={"method": "posterior"})

@@ -46,7 +46,7 @@ def test_only_its_user_can_enter_a_state_folder(make_service: Make, tmp_path: Pa
 
 def test_a_folder_that_cannot_be_closed_is_refused(make_service: Make, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(store_module, "_is_open", lambda _folder: True)
-    with pytest.raises(RunError, match="other users can open the folder: its file system ignores"):
+    with pytest.raises(RunError, match="cannot close it to other users: its file system ignores"):
         make_service(tmp_path / "new")
 
     monkeypatch.setattr(Path, "chmod", raising(PermissionError(1, "Operation not permitted")))

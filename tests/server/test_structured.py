@@ -52,7 +52,7 @@ class Clerk(Scribe):
         failures: dict[str, SeclError] = {
             "endless": UnfinishedError("the model did not close the object within 9 tokens; shorten it."),
             "free": NoObjectError("the model wrote no object of the schema."),
-            "odd": ParameterError("the schema cannot constrain a model: odd."),
+            "odd": ParameterError("secl cannot make a grammar from the schema: odd."),
             "broken": SeclError("a secret"),
         }
         outcomes = super().write_objects(requests, samples)
@@ -176,7 +176,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another type": ({"response_format": {"type": "grammar"}}, "response_format has the type 'grammar'"),
     "no words": ({"response_format": "json"}, "response_format: "),
     "two objects": ({"n": 2}, "n is 2"),
-    "a keyword": ({"messages": [{"role": "user", "content": "odd"}]}, "cannot constrain"),
+    "a keyword": ({"messages": [{"role": "user", "content": "odd"}]}, "cannot make a grammar"),
 }
 
 

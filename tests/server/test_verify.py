@@ -82,9 +82,9 @@ def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, weighed
 
 SPOILS = {
     changed("json_set(body, '$.decision.alarm', json('true'))", 30): ("gate", "the record has alarm"),
-    changed("json_set(body, '$.position', 99)", 39): ("integrity", "jump from 38 to 99"),
+    changed("json_set(body, '$.position', 99)", 39): ("integrity", "should be 39, but is 99"),
     "DELETE FROM served WHERE position = 20": ("integrity", 'the table "served" is missing'),
-    "DELETE FROM records WHERE position = 20": ("integrity", "jump from 19 to 21"),
+    "DELETE FROM records WHERE position = 20": ("integrity", "should be 20, but is 21"),
     "DELETE FROM records WHERE position = 39": ("integrity", 'the table "served" has this record'),
     changed("json_set(body, '$.update', NULL)", 4): ("integrity", "contradict each other"),
     changed("json_set(body, '$.update.version', 50)", 4): ("integrity", "not higher than the version"),
@@ -92,7 +92,7 @@ SPOILS = {
     changed("json_set(body, '$.reply.version', 3)", 1): ("integrity", "no earlier record has made the version"),
     changed("json_set(body, '$.outcome', 'trained')", 20): ("integrity", "contradict each other"),
     changed("json_remove(body, '$.reply.text')", 20): ("integrity", "cannot be read"),
-    changed("json_set(body, '$.position', 2)", 20): ("integrity", "jump"),
+    changed("json_set(body, '$.position', 2)", 20): ("integrity", "should be 20, but is 2."),
     "UPDATE labels SET correct = 1 - correct": ("labels", "the labels until then give"),
     "DELETE FROM labels": ("labels", "the labels until then give"),
     "UPDATE labels SET position = 99": ("integrity", "does not exist"),

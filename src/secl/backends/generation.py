@@ -60,7 +60,7 @@ def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[i
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A generated token, with log-probabilities of this token and the most probable tokens by token id.
+    """A generated token. `log_p` maps the ids of this token and of the most probable tokens to log-probabilities.
 
     Log-probabilities are over the full vocabulary.
     """

@@ -103,7 +103,7 @@ SAMPLED_LISTS = 2
 class Distractors:
     """Answers that differ from a question's answer and from each other.
 
-    The source counts distractors by kind, as in "listed:2+sampled:1+numeric:1"; "none" without distractors.
+    `source` has the number of distractors of each kind, as in "listed:2+sampled:1+numeric:1"; "none" without any.
     """
 
     answers: list[str]

@@ -71,7 +71,7 @@ class TokenIds:
             raise template_error(name, problem) from problem
         digits = _last_tokens(tokenizer, confidence, [str(digit) for digit in range(10)])
         if None in digits:
-            raise ModelError(f"the tokenizer of the model {name!r} has no single token for each digit.")
+            raise ModelError(f"the tokenizer of the model {name!r} splits digits, so secl cannot read its confidences.")
         letters = _last_tokens(tokenizer, answer, [f" {letter}" for letter in LETTERS])
         letters = letters[: [*letters, None].index(None)]
         true = _last_tokens(tokenizer, judge, WORDS_TRUE)
@@ -79,7 +79,8 @@ class TokenIds:
         verify = render(tokenizer, verification_prompt(SAMPLE, "yes"))
         yes_no = _last_tokens(tokenizer, verify, WORDS_YES_NO)
         if len(letters) < 2 or true[0] is None or false[0] is None:
-            raise ModelError(f"the tokenizer of the model {name!r} splits option letters or the words True and False.")
+            split = "splits option letters or the words True and False, so secl cannot read their probabilities"
+            raise ModelError(f"the tokenizer of the model {name!r} {split}.")
         yes_no = [] if None in yes_no else yes_no
         read, letter, yes, no, verdict = (
             tuple(i for i in ids if i is not None) for ids in (digits, letters, true, false, yes_no)

@@ -148,7 +148,7 @@ def remark_on(record: Record, plan: Plan) -> str | None:
         return None
     if record.reply.answer is None:
         return "the answer could not be read, so it has no confidence."
-    missing = "there are no two different candidates to compare, or more candidates than letters"
+    missing = "there are fewer than two different candidates to compare, or more candidates than letters"
     if record.posterior is not None:
         missing = "the model's own answer is none of the candidates"
     elif not record.question.options and not is_brief(record.reply.answer, record.question.form):

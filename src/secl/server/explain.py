@@ -138,6 +138,9 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
             f"(bin {bin_index(update.before)}) against the signal {signal:.3f} (bin {bin_index(signal)}){rule}; "
             f"target {update.target:.3f}, {update.after:.3f} afterwards"
         )
+    signalled = "" if signal is None else f"; the signal was {signal:.3f} (bin {bin_index(signal)})"
+    if record.outcome == "trained":
+        return f"trained; the record lacks the update or its signal{signalled}"
     reason = {
         "given": "the answer came from elsewhere, and secl learns nothing from such answers",
         "field": "the answer is a field of an object, and secl learns nothing from fields",
@@ -147,11 +150,9 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
         "failed": "its update failed and was undone",
         "no_signal": "the evidence gave no signal to learn from",
         "agreed": f"stated confidence and signal were at most {counted(bin_gate or 0, 'bin')} apart during the lesson",
-        "trained": "its update is not recorded",
     }[record.outcome]
     if record.outcome == "idle" and record.decision.in_burst:
         reason = f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
-    signalled = "" if signal is None else f"; the signal was {signal:.3f} (bin {bin_index(signal)})"
     return f"{record.outcome.replace('_', ' ')}, because {reason}{signalled}"
 
 
@@ -199,7 +200,7 @@ def sentence(text: str) -> str:
 
 def _stated(record: Record) -> str:
     frozen = f"the frozen model states {record.frozen.stated:.4f}"
-    learned = frozen if record.reply.version else "the model has learned nothing"
+    learned = frozen if record.reply.version else "the model had learned nothing"
     return (
         f"the model states {record.reply.stated:.4f} (mean of ten digits, weighted by their probabilities); {learned}"
     )
@@ -210,7 +211,7 @@ def _weighed(record: Record, posterior: Posterior) -> str:
     of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "the model's answer"
     views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
     stated = f"; the model states {record.reply.stated:.4f}" if record.reply.bins else ""
-    number = f"{of} has {record.label_free:.4f}{stated}"
+    number = f"{of} has the probability {record.label_free:.4f}{stated}"
     return f"of {count}, compared by {views}, {number}"
 
 

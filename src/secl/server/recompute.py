@@ -63,7 +63,7 @@ def environment_changes(state: ServerStore, model: Model) -> list[str]:
     then, now = state.manifest["environment"], environment(model)
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
-    elsewhere = ["an endpoint answers, and its rounding may vary"] if now.get("engine") == "openai" else []
+    elsewhere = ["the answers come from an endpoint, whose rounding may vary"] if now.get("engine") == "openai" else []
     return [*changes, *([f"the environment changed {starts} times between starts"] if starts else []), *elsewhere]
 
 
@@ -97,9 +97,9 @@ def rederive(
         return reply(True, difference)
     if rounds and (reason := rounding_reason(now, record, tolerance)):
         return reply(None, None, reason)
-    another = ", with another answer" if now.reply.text != record.reply.text else ""
-    detail = f"asked again, the model states {now.reply.stated}; the record has {record.reply.stated}"
-    return reply(False, difference, f"{detail}{another} (largest difference: {difference:.2g})")
+    another = "gives another answer and " if now.reply.text != record.reply.text else ""
+    detail = f"asked again, the model {another}states {now.reply.stated}; the record has {record.reply.stated}"
+    return reply(False, difference, f"{detail} (largest difference: {difference:.2g})")
 
 
 def rounding_reason(now: Record, record: Record, tolerance: float) -> str:

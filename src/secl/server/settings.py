@@ -27,19 +27,19 @@ TIDY = 60.0
 """Seconds after which the server, between two batches, returns freed memory to the system and checks the verdict."""
 
 MAX_PROMPT_CHARS = 100_000
-"""Longest question with context, history, options and given answers, in characters (413 beyond)."""
+"""Longest question with context, history, options and given answers, in characters (HTTP 413 beyond)."""
 
 MAX_BODY_BYTES = 2**20
-"""Largest request body, in bytes (413 beyond)."""
+"""Largest request body, in bytes (HTTP 413 beyond)."""
 
 MAX_PASSED_BYTES = 2**24
-"""Largest request body, in bytes, behind `--engine openai` (413 beyond). The limit leaves space for images."""
+"""Largest request body, in bytes, behind `--engine openai` (HTTP 413 beyond). The limit leaves space for images."""
 
 MAX_CHOICES = 16
-"""Maximum number of texts that one request may ask for (400 beyond)."""
+"""Maximum number of texts that one request may ask for (HTTP 400 beyond)."""
 
 MAX_CONCURRENT = 1024
-"""Maximum number of requests at the same time (503 beyond): four times the default length of the queue."""
+"""Maximum number of requests at the same time (HTTP 503 beyond): four times the default length of the queue."""
 
 MAX_SILENT = 512
 """Maximum number of open connections without a request. If there are more, the server closes the oldest ones."""

@@ -228,16 +228,17 @@ class ServerStore(Store):
             return self.served(int(name))
         for (position,) in self.rows("SELECT position FROM served WHERE id = ?", name):
             return self.served(position)
-        pruned = f"; those before record {self.first} were pruned" if self.first else ""
+        pruned = f"; records before {self.first} were pruned" if self.first else ""
         raise ParameterError(f"there is no record {name[:40]!r}{pruned}.")
 
     def served(self, position: int) -> Served:
         """Return one record. Raises ParameterError: the record does not exist, or is pruned."""
         if 0 <= position < self.first:
-            raise ParameterError(f"the record {position} was pruned; kept are {self.first} to {len(self) - 1}.")
+            raise ParameterError(f"record {position} was pruned, like all records before {self.first}.")
         latest = self.latest(1, until=position)
         if not latest or latest[0].record.position != position:
-            raise ParameterError(f"there is no record {position}; the latest is {len(self) - 1}.")
+            known = f"the latest is {len(self) - 1}" if len(self) else "no question has been answered yet"
+            raise ParameterError(f"there is no record {position}; {known}.")
         return latest[0]
 
     def latest(self, count: int, *, until: int | None = None) -> list[Served]:
@@ -315,7 +316,7 @@ def make_private(folder: Path) -> None:
     except (PermissionError, FileExistsError, NotADirectoryError) as problem:
         reason = str(problem.strerror)
     if reason is not None:
-        why = f"{folder} would hold people's questions, but other users can open the folder: {reason}"
+        why = f"secl stores people's questions in {folder}, but cannot close it to other users: {reason}"
         raise RunError(f"{why}; name a folder of your own.")
     if open_before:
         log.warning("other users could open %s; now only its owner can.", folder)

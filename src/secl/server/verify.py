@@ -126,7 +126,7 @@ def _replay(state: ServerStore, found: Verification) -> None:
     for record in state.records():
         position = record.position
         if position != first + found.examined:
-            raise RunError(f"positions jump from {first + found.examined - 1} to {position}.")
+            raise RunError(f"the next record should be {first + found.examined}, but is {position}.")
         now, decision, posterior = now.follow(record, gate, plan.posterior)
         if record.outcome == "field" and posterior is not None and record.posterior is not None:
             posterior = with_unseen(posterior, record.posterior)
@@ -186,7 +186,7 @@ class LabelReplay:
         confidences = (record.label_free, record.question.domain, record.expected_grade)
         for label in self._about.get(record.position, ()):
             if (label.confidence, label.domain, label.reported) != confidences:
-                return float("inf"), f"label {label.number} and the record have different confidences"
+                return float("inf"), f"label {label.number} and the record have different confidences or domains"
         if (stored := record.labelled) is None:
             return 0.0, ""
         known = []

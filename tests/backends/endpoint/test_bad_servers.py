@@ -17,7 +17,7 @@ from tests.backends.endpoint.fake import CHOICE, OPEN, FakeServer
 from tests.server.conftest import Patch
 
 OFF = "stopped in the middle of an answer"
-NO_JSON = r"does not answer in JSON; is http.* the right address"
+NO_JSON = r"does not answer with a JSON object; is http.* the right address"
 OTHERWISE = "reply does not have the form of OpenAI's API"
 
 
@@ -41,11 +41,16 @@ START: dict[str, Callable[[EndpointModel], object]] = {"start": started}
 
 # (changes of the server, which requests, error, part of its sentence)
 BAD: dict[str, tuple[dict[str, Any], dict[str, Callable[[EndpointModel], object]], type[Exception], str]] = {
-    "400": ({"statuses": [400] * 9}, ANSWERS | TEXT, QuestionError, r"refuses with status 400: Not now\."),
-    "400 at the start": ({"statuses": [400] * 99}, START, ModelError, "refuses to give log-probabilities.*400"),
-    "401": ({"statuses": [401] * 9}, ANSWERS | TEXT | START, ModelError, "rejected the API key .status 401"),
-    "429": ({"statuses": [429] * 99}, ANSWERS | TEXT | START, UnavailableError, "refuses with status 429"),
-    "500": ({"statuses": [500] * 99}, ANSWERS | TEXT | START, UnavailableError, "refuses with status 500"),
+    "400": ({"statuses": [400] * 9}, ANSWERS | TEXT, QuestionError, r"refuses the request with status 400: Not now\."),
+    "400 at the start": (
+        {"statuses": [400] * 99},
+        START,
+        ModelError,
+        "refuses each request for log-probabilities.*400",
+    ),
+    "401": ({"statuses": [401] * 9}, ANSWERS | TEXT | START, ModelError, "denies access .status 401"),
+    "429": ({"statuses": [429] * 99}, ANSWERS | TEXT | START, UnavailableError, "refuses the request with status 429"),
+    "500": ({"statuses": [500] * 99}, ANSWERS | TEXT | START, UnavailableError, "refuses the request with status 500"),
     "hangs up": ({"statuses": [0] * 99}, ANSWERS | TEXT | START, UnavailableError, OFF),
     "half an answer": ({"broken": lambda body: body[:99]}, ANSWERS | START, UnavailableError, OFF),
     "no chunk": ({"cut": 0}, TEXT, UnavailableError, OFF),
@@ -87,7 +92,7 @@ def test_a_busy_server_is_asked_thrice_more(connect: Connect, server: FakeServer
     assert connect(server.url).post(ROUTE, BODY)["choices"][0]["message"]["content"] == "Lima"
     assert waited.count(7.0) == 3
     server.statuses = [429] * 9
-    with pytest.raises(UnavailableError, match=r"/chat/completions refuses with status 429: Not now\."):
+    with pytest.raises(UnavailableError, match=r"/chat/completions refuses the request with status 429: Not now\."):
         connect(server.url).post(ROUTE, BODY)
     assert len(server.statuses) == 5
 
@@ -110,7 +115,7 @@ def test_a_key_is_sent_to_its_server_alone(connect: Connect, server: FakeServer,
     server.key = "right"
     assert [card["id"] for card in connect(server.url, key="right").models()] == ["tiny"]
     for key in ("wrong", None):
-        with pytest.raises(ModelError, match=r"rejected the API key .*Incorrect API key.*; set SECL_ENDPOINT_KEY"):
+        with pytest.raises(ModelError, match=r"denies access .*Incorrect API key.*; set SECL_ENDPOINT_KEY"):
             connect(server.url, key=key).models()
 
 

@@ -118,7 +118,7 @@ def test_refusals_of_a_server_are_told_apart(token: TokenServer, fake: FakeVllm,
     fake.spoiled = fake.old = True
     with pytest.raises(ModelError, match=r"lists too few tokens.*start the server with VLLM_USE_V2"):
         token.complete("base", [[1]], CompletionRequest(top=5))
-    with pytest.raises(ModelError, match="does not report logprob_token_ids; take a vLLM server that does"):
+    with pytest.raises(ModelError, match="does not report the tokens in logprob_token_ids; take vLLM"):
         token.complete("base", [[1]], CompletionRequest(ids=(1, 2)))
     monkeypatch.setattr(fake, "answer", lambda *given: (200, {"data": "nothing"}))
     with pytest.raises(ModelError, match="does not list its models"):
@@ -271,7 +271,7 @@ def test_a_server_of_another_model_or_without_versions_is_refused(
     make_learner: MakeLearner, make_remote: MakeRemote, tiny_server: Fakes, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     wrong, right = tiny_server(seed=1), tiny_server()
-    with pytest.raises(ModelError, match=f"{wrong.url}/v1 does not serve the learner's model"):
+    with pytest.raises(ModelError, match=f"{wrong.url}/v1 does not serve the model that learns in this process"):
         make_remote(make_learner(), wrong)
     with pytest.raises(ModelError, match="VLLM_LORA_RESOLVER_CACHE_DIR") as refused:
         answer_by_vllm(make_learner(), right.url, tmp_path / "versions")
@@ -283,10 +283,10 @@ def test_a_server_of_another_model_or_without_versions_is_refused(
     monkeypatch.setattr(
         right, "_inside", lambda _, text, body: [None, *({str(each): {"logprob": 0.0}} for each in text[1:])]
     )
-    with pytest.raises(ModelError, match="and the learner compute different log-probabilities"):
+    with pytest.raises(ModelError, match="and this process compute different log-probabilities"):
         make_remote(make_learner(), right)
     for name in ("", "a/b", "../x", "a b"):
-        with pytest.raises(ParameterError, match=f"the name '{name}' of published versions"):
+        with pytest.raises(ParameterError, match=f"the name '{name}' does not fit published versions"):
             answer_by_vllm(make_learner(), right.url, tmp_path, name=name)
 
 

@@ -152,7 +152,7 @@ def test_a_version_comes_back_by_its_weights_with_a_new_optimizer_and_numbers_go
     other.load_version(weights[3], 3)
     assert other.answer(questions[0]).reply == replies[3]
     narrow = make_model(rank=4)
-    with pytest.raises(ModelError, match="other adapted layers"):
+    with pytest.raises(ModelError, match="other layers or another rank"):
         narrow.load_version(weights[3], 3)
     with pytest.raises(ModelError, match="another rank"):
         narrow.restore(model.snapshot())

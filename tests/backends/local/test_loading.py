@@ -121,13 +121,13 @@ def unreachable(request: httpx2.Request) -> httpx2.Response:
             "llama-3.2-3b",
             gated,
             "its repository is gated; accept the licence at https://huggingface.co/meta-llama/Llama-3.2-3B-Instruct, "
-            "run hf auth login or set HF_TOKEN, and try again.",
+            "run hf auth login (or set HF_TOKEN), and try again.",
         ),
         (
             "someone/misspelt",
             missing,
-            "the hub has no repository someone/misspelt, or it is private; check the name, or run hf auth login or set "
-            "HF_TOKEN.",
+            "the hub has no repository someone/misspelt, or it is private; check the name, or run hf auth login (or "
+            "set HF_TOKEN).",
         ),
         (
             "someone/model",
@@ -291,10 +291,10 @@ def test_a_device_that_is_not_there_or_does_not_fit_a_map_is_refused(
     assert mapped.hf_device_map == {"model": "cpu", "lm_head": "meta"}
     (tmp_path / "map.json").write_text(json.dumps({"model": "cpu", "lm_haed": "cpu"}))
     with pytest.raises(
-        ParameterError, match=r"names 'lm_haed', which the model does not have; it has model, .*lm_head, "
+        ParameterError, match=r"names a module 'lm_haed', which the model does not have; it has model, .*lm_head, "
     ):
         load(str(tiny_llama), dtype="fp32", device_map=str(tmp_path / "map.json"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(ModelError, match=r"no cuda:1 device \(its GPUs are cuda:0 to cuda:0\); use --device auto\.$"):
+    with pytest.raises(ModelError, match=r"no cuda:1 device \(its GPUs: cuda:0\); use --device auto\.$"):
         choose_device("cuda:1")

@@ -206,7 +206,7 @@ def test_memory_for_texts_is_counted_in_tokens_of_their_keys_and_values(
     prompt = len(model.prompting.answer(ASKED))
     assert model.memory_share(ASKED, Writing(max_tokens=30, n=2)) == 2 * (prompt + 30) / 400
     with pytest.raises(
-        TooLongError, match=r"4 texts of up to 300 tokens and their conversation need .* room for 400; ask for fewer"
+        TooLongError, match=r"n is 4 and each text has up to 300 tokens, so .* room for 400; ask for fewer"
     ):
         model.memory_share(ASKED, Writing(max_tokens=300, n=4))
     model.writes_apart = True

@@ -140,7 +140,7 @@ def only_model(endpoint: Endpoint) -> str:
     """
     names = [card["id"] for card in endpoint.models()]
     if not names:
-        raise ModelError(f"{endpoint.url} has no model.")
+        raise ModelError(f"{endpoint.url} lists no model; load a model on this server.")
     if len(names) > 1:
         raise ParameterError(f"{endpoint.url} has several models ({_listed(names)}); name one with --model.")
     return str(names[0])
@@ -182,12 +182,14 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
             return abilities if thinking == "off" else _let_think(endpoint, abilities, thinking)
     if accepted is None:
         said_last = " ".join(dict.fromkeys(refusals[-len(LIMITS) :]))
-        raise ModelError(f"{model} refuses to give log-probabilities, which confidences need: {said_last}")
+        raise ModelError(
+            f"{model} refuses each request for log-probabilities, which confidences need; choose a server or a model "
+            f"that gives them (the refusal: {said_last})."
+        )
     if thinking == "off":
         raise ModelError(
             f"{model} thinks before it answers, and {endpoint.url} ignores the request to switch thoughts off "
-            "(chat_template_kwargs, reasoning_effort); switch thoughts off at the server, or let the model think with "
-            "--thinking auto."
+            "(chat_template_kwargs, reasoning_effort); switch thoughts off at the server, or set thinking to auto."
         )
     return _let_think(endpoint, replace(accepted, off=None), thinking)
 
@@ -209,7 +211,7 @@ def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
 def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> Abilities:
     """Return the abilities with the fields that switch thoughts on, or with the sentence that asks for a thought.
 
-    Raises ModelError: the server gives no log-probabilities after a thought, or log-probabilities of other tokens.
+    Raises ModelError: no reply has a thought and log-probabilities, or the log-probabilities are of other tokens.
     """
     refusal = ""
     budget = thinking if isinstance(thinking, int) else None
@@ -228,8 +230,8 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
     if abilities.off == {}:
         return replace(abilities, request=request_for(thinking), budget=budget or REQUESTED_TOKENS)
     raise ModelError(
-        f"{abilities.model} gives no log-probabilities after a thought, and confidences need them{refusal}; set "
-        "thinking to off."
+        f"in a trial, {abilities.model} gave no reply with a thought and log-probabilities, which confidences need"
+        f"{refusal}; set thinking to off."
     )
 
 
@@ -250,11 +252,11 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
     if alone.text.strip() and not alone.tokens:
         reported_text = "".join(token.text for token in said.tokens)
         raise ModelError(
-            f"{endpoint.url} answers {alone.text!r} but gives log-probabilities of the tokens of {reported_text!r}, so "
-            "secl cannot read a confidence; choose another server, or another version of this server."
+            f"{endpoint.url} answers {alone.text!r}, but its log-probabilities are of the tokens of {reported_text!r}, "
+            "so secl cannot read a confidence; choose another server, or another version of this server."
         )
-    # A server that merges tokens of equal text may list fewer tokens than requested. A list of `ALL_DIGITS` tokens is
-    # enough to read a digit, so only a shorter list lowers `top`.
+    # A server that merges tokens of equal text may list fewer tokens than requested. `ALL_DIGITS` tokens are enough to
+    # read all digits, so only a shorter list lowers `top`.
     most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
     mass = bins_of(read_names(alone.tokens, DIGITS))[1]
     return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass))

@@ -83,7 +83,7 @@ class Requests:
         """
         if (writing.top_logprobs or 0) > self.abilities.top:
             raise QuestionError(
-                f"top_logprobs is {writing.top_logprobs}, but the endpoint gives {self.abilities.top} at most."
+                f"top_logprobs is {writing.top_logprobs}, but the endpoint gives at most {self.abilities.top}."
             )
         coming = (self._write(question, writing, number) for number in range(writing.n))
         texts = [thoughts_apart(text, unopened=self.abilities.unopened) for text in coming]
@@ -148,7 +148,10 @@ class Requests:
                     self._prompt_tokens(body)
             raise
         if said.finish not in FINISHES:
-            raise QuestionError(f"the endpoint ended the answer with the reason {said.finish!r}.")
+            raise QuestionError(
+                f"the endpoint ended the answer with finish_reason {said.finish!r}, but secl rates only answers that "
+                f"end with {' or '.join(FINISHES)}; change the question."
+            )
         alone = said.alone(thinking=thinks, stop=writing.stop)
         length = usage.get("completion_tokens") or len(said.tokens)
         last = Piece(
@@ -178,7 +181,9 @@ class Requests:
         """Request the length of a prompt from a server that omits usage in a stream."""
         tokens = read_chat(self.endpoint.post(ROUTE, {**body, self.abilities.limit: 1})).prompt_tokens
         if not tokens:
-            raise ModelError(f"{self.endpoint.url} does not say how many tokens a prompt has.")
+            raise ModelError(
+                f"{self.endpoint.url} does not report the number of prompt tokens; choose a server that does."
+            )
         return tokens
 
     def abandon(self) -> None:

@@ -131,18 +131,18 @@ class Endpoint:
             raise self.broke_off(problem.message) from problem
         except ValueError as problem:
             raise ModelError(
-                f"{self.url}{route} does not answer in JSON; is {self.url} the right address?"
+                f"{self.url}{route} does not answer with a JSON object; is {self.url} the right address?"
             ) from problem
 
-    def broke_off(self, reason: str = "the text did not end") -> UnavailableError:
+    def broke_off(self, reason: str = "the end is missing") -> UnavailableError:
         """Return the error for an answer that is not complete."""
         return UnavailableError(f"{self.url} stopped in the middle of an answer: {reason}.")
 
     def _refusal(self, route: str, refusal: openai.APIStatusError) -> Exception:
         status, reason = refusal.status_code, _reason(refusal.body)
         if status in LOCKED:
-            return ModelError(f"{self.url} rejected the API key (status {status}: {reason}); set {KEY}.")
-        sentence = f"{self.url}{route} refuses with status {status}: {reason}"
+            return ModelError(f"{self.url} denies access (status {status}: {reason}); set {KEY} to a valid API key.")
+        sentence = f"{self.url}{route} refuses the request with status {status}: {reason}"
         if status in REFUSED:  # all servers mention the "context" if a prompt is too long
             return (TooLongError if "context" in reason.lower() else QuestionError)(sentence)
         if status == HTTPStatus.NOT_FOUND:

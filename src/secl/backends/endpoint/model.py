@@ -264,7 +264,8 @@ class EndpointModel(Shown):
 
     def _refuse(self) -> NoReturn:
         raise ModelError(
-            f"secl cannot change the weights of {self.name} at {self.endpoint.url}; this model cannot learn."
+            f"secl cannot change the weights of {self.name} at {self.endpoint.url}; a model that learns must run in "
+            "this process."
         )
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:

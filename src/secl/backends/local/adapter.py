@@ -60,7 +60,8 @@ class Adapter:
         seed: int = 42,
     ) -> None:
         if not any(name.endswith(tuple(modules)) for name, _ in model.named_modules()):
-            raise ModelError(f"LoRA does not fit {type(model).__name__}: it has no modules {' or '.join(modules)}.")
+            listed = f"it has no modules {' or '.join(modules)}; list others in adapter.modules"
+            raise ModelError(f"LoRA does not fit {type(model).__name__}: {listed}.")
         model.requires_grad_(False)
         keep_gradients(model)  # before the first pass, because bitsandbytes chooses its kernels in that pass
         self.model, self.layers, self.modules = model, layers, modules
@@ -99,7 +100,7 @@ class Adapter:
             torch.manual_seed(self.seed)
             try:
                 # PEFT makes each matrix on the device where it finds the module's weight. So offloaded weights must be
-                # back on the devices that compute them.
+                # on the devices that compute their modules.
                 with warnings.catch_warnings(), weights_at_hand(modules_of(self.model, self.layers, self.modules)):
                     # PEFT warns about a deprecated name in transformers, and about an option that it sets for Conv1D.
                     warnings.filterwarnings("ignore", message=".*(is_gradient_checkpointing|fan_in_fan_out).*")
@@ -275,7 +276,7 @@ class Adapter:
         """Set the weights, and empty the optimizer."""
         fitting = {name: each for name, each in tensors.items() if each is not None}
         if any(name not in fitting or fitting[name].shape != own.shape for name, own in self.parameters.items()):
-            raise ModelError("the adapter snapshot belongs to a model with other adapted layers or another rank.")
+            raise ModelError("the adapter snapshot does not fit: it has another model, other layers or another rank.")
         self.reset()
         for name, parameter in self.parameters.items():
             parameter.copy_(fitting[name])

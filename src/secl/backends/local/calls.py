@@ -137,7 +137,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     def _beginning(self, rule: str) -> Tensor:
         """Return the ids of the tokens that may begin a text under a grammar rule."""
         return torch.from_numpy(
-            np.flatnonzero(allowed_tokens(self.grammars.started(f"start: {rule}", "no call can begin")))
+            np.flatnonzero(allowed_tokens(self.grammars.started(f"start: {rule}", "the tools do not fit the grammar")))
         )
 
     def _literal(self, text: str) -> str:
@@ -183,11 +183,11 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     def thought(self, request: CallRequest) -> Draft:
         prompt = replace(self.form.prompt(request.prompt), thought="")
         draft = self.asker.prompting.thought_before(prompt, self.backend.limit - CLOSING)
-        self._check_room(len(draft.prompt) + self.asker.prompting.thinker.least + CLOSING, " and thought")
+        self._check_room(len(draft.prompt) + self.asker.prompting.thinker.least + CLOSING, " and a thought")
         return draft
 
     def task(self, request: CallRequest, thought: Thought | None = None) -> CallTask:
-        begun = self.grammars.started(self._grammar(request), "the tools cannot constrain a model")
+        begun = self.grammars.started(self._grammar(request), "secl cannot make a grammar from the tools")
         ids, prompt = self.asker.prompting.token_ids, self.form.prompt(request.prompt)
         if thought is not None:
             prompt = replace(prompt, thought=thought.text)
@@ -205,8 +205,8 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         room = self.backend.limit - tokens
         if room < UNDECIDED:
             raise TooLongError(
-                f"the conversation takes {tokens} tokens with its tools{thought}, so {max(0, room)} of the model's "
-                f"{self.backend.limit} tokens remain; shorten the conversation, or offer fewer tools."
+                f"the conversation takes {tokens} tokens with its tools{thought}, so only {max(0, room)} of the "
+                f"model's {self.backend.limit} tokens remain; shorten the conversation, or offer fewer tools."
             )
         return room
 

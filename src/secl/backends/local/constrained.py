@@ -183,7 +183,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     @torch.no_grad()
     def _together(self, tasks: Sequence[Task[R, W]], samples: Callable[[R, W], int]) -> list[Objects[W] | SeclError]:
         """Write the greedy texts of all tasks in one batch, then all samples; read each prompt once."""
-        tasks = [replace(task) for task in tasks]  # copies, so that gigabytes of keys and values are freed at the end
+        tasks = [replace(task) for task in tasks]  # copies hold gigabytes of keys and values, and end with this call
         after = self._after(tasks)
         for task in tasks:
             task.best = Row(task.begun.deep_copy(), task.limit)
@@ -210,7 +210,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         def after(some: Sequence[Task[R, W]]) -> Batch:
             batch = passes.behind([task.forward for task in some if task.forward is not None])
             if batch is None:
-                raise torch.OutOfMemoryError("too little memory for the keys and values of all rows")
+                raise torch.OutOfMemoryError("too little memory for the keys and values of all texts")
             return batch
 
         return after

@@ -51,7 +51,7 @@ class Grammars:
         Raises:
             ParameterError: llguidance rejects the schema.
         """
-        fault = "the schema cannot constrain a model"
+        fault = "secl cannot make a grammar from the schema"
         try:
             grammar = self._matcher.grammar_from_json_schema(dict(schema), overrides={"whitespace_pattern": WHITESPACE})
         except ValueError as problem:

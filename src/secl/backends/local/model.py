@@ -180,8 +180,8 @@ class LocalModel(Answering, StructuredWriting, Shown):
         needed = writing.n * (len(self.prompting.answer(question)) + thinking + (writing.max_tokens or 0))
         if needed > self.backend.text_tokens:
             raise TooLongError(
-                f"{writing.n} texts of up to {writing.max_tokens} tokens and their conversation need memory for "
-                f"{needed} tokens, but there is room for {self.backend.text_tokens}; ask for fewer texts or tokens."
+                f"n is {writing.n} and each text has up to {writing.max_tokens} tokens, so the request needs memory "
+                f"for {needed} tokens, but there is room for {self.backend.text_tokens}; ask for fewer texts or tokens."
             )
         return needed / self.backend.text_tokens
 

@@ -60,9 +60,9 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         room = self.backend.limit - len(prompt)
         if room < SHORTEST * fields:
             raise TooLongError(
-                f"the document takes {len(prompt)} tokens with its instructions, so {max(0, room)} of the model's "
-                f"{self.backend.limit} tokens remain for an object of {fields} fields; shorten the document, or ask "
-                "for fewer fields."
+                f"the text takes {len(prompt)} tokens with its instructions, so only {max(0, room)} of the model's "
+                f"{self.backend.limit} tokens remain for the object (number of fields: {fields}); shorten the text, or "
+                "ask for fewer fields."
             )
         return ObjectTask(request, (*prompt,), begun, min(room, request.most_tokens))
 

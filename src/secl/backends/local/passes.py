@@ -149,7 +149,7 @@ class Passes:
 
     @torch.no_grad()
     def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
-        """Return a batch with a row after each pass, or after its first `lengths` tokens.
+        """Return a batch whose row i continues pass i, after its last token or after its first `lengths[i]` tokens.
 
         Return None if the memory is too small for all rows.
         """
@@ -217,8 +217,8 @@ def enough_memory() -> Iterator[None]:
         if not out_of_memory(problem):
             raise
         raise ModelError(
-            "a single question needs more memory than the device has; take a smaller model, --quantize, or shorter "
-            "questions."
+            "a single question needs more memory than the device has; take a smaller model or --quantize, or shorten "
+            "the question."
         ) from problem
 
 

@@ -59,7 +59,8 @@ class Keys:
         except FileNotFoundError:
             return ()
         except OSError as problem:
-            raise ParameterError(f"{self.path} cannot be read: {problem.strerror}; give this user access.") from problem
+            sentence = f"secl cannot read {self.path}: {problem.strerror}; give secl read access."
+            raise ParameterError(sentence) from problem
         except ValidationError as problem:
             raise ParameterError(
                 f"{self.path} holds no list of keys; repair the file, or remove it and make the keys again with secl "
@@ -76,7 +77,8 @@ class Keys:
         if role not in ROLES:
             raise ParameterError(f"there is no role {role!r}; the roles are {', '.join(ROLES)}.")
         if not (name.isprintable() and name == name.strip() and 0 < len(name) <= 64):
-            raise ParameterError(f"{name!r} is not a valid name for a key; use 1 to 64 printable characters.")
+            rule = "use 1 to 64 printable characters, without a space at the beginning or end"
+            raise ParameterError(f"{name!r} is not a valid name for a key; {rule}.")
         token = PREFIX + secrets.token_urlsafe(32)
         with self._alone():
             if any(key.name == name for key in self.all()):

@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from secl.conversation import Role, ToolCall, Turn
 from secl.errors import RequestError
 from secl.question import Question
+from secl.reports.formatting import counted
 from secl.server.entries import Text, Values
 from secl.server.http.errors import unknown_field, unsupported
 from secl.server.settings import MAX_CHOICES, MAX_PROMPT_CHARS, Limits
@@ -183,7 +184,8 @@ class ChatRequest(BaseModel):
             raise unsupported("tool_choice", "tool_choice is given without tools; add tools, or leave tool_choice out.")
         for number, tool in enumerate(self.tools or ()):
             if tool.type != "function" or tool.function is None:
-                message = f"tools.{number} is of the type {tool.type[:40]!r}; the model can call only functions."
+                fault = f"has the type {tool.type[:40]!r}" if tool.type != "function" else 'has no "function"'
+                message = f"tools.{number} {fault}; secl supports only functions, as in OpenAI's API."
                 raise unsupported(f"tools.{number}", message)
         if wanted is not None and wanted.type not in ("text", *OBJECTS):
             message = f"response_format has the type {wanted.type[:40]!r}; give one of text, {', '.join(OBJECTS)}."
@@ -192,11 +194,12 @@ class ChatRequest(BaseModel):
             message = f"max_tokens is {tokens} and max_completion_tokens is {other}; they mean the same, so give one."
             raise unsupported("max_tokens", message)
         if self.top_logprobs is not None and not self.logprobs:
-            raise unsupported("top_logprobs", "top_logprobs needs logprobs: true.")
+            raise unsupported("top_logprobs", "top_logprobs is given without logprobs; set logprobs to true.")
         if len(stops) > MAX_STOPS or not all(stops):
-            raise unsupported("stop", f"stop has {len(stops)} texts; give at most {MAX_STOPS}, none of them empty.")
+            message = f"stop has {counted(len(stops), 'text')}; give at most {MAX_STOPS}, and no empty text."
+            raise unsupported("stop", message)
         if (self.n or 1) > MAX_CHOICES:
-            raise unsupported("n", f"n is {self.n}; this server writes at most {MAX_CHOICES} texts for a request.")
+            raise unsupported("n", f"n is {self.n}; secl writes and rates at most {MAX_CHOICES} texts for a request.")
 
     def check(self, limits: Limits, *, takes_all: bool = False) -> list[str]:
         """Return a warning for each field that secl ignores or changes.
@@ -258,7 +261,8 @@ def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]
 
 def _turn(message: Message, field: str) -> Turn:
     if message.role not in ROLES or message.function_call:
-        sentence = f"{field} has a function_call, or the role {message.role[:40]!r}; roles are {', '.join(ROLES)}."
+        wrong = f"has the role {message.role[:40]!r}; give one of {', '.join(ROLES)}"
+        sentence = f"{field} {wrong if message.role not in ROLES else 'has a function_call; use tool_calls'}."
         raise RequestError(400, sentence, "unsupported_message", f"{field}.role")
     calls = tuple(map(ToolCall.of, message.tool_calls or ()))
     if None in calls:
@@ -272,7 +276,8 @@ def _text(message: Message, field: str) -> str:
     parts = [] if isinstance(content, str) else content
     for number, part in enumerate(parts):
         if part.type != "text" or part.text is None:
-            sentence = f"{field} holds a part of type {part.type[:40]!r}, but this model reads text only."
+            fault = f"has the type {part.type[:40]!r}" if part.type != "text" else "has no text"
+            sentence = f"{field}.content.{number} {fault}; secl reads only text."
             raise RequestError(400, sentence, "unsupported_content", f"{field}.content.{number}")
     return content if isinstance(content, str) else "\n".join(part.text or "" for part in parts)
 
@@ -289,16 +294,19 @@ def question_in(messages: Sequence[Message], domain: str = "default", *, tools: 
     if not tools and (last.role == "tool" or any(turn.calls or turn.role == "tool" for turn in earlier)):
         raise RequestError(
             400,
-            "a message calls a tool or has a tool's result, but the request has no tools.",
+            "a message calls a tool or has a tool's result, but the request has no tools; add the tools.",
             "unsupported_message",
             "messages",
         )
     if last.role != "user" or last.tool_calls or last.function_call:
-        sentence = f"the last message is the {last.role[:40]}'s; the user's question must come last, without calls."
+        wrong = f"has the role {last.role[:40]!r}" if last.role != "user" else "calls a tool"
+        sentence = f"the last message {wrong}; end with a message of the user, without calls."
         raise RequestError(400, sentence, "no_question", f"{field}.role")
     text = _text(last, field)
     if not text.strip():
-        raise RequestError(400, f"{field} has no text.", "empty_message", f"{field}.content")
+        raise RequestError(
+            400, f"{field} has no text; write the user's question in it.", "empty_message", f"{field}.content"
+        )
     # An empty system text stays a turn: without a system turn, a template may insert a text of its own.
     leads = bool(earlier) and earlier[0].role == "system" and bool(earlier[0].text)
     system, history = (earlier[0].text, earlier[1:]) if leads else ("", earlier)
@@ -311,6 +319,6 @@ def check_length(question: Question, *answers: str) -> Question:
     texts = (question.text, question.context, question.system, *turns, *question.options, *answers)
     length = sum(map(len, texts))
     if length > MAX_PROMPT_CHARS:
-        most = f"more than the {MAX_PROMPT_CHARS} that this server reads; shorten it."
+        most = f"more than the {MAX_PROMPT_CHARS} that secl reads; shorten it."
         raise RequestError(413, f"the prompt has {length} characters, {most}", "context_length_exceeded")
     return question

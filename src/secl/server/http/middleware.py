@@ -114,7 +114,8 @@ class Boundary:
             return key.role
         if path in PAGES or path.startswith("/records/"):
             return None
-        message = "this server does not know this key." if token else "an API key is needed: Authorization: Bearer KEY."
+        needed = "send an API key in the header Authorization: Bearer KEY."
+        message = "this server does not know this key." if token else needed
         raise RequestError(401, message, "invalid_api_key", headers={"www-authenticate": "Bearer"})
 
     def _look_up(self, token: str | None) -> tuple[bool, Key | None]:
@@ -163,7 +164,7 @@ def require(needed: Role) -> Callable[[Request], None]:
 
     def check(request: Request) -> None:
         if not permits(request.scope.get("secl_role"), needed):
-            raise RequestError(403, f"this request needs a key with the role {needed}.", f"needs_{needed}")
+            raise RequestError(403, f"this request needs a key with at least the role {needed}.", f"needs_{needed}")
 
     return check
 
@@ -186,7 +187,7 @@ def check_host(headers: Headers) -> None:
     except ValueError:
         name = ""
     if not is_loopback(name):
-        message = "without API keys, a request must name this machine as its host, for example localhost."
+        message = "this server has no API keys, so the Host of a request must be this machine, for example localhost."
         raise RequestError(403, message, "host_not_allowed")
 
 

@@ -152,7 +152,7 @@ async def only_chunk(chunks: AsyncGenerator[Values], request: Request) -> Respon
 def check_model(requested: str, name: str) -> None:
     """Raise a `RequestError` (404) if a request names another model."""
     if requested != name:
-        message = f"there is no model {requested[:100]!r} here; there is {name!r}."
+        message = f"this server has no model {requested[:100]!r}; its model is {name!r}."
         raise RequestError(404, message, "model_not_found", "model")
 
 

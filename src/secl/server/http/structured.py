@@ -59,9 +59,10 @@ def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | C
         return None
     field = "tools" if calls else "response_format"
     able = isinstance(service.model, WritesCalls if calls else WritesObjects)
-    # If `upstream` is a vLLM server of `secl serve`, secl asks it only for texts.
+    # A vLLM server behind `secl serve --engine vllm` (`takes_all` is False) writes only texts, no objects or calls.
     if not able or (upstream is not None and not upstream.takes_all):
-        raise unsupported(field, f"this model supports no {field}; for a fixed set of answers ask /v1/ask.")
+        remedy = f"leave {field} out, or ask /v1/ask for one of a fixed set of answers"
+        raise unsupported(field, f"secl supports no {field} with this model; {remedy}.")
     beyond = [name for name in body.extra if name not in WITHOUT_EFFECT]
     if beyond:  # fields that only the upstream server supports
         names = ", ".join(beyond)
@@ -69,7 +70,7 @@ def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | C
     if (body.n or 1) > 1:
         raise unsupported("n", f"n is {body.n}; with {field} the server writes one answer, so leave n out.")
     if wanted is not None and calls:
-        message = "response_format asks for an object, and tools for calls; send one of the two."
+        message = "response_format asks for an object, but tools ask for calls; send only one of these fields."
         raise unsupported("response_format", message)
     most = body.most_tokens(service.limits)
     try:
@@ -99,7 +100,7 @@ def schema_of(wanted: ResponseFormat) -> Schema:
     root = {"type": "object", **given.schema_}
     if root["type"] != "object":
         raise ParameterError(
-            f"the root of the schema has the type {excerpt(str(root['type']), 40)!r}; it must be object."
+            f"the root of the schema has the type {excerpt(str(root['type']), 40)!r}; give it the type object."
         )
     names_fields = {"properties", "$ref", "allOf", "anyOf", "oneOf"} & {*root}
     return Schema.of(root) if names_fields else Schema.anything(root)

@@ -116,8 +116,8 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
     """Return two models: one answers through a vLLM server, the other learns here. Raises ParameterError."""
     if versions is None:
         raise ParameterError(
-            "vLLM servers load learned versions from a folder; name their VLLM_LORA_RESOLVER_CACHE_DIR with "
-            "--versions FOLDER."
+            "vLLM servers load learned versions from the folder in their VLLM_LORA_RESOLVER_CACHE_DIR; name this "
+            "folder with --versions."
         )
     try:
         from secl.backends.endpoint.client import KEY

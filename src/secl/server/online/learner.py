@@ -223,8 +223,7 @@ class Learner:
         try:
             self.newest, self.relative_norm = self.model.snapshot(), self.model.relative_norm
             if self.relative_norm > MAX_DRIFT:
-                drift = f"{self.relative_norm:.3f} of its weights"
-                self._pause_itself(f"the adapter has drifted by {drift}, more than {MAX_DRIFT:g}")
+                self._pause_itself(f"the adapter's drift is {self.relative_norm:.3f}, more than {MAX_DRIFT:g}")
         except Exception as problem:
             self._note_failure(f"publishing version {self.model.version} ended with {type(problem).__name__}")
 

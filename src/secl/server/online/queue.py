@@ -169,8 +169,8 @@ class RequestQueue:
 class Scheduler:
     """Lets one thread learn while other threads answer and write in turns.
 
-    While a lesson runs, a new turn begins only after a pause, in which the lesson computes. The pause takes `share`, in
-    [0, 1), times the time of the previous turn.
+    While a lesson runs, a new turn begins only after a pause, in which the lesson computes. The pause begins at the end
+    of the previous turn and lasts `share` (in [0, 1)) of that turn's duration.
     """
 
     def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -190,9 +190,9 @@ class Scheduler:
 
     @contextmanager
     def writing(self, texts: int) -> Iterator[float]:
-        """Give the calling thread a turn for one of `texts` texts; yield the length of this turn in seconds.
+        """Give the calling thread a turn for a text, one of `texts`; yield the planned duration of the turn in seconds.
 
-        The length is the time of the latest batch divided by `texts`, but at least `SLICE`.
+        The duration is the time of the latest batch divided by `texts`, but at least `SLICE`.
         """
         with self._turn():
             yield max(SLICE, self._batch / texts)

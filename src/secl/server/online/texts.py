@@ -103,7 +103,7 @@ class TextWriters:
             share, coming = self._in_turn(
                 lambda _: (model.memory_share(question, writing), model.write(question, writing))
             )
-            # Keep the reservation until the texts are rated, because the model keeps the conversation in memory.
+            # Keep the reserved memory until the texts are rated, because the model keeps the conversation in memory.
             with self._room(share, job):
                 pieces: list[Piece] = []
                 ended = False

@@ -68,18 +68,18 @@ def answer_by_vllm(
 def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
     """Raise a `ModelError` unless the server has the learner's model and precision, and uses the adapter."""
     server = backend.server
-    load_ours = f"Start the server with the learner's model in the same precision, not with {server.root}."
+    load_ours = f"The server runs {server.root}; start it with the model and precision of this process."
     frozen = learner.answer(SAMPLE).frozen
     sequence = learner.prompting.confidence(SAMPLE, frozen.text)
     if (problem := _differs(learner, backend, frozen, TOLERANCE)) is not None:
-        raise ModelError(f"{server.url} does not serve the learner's model: {problem} {load_ours}")
+        raise ModelError(f"{server.url} does not serve the model that learns in this process: {problem} {load_ours}")
     (reading,) = learner.backend.read([Bundle(spans=[Span(sequence, 1)])])
     (row,) = server.read([sequence])
     distance = abs(sum(row) - reading.likelihoods()[0]) / len(row)
     if distance > TOLERANCE:
         raise ModelError(
-            f"{server.url} and the learner compute different log-probabilities for the same text: the difference is "
-            f"{distance:.2f} nats per token, and at most {TOLERANCE:g} is allowed. {load_ours}"
+            f"{server.url} and this process compute different log-probabilities for the same text: they differ by "
+            f"{distance:.2f} nats per token, more than {TOLERANCE:g}. {load_ours}"
         )
     snapshot = learner.snapshot()
     try:

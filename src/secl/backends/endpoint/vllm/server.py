@@ -98,7 +98,9 @@ class TokenServer:
             self.base, self.root = base["id"], str(base["root"])
             self.window = int(base.get("max_model_len") or 0)
         except (KeyError, TypeError, ValueError) as problem:
-            raise UnavailableError(f"{self.url} does not list its models as a vLLM server does.") from problem
+            raise UnavailableError(
+                f"{self.url} does not list its models as a vLLM server does; is it one?"
+            ) from problem
 
     def complete(
         self, model: str, prompts: Sequence[Sequence[int]], request: CompletionRequest
@@ -160,9 +162,7 @@ class TokenServer:
     def _check_reported(self, steps: Sequence[Step], request: CompletionRequest) -> None:
         """Raise a `ModelError` unless the server reports the requested tokens."""
         if any(token not in step.log_p for step in steps for token in request.ids):
-            raise ModelError(
-                f"{self.url} does not report logprob_token_ids; take a vLLM server that does (0.32 or newer)."
-            )
+            raise ModelError(f"{self.url} does not report the tokens in logprob_token_ids; take vLLM 0.32 or newer.")
         if any(len(step.log_p) < request.top for step in steps):
             raise ModelError(
                 f"{self.url} lists too few tokens, because another request of the same batch used logprob_token_ids; "
@@ -170,7 +170,9 @@ class TokenServer:
             )
 
     def _no_log_p(self) -> ModelError:
-        return ModelError(f"{self.url} answers without the log-probabilities of a vLLM server.")
+        return ModelError(
+            f"{self.url} answers without the log-probabilities that a vLLM server gives; is it a vLLM server?"
+        )
 
 
 def _steps(logprobs: Mapping[str, Any]) -> tuple[Step, ...]:
@@ -210,7 +212,7 @@ class Versions:
 
     def __init__(self, folder: Path, config: Mapping[str, object], name: str = "secl") -> None:
         if not NAME.fullmatch(name):
-            raise ParameterError(f"the name {name!r} of published versions may have only letters, digits, _ and dots.")
+            raise ParameterError(f"the name {name!r} does not fit published versions; use letters, digits, _ and dots.")
         self.folder = folder.absolute()
         self.prefix = name
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"

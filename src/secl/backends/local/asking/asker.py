@@ -190,7 +190,7 @@ class Readout:
         """Return P(Yes) / (P(Yes) + P(No)) at each position."""
         if not self.token_ids.yes_no:
             raise ModelError(
-                "the model's tokenizer splits Yes or No, but DINCO needs single tokens; choose a method without DINCO."
+                "DINCO needs Yes and No as single tokens, but the tokenizer splits them; choose another method."
             )
         return tuple(shares(row)[0] for row in reading.logits(positions, self.token_ids.yes_no))
 

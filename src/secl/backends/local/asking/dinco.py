@@ -57,7 +57,8 @@ class NliModel:
         ]
         if None in columns:
             raise ModelError(
-                f"{name!r} is not an NLI model: its labels are {', '.join(labels)}; name an entailment model."
+                f"the labels of the model {name!r} are {', '.join(labels)}; name a model with labels for "
+                "entailment and contradiction."
             )
         self._columns = columns
 

@@ -126,7 +126,8 @@ class Trie:
         """Return, in blocks, which tokens each token sees in a layer.
 
         Args:
-            queries: ascending tokens whose attention output is needed; None for all. Other tokens get an output of 0.
+            queries: ascending numbers of the tokens whose attention output is needed; None for all. The output of other
+                tokens is 0.
             known: number of initial tokens, which need no queries because their keys and values are cached.
         """
         blocks: list[Block] = []

@@ -153,7 +153,7 @@ def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: T
         error = _disagreement(network, trial)
         if error < TOLERANCE:
             return network
-        reason = f"replayed logits differ by {error:.2f} standard deviations."
+        reason = f"logits of the fast path differ by {error:.2f} standard deviations from the model's."
     except torch.AcceleratorError as problem:
         raise ModelError(
             f"the device failed in a test of the model ({_first_line(problem)}), so this process cannot use it any "

@@ -79,7 +79,8 @@ def _convert(path: Path, folder: Path, precision: torch.dtype) -> None:
         unfinished, (stored, config) = Path(name), _read(path)
         size = precision.itemsize * sum(int(tensor.n_elements) for tensor in stored.values())
         if shutil.disk_usage(folder.parent).free < size:
-            raise StorageError(f"converting {path.name} needs about {decimal(size)} of disk space in {folder.parent}.")
+            needed = f"converting {path.name} needs about {decimal(size)} of disk space in {folder.parent}"
+            raise StorageError(f"{needed}; make room, or set SECL_CACHE to another folder.")
         with _progress(path, folder, size) as advance, as_model_error(str(path)):
             with quiet():
                 AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name).save_pretrained(unfinished)
@@ -113,7 +114,7 @@ def _alone(path: Path, parent: Path) -> Iterator[None]:
     except OSError as problem:
         raise StorageError(
             f"the converted {path.name} cannot be stored in {parent}: {problem.strerror}; set SECL_CACHE to a "
-            "folder that can be written."
+            "writable folder."
         ) from problem
 
 
@@ -188,7 +189,7 @@ def _weights_of(model: PreTrainedModel, stored: Mapping[str, ReaderTensor]) -> d
     for name, _ in model.named_parameters():  # tied weights appear only once
         tensor = stored.get(names.get_name(name, (".weight", ".bias")))
         if tensor is None:
-            raise ValueError(f"the weights of {name} are not in the file.")
+            raise ValueError(f"the weights of {name} are not in the file; take another file of this model.")
         weights[name] = tensor
     return weights
 

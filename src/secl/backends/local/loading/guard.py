@@ -30,7 +30,7 @@ _LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, Impor
 CGROUP = Path("/sys/fs/cgroup")
 """Folder in which Linux publishes the limits of a container."""
 
-_LOG_IN = "run hf auth login or set HF_TOKEN"
+_LOG_IN = "run hf auth login (or set HF_TOKEN)"
 
 
 @contextlib.contextmanager

@@ -144,7 +144,7 @@ class Layout:
         lists = [m for m in decoder.children() if isinstance(m, nn.ModuleList)]
         norms = [getattr(decoder, name) for name in FINAL_NORMS if hasattr(decoder, name)]
         if not lists or not norms:
-            raise ModelError(f"the layout of {type(model).__name__} is not known.")
+            raise ModelError(f"secl does not know the layout of {type(model).__name__}.")
         return cls(decoder, max(lists, key=len), norms[0])
 
 
@@ -185,7 +185,8 @@ def choose_device(device: str) -> torch.device:
         return torch.device(next(name for name in ("cuda", "mps", "cpu") if has[name]))
     chosen = torch.device(device)
     if not has[chosen.type] or (chosen.index or 0) >= max(gpus, 1):
-        beside = f" (its GPUs are cuda:0 to cuda:{gpus - 1})" if gpus and chosen.type == "cuda" else ""
+        names = ", ".join(f"cuda:{number}" for number in range(gpus))
+        beside = f" (its GPUs: {names})" if gpus and chosen.type == "cuda" else ""
         raise ModelError(f"this machine has no {device} device{beside}; use --device auto.")
     return chosen
 
@@ -217,7 +218,9 @@ def check_map(devices: Mapping[str, int | str], model: nn.Module) -> None:
     for name in devices:
         if name not in modules:
             known = ", ".join(each for each in modules if each.count(".") <= 1 and each)
-            raise ParameterError(f"the device map names {name!r}, which the model does not have; it has {known}, ...")
+            raise ParameterError(
+                f"the device map names a module {name!r}, which the model does not have; it has {known}, ..."
+            )
 
 
 def compute_device(module: nn.Module) -> torch.device:

@@ -81,10 +81,10 @@ def parse_layers(text: str, count: int) -> tuple[int, ...]:
         chosen = sorted({int(part) for part in text.split(",")})
     else:
         raise ParameterError(
-            f"layers is {text!r}; its form must be like 'all', 'last:4', 'first:4', 'middle:4', '12-15' or '3,5,7'."
+            f"layers is {text!r}; write it like 'all', 'last:4', 'first:4', 'middle:4', '12-15' or '3,5,7'."
         )
     if not chosen or chosen[-1] >= count:
-        raise ParameterError(f"layers {text!r} do not fit a model of {count} layers (0 to {count - 1}).")
+        raise ParameterError(f"layers is {text!r}; name one or more of the model's layers 0 to {count - 1}.")
     return tuple(chosen)
 
 

@@ -127,8 +127,8 @@ def check_at_once(name: str, thinker: Thinker) -> None:
     if thinker.always:
         raise ModelError(
             f"the model {name!r} thinks before it answers, and neither its chat template nor an empty thought "
-            "prevents this; let the model think with prompts.thinking=auto, or name a model that answers at once, such "
-            "as an instruct variant without reasoning."
+            "prevents this; set thinking to auto, or name a model that answers at once, such as an instruct variant "
+            "without reasoning."
         )
 
 

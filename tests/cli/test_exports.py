@@ -131,7 +131,7 @@ def test_answers_are_no_references_and_a_warning_says_so(shell: Shell, tiny_llam
     ended = shell("run", "--out", tmp_path / "out", *options)
     assert ended.code == 0
     near, answers = ended.err.splitlines()
-    assert near.startswith(f"warning: {file}: secl copies the column 'refrence' but does not read it")
+    assert near.startswith(f"warning: {file}: secl stores the column 'refrence' but does not read it")
     assert "column 'answer' has answers to rate, not references" in answers
     assert "secl score" in answers
     (record,) = stored(tmp_path / "out")

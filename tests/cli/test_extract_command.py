@@ -207,7 +207,7 @@ def test_bad_input_is_refused(refused: Any, shell: Shell, documents: Path, schem
     usual = ("--schema", schema, "--out", tmp_path / "run")
     for arguments, *words in (
         ((documents,), "name a file with --schema"),
-        ((documents, "--json", *usual), "leave one of them out"),
+        ((documents, "--json", *usual), "drop --json or --out"),
         ((documents, "--schema", tmp_path / "none.json"), "none.json", "does not exist; check the path"),
         ((documents, "--schema", broken), broken, "is broken JSON (Expecting value"),
         ((documents, "--schema", text), text, "is recursive (#)"),

@@ -178,9 +178,9 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
     assert (found.basis, found.method, found.answer) == ("experience", "posterior", "own")
     use, said, *_ = check_sentences(found)
     assert use == "Use: secl run --method posterior"
-    assert said.startswith("Why: in our measurements its Brier score was lower than that of the stated")
-    assert "except on 32 questions with a server" in said
-    assert said.endswith("label twenty answers to test this confidence here.")
+    assert said.startswith("Why: in our measurements, the posterior had a lower Brier score than the stated")
+    assert "except on 32 questions that a server answered" in said
+    assert said.endswith("label twenty answers to test the posterior on your questions.")
 
 
 @pytest.mark.parametrize("better", [True, False])

@@ -227,8 +227,8 @@ def shown(run: RunReport) -> list[str]:
     ("confidence", "correct", "level", "ranking"),
     [
         (HIGH, LOW, "mean confidence 60%: no calibration error found.", "better than chance; "),
-        ([0.9] * 60, [True, False] * 30, "overconfident by 40 points.", "not shown; "),
-        ([0.3] * 60, [True] * 50 + [False] * 10, "underconfident by 53 points.", "not shown; "),
+        ([0.9] * 60, [True, False] * 30, "overconfident by 40 points.", "undecided; "),
+        ([0.3] * 60, [True] * 50 + [False] * 10, "underconfident by 53 points.", "undecided; "),
         (
             [0.5] * 4,
             [True, False] * 2,
@@ -265,7 +265,7 @@ def test_the_table_has_what_matters_and_labels_do_not_rank_the_answers_that_they
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
     rated = [record.with_label(record.position % 3 > 0) for record in relabelled(records, log)]
     run = report_of(rated)
-    assert "not shown; right answers have higher confidences than wrong answers in 50% of pairs" in " ".join(shown(run))
+    assert "undecided; right answers have higher confidences than wrong answers in 50% of pairs" in " ".join(shown(run))
     assert "(AUROC 0.50, 0.50 to 0.50" in trust_line(run.trust)
 
 

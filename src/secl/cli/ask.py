@@ -120,7 +120,7 @@ def score(
         accept: Lowest confidence of an accepted answer.
     """
     if out is not None and as_json:
-        raise ParameterError("--json prints the answers and --out keeps them for secl export; leave one of them out.")
+        raise ParameterError("--json prints the answers, and --out stores them for secl export; drop --json or --out.")
     settings = score_settings(file, {"loop.accept": accept, **with_set(flags, set_)})
     finish = print_result() if out else _print_json if as_json else _print
     proceed(lambda place: start_run(settings, place, mode="score"), out, finish, quiet=out is None)

@@ -53,7 +53,7 @@ def extract(
     """
     given = with_set(flags, set_)
     if out is not None and as_json:
-        raise ParameterError("--json prints the objects and --out keeps them for secl export; leave one of them out.")
+        raise ParameterError("--json prints the objects, and --out stores them for secl export; drop --json or --out.")
     if "extract.schema_file" not in given:
         raise ParameterError("an extraction needs fields; name a file with --schema.")
     given |= {"stream.questions": str(documents), "loop.accept": accept, "stream.skip_bad": skip_bad}

@@ -81,8 +81,8 @@ def serve(
         any_keys = bool(Keys(state).all())  # an unreadable file of keys raises an error before the model is loaded
         if not any_keys and not is_local(listener):
             raise ParameterError(
-                f"{listener.getsockname()[0]} can be reached from other machines, but there are no API keys; make one "
-                f"with secl keys add {state} NAME, or listen at 127.0.0.1."
+                f"{listener.getsockname()[0]} can be reached from other machines, but there are no API keys; make a "
+                f"key with secl keys add {state} NAME, or listen at 127.0.0.1."
             )
         with console().status("loading the model"):
             service = open_service(

@@ -137,7 +137,7 @@ def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False)
         asked: whether a template makes the questions.
 
     >>> unread(["domains", "year"])
-    ["secl copies the column 'domains' but does not read it; if it is the domain, add --columns 'domain=domains'"]
+    ["secl stores the column 'domains' but does not read it; if it is the domain, add --columns 'domain=domains'"]
     >>> unread(["a", "b", "c"])[0].split("; ")[1]
     'if they are options, name them in capitals'
     """
@@ -150,7 +150,7 @@ def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False)
             key = "reference"
         if key is not None and not (asked and key == "question") and name.isprintable():
             sentences.append(
-                f"secl copies the column {name!r} but does not read it; if it is the {key}, add "
+                f"secl stores the column {name!r} but does not read it; if it is the {key}, add "
                 f"--columns '{key}={name}'"
             )
     return sentences

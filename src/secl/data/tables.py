@@ -98,7 +98,9 @@ def rows_of(source: object, name: str) -> list[Row]:
     table: Any = source
     if isinstance(source, Mapping):
         keys = ", ".join(repr(key) for key in list(source)[:5])
-        raise ParameterError(f"these rows are a dictionary with the keys {keys}; give one of its tables, or a list.")
+        raise ParameterError(
+            f"the rows are a dictionary with the keys {keys}; give the table under one key, or a list of rows."
+        )
     if hasattr(source, "to_dicts"):
         items: Iterable[object] = table.to_dicts()  # polars
     elif hasattr(source, "to_pylist"):

@@ -47,7 +47,7 @@ class Label:
 
     def __post_init__(self) -> None:
         if self.chance is not None and not MIN_CHANCE <= self.chance <= 1.0:
-            raise ParameterError(f"The chance of a label is {self.chance}; it must lie from {MIN_CHANCE:g} to 1.")
+            raise ParameterError(f"the chance of a label is {self.chance}; it must lie from {MIN_CHANCE:g} to 1.")
 
 
 def label_of(

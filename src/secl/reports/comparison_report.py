@@ -74,8 +74,8 @@ def remarks(comparison: Comparison) -> list[str]:
 
 
 BY_EXPERIENCE = (
-    "in our measurements its Brier score was lower than that of the stated confidence, except on 32 questions with a "
-    "server; label twenty answers to test this confidence here"
+    "in our measurements, the posterior had a lower Brier score than the stated confidence, except on 32 questions "
+    "that a server answered; label twenty answers to test the posterior on your questions"
 )
 
 SMALL_GAIN = 0.05

@@ -88,7 +88,7 @@ def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> str:
         return f"unknown below {FEWEST} graded answers."
     if math.isnan(span.low):
         return f"unknown; nearly all graded answers are {'right' if fmean(grades) > 0.5 else 'wrong'}."
-    shown = "better than chance" if span.low > 0.5 else "worse than chance" if span.high < 0.5 else "not shown"
+    shown = "better than chance" if span.low > 0.5 else "worse than chance" if span.high < 0.5 else "undecided"
     return (
         f"{shown}; right answers have higher confidences than wrong answers in {percent(area)} of pairs (chance: 50%)."
     )

@@ -65,8 +65,8 @@ def caption(summary: Summary) -> str:
         parts.append(f"{counted(summary.failed, 'update')} undone because some numbers were not finite")
     for count, words in (
         (summary.unlabelled, "without a reference"),
-        (summary.unparsed, "unparsed"),
-        (summary.low_digit_mass, "with improbable digits"),
+        (summary.unparsed, "without a readable answer"),
+        (summary.low_digit_mass, "with improbable digits of the stated confidence"),
     ):
         parts += [f"{amount(count)} {words}"] if count else []
     text = f"{counted(summary.questions, 'question')}: {', '.join(parts)}."

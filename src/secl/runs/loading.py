@@ -108,7 +108,7 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
     """
     if settings.model.answered_by == "vllm":
         raise ParameterError(
-            "--engine vllm works only with secl serve, or in Python with "
+            "--engine vllm (the default with --endpoint) works only with secl serve, or in Python with "
             "secl.backends.endpoint.vllm.connect.answer_by_vllm; leave --engine and --endpoint out, or take --engine "
             "openai, which asks a server and learns nothing."
         )

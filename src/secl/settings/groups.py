@@ -96,7 +96,9 @@ class ModelSettings(Settings):
         "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
     )
     engine: Engine | None = Field(None, description="Engine: local, openai (an OpenAI-compatible server) or vllm.")
-    endpoint: str | None = Field(None, description="Base URL of the server; without --engine, of a vLLM server.")
+    endpoint: str | None = Field(
+        None, description="Base URL of a vLLM server, or with --engine openai of an OpenAI-compatible server."
+    )
     dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
     device: Device = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
     device_map: str | None = Field(None, description="Spread layers over devices: auto or JSON file {module: device}.")
@@ -235,7 +237,7 @@ class LoopSettings(Settings):
     TABLE = "loop."
 
     evidence_on: Annotated[EvidenceOn | None, UNFLAGGED] = Field(
-        None, description="Gather evidence in bursts only (burst) or always; the method's own by default."
+        None, description="Gather evidence in bursts only (burst) or always; by default as the method does."
     )
     samples: Annotated[int, UNFLAGGED] = Field(10, ge=1, le=100, description="Samples of self-consistency (N).")
     alpha: Annotated[float, UNFLAGGED] = Field(

@@ -145,9 +145,9 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
         "given": "the answer came from elsewhere, and secl learns nothing from such answers",
         "field": "the answer is a field of an object, and secl learns nothing from fields",
         "idle": "the question is outside a burst",
-        "waiting": "its lesson has not begun yet",
-        "dropped": "too many lessons waited, or learning was paused or rolled back before this lesson began",
-        "failed": "its update failed and was undone",
+        "waiting": "its lesson is not finished yet",
+        "dropped": "too many lessons waited, or learning was paused or rolled back before this lesson was finished",
+        "failed": "an error ended its lesson, and the weights did not change",
         "no_signal": "the evidence gave no signal to learn from",
         "agreed": f"stated confidence and signal were at most {counted(bin_gate or 0, 'bin')} apart during the lesson",
     }[record.outcome]

@@ -16,6 +16,7 @@ from secl.errors import ModelError, QuestionError, RunError
 from secl.evidence import CandidateEvidence
 from secl.model import Model
 from secl.records import Record, Reply
+from secl.reports.formatting import counted
 from secl.runs import loading
 from secl.runs.loading import build_calibrator
 from secl.runs.manifest import Manifest, environment
@@ -64,7 +65,11 @@ def environment_changes(state: ServerStore, model: Model) -> list[str]:
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
     elsewhere = ["the answers come from an endpoint, whose rounding may vary"] if now.get("engine") == "openai" else []
-    return [*changes, *([f"the environment changed {starts} times between starts"] if starts else []), *elsewhere]
+    return [
+        *changes,
+        *([f"the environment changed at {counted(starts, 'start')} of the server"] if starts else []),
+        *elsewhere,
+    ]
 
 
 def rederive(

@@ -116,7 +116,7 @@ def test_a_model_that_is_no_nli_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be loaded"):
         NliModel(str(tmp_path / "nowhere"), torch.device("cpu"))
     save_classifier(tmp_path, "good", "bad")
-    with pytest.raises(ModelError, match="not an NLI model"):
+    with pytest.raises(ModelError, match="name a model with labels for entailment"):
         NliModel(str(tmp_path), torch.device("cpu"))
 
 

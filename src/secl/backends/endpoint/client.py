@@ -78,7 +78,9 @@ class Endpoint:
         try:
             return [{**card, "id": str(card["id"])} for card in listed["data"]]
         except (KeyError, TypeError) as problem:
-            raise ModelError(f"{self.url} does not list its models as OpenAI's API does.") from problem
+            raise ModelError(
+                f"{self.url} does not list its models as OpenAI's API does; is this the right address?"
+            ) from problem
 
     def post(self, route: str, body: Body) -> Any:
         """Return the JSON that answers a request.

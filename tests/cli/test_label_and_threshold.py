@@ -109,7 +109,7 @@ def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(s
     assert shell("score", tmp_path / "given.csv", "--out", tmp_path / "scored").code == 0
     give_labels(tmp_path / "scored", lambda _position: True)
     ended = shell(*asked, "--out", tmp_path / "asked", "--calibration", tmp_path / "scored")
-    assert (ended.code, "answers: score there, ask here" in ended.err) == (2, True)
+    assert (ended.code, "mode: score there, ask here" in ended.err) == (2, True)
 
 
 CONFIDENCE = [0.9] * 60 + [0.5] * 60
@@ -138,7 +138,7 @@ def test_labels_give_a_promise_and_confidences_alone_an_estimate(shell: Shell, t
     assert (said["accept from"], said["wrong among these"]) == ("0.7", "about 10%: an estimate")
     assert said["rests on"] == "the confidences alone"
     strict = facts(shell("threshold", run, "--risk", 0.01).out)
-    assert strict["accept from"] == "no confidence"
+    assert strict["accept from"] == "no confidence suffices"
     assert strict["for a guarantee"] == "at least 230 labels of answers drawn at random"
 
 
@@ -176,7 +176,7 @@ def test_without_a_threshold_it_says_why_and_what_next(shell: Shell, tmp_path: P
     for number, (confidence, correct, why, step) in enumerate(NONE):
         run = run_folder(tmp_path / str(number), answered(confidence, correct))
         out = shell("threshold", run, "--risk", 0.1).out
-        assert facts(out).items() >= {"accept from": "no confidence", **why}.items()
+        assert facts(out).items() >= {"accept from": "no confidence suffices", **why}.items()
         assert out.endswith(f"next: {step}\n")
 
 

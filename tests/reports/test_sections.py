@@ -134,7 +134,7 @@ def test_the_table_has_a_threshold_for_each_risk_and_without_labels_only_the_con
         ["10%", "0.7", "50%", "60", "0", "0.7", "50%"],
         ["20%", "0.7", "50%", "60", "0", "0.7", "50%"],
     ]
-    assert "rest on 120 labels" in labelled.notes[0]
+    assert "rest on 120 graded answers" in labelled.notes[0]
     cells = [[cell.text for cell in row] for row in free.sections[""]]
     assert cells == [["5%", "none", UNDEFINED], ["10%", "0.7", "50%"], ["20%", "0.7", "50%"]]
     assert "These estimates rest on the confidences alone" in free.notes[0]

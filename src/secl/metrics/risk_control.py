@@ -42,7 +42,9 @@ LEAST_RISK = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RiskCoverage:
-    """The answers accepted from each distinct confidence upwards: arrays of one length, the highest confidence first.
+    """For each distinct confidence as the threshold, the accepted answers in numbers.
+
+    All arrays have the same length, and begin with the highest confidence.
 
     Attributes:
         confidence: lowest accepted confidence.
@@ -123,7 +125,9 @@ def fewest_labels(risk: float, certainty: float) -> int:
 
 
 def most_wrong(labels: int, risk: float, certainty: float) -> int:
-    """Return how many of some accepted labelled answers may be wrong for a guarantee of a risk; -1 for too few labels.
+    """Return the largest number of wrong ones among `labels` accepted answers that still guarantees a risk.
+
+    -1 means that the labels are too few even if all answers are right.
 
     >>> most_wrong(22, 0.1, 0.9), most_wrong(21, 0.1, 0.9), most_wrong(100, 0.1, 0.9)
     (0, -1, 5)

@@ -23,7 +23,7 @@ MOSTLY_WRONG = 0.5
 def advice_table(answers: Answers, advice: Advice) -> Table:
     """Return a table of the threshold for a risk. Without a threshold, the table gives the number of labels needed."""
     threshold = advice.threshold
-    facts = {"accept from": "no confidence"}
+    facts = {"accept from": "no confidence suffices"}
     if threshold is not None:
         facts |= {
             "accept from": str(threshold.value) if threshold.value else "every answer",
@@ -163,11 +163,12 @@ def risk_table(answers: Answers) -> Table:
         return plain_table(("estimated wrong", "accept from", "answers accepted"), estimates, (note,))
     headings = ("at most wrong", "guaranteed: accept from", "answers accepted", "labelled of these", "of these wrong")
     promised = {risk: guaranteed(curve, risk, CERTAINTY) for risk in RISKS}
+    graded = counted(curve.total, "graded answer")
     return plain_table(
         (*headings, "estimated: accept from", "answers accepted"),
         [
             (percent(risk), *_accepted(threshold, counts=True), *by_confidence[risk])
             for risk, threshold in promised.items()
         ],
-        (f"Guarantees have {percent(CERTAINTY)} certainty and rest on {counted(curve.total, 'label')}. {ASSUMPTION}",),
+        (f"Guarantees have {percent(CERTAINTY)} certainty and rest on {graded}. {ASSUMPTION}",),
     )

@@ -134,8 +134,8 @@ def _results(record: Record, full: bool) -> dict[str, object]:
         "label": record.label,
     }
     if full:
-        # Columns without a value are left out. These three would repeat the question of the user's row, the column
-        # "answer", and the candidates of `posterior`.
+        # The table leaves out columns without a value. So the next line sets three fields to None: they would repeat the
+        # question of the user's row, the column "answer", and the candidates of `posterior`.
         known = dict.fromkeys(("question", "text", "candidates"))
         results = results | _numbers(json_value(to_export(record)) | known) | results
     return results
@@ -171,7 +171,7 @@ def write(
         out: the file. None means `records.FORMAT` in the run folder. "-" means standard output, and the function
             returns None.
         full: add every number of a record. The table of an extraction then has a row for each field.
-        review: put the rows with the most expected errors first.
+        review: put the rows with the most expected errors first, and graded answers last.
 
     Raises:
         ParameterError: the format is unknown, a package is missing, `out` is a folder, or a text is too long for a

@@ -197,7 +197,7 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
     if there.returns_best != settings.returns_best:
         differences.append("loop.answer: " + ("best there, own here" if there.returns_best else "own there, best here"))
     if manifest.mode != mode:
-        differences.append(f"answers: {manifest.mode} there, {mode} here")
+        differences.append(f"mode: {manifest.mode} there, {mode} here")
     if differences:
         different = "; ".join(differences)
         raise RunError(

@@ -134,8 +134,8 @@ def _results(record: Record, full: bool) -> dict[str, object]:
         "label": record.label,
     }
     if full:
-        # The table leaves out columns without a value. So the next line sets three fields to None: they would repeat the
-        # question of the user's row, the column "answer", and the candidates of `posterior`.
+        # The table leaves out columns without a value. So the next line sets three fields to None: they would repeat
+        # the question of the user's row, the column "answer", and the candidates of `posterior`.
         known = dict.fromkeys(("question", "text", "candidates"))
         results = results | _numbers(json_value(to_export(record)) | known) | results
     return results

@@ -93,8 +93,8 @@ SPOILS = {
     changed("json_set(body, '$.outcome', 'trained')", 20): ("integrity", "contradict each other"),
     changed("json_remove(body, '$.reply.text')", 20): ("integrity", "cannot be read"),
     changed("json_set(body, '$.position', 2)", 20): ("integrity", "should be 20, but is 2."),
-    "UPDATE labels SET correct = 1 - correct": ("labels", "the labels until then give"),
-    "DELETE FROM labels": ("labels", "the labels until then give"),
+    "UPDATE labels SET correct = 1 - correct": ("labels", "the labels known at this answer give"),
+    "DELETE FROM labels": ("labels", "the labels known at this answer give"),
     "UPDATE labels SET position = 99": ("integrity", "does not exist"),
 }
 

@@ -195,7 +195,7 @@ class LabelReplay:
         self._state = self._state.add(known)
         now = self._state.rate(record.question.domain, record.label_free)
         return furthest(now, stored), (
-            f"the labels until then give {now.confidence} ({now.low} to {now.high}), the record has "
+            f"the labels known at this answer give {now.confidence} ({now.low} to {now.high}), the record has "
             f"{stored.confidence} ({stored.low} to {stored.high})"
         )
 

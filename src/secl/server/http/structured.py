@@ -68,7 +68,7 @@ def structured_request(body: ChatRequest, service: Service) -> ObjectRequest | C
         names = ", ".join(beyond)
         raise unsupported(field, f"{names} cannot be combined with {field}; remove {names}, or remove {field}.")
     if (body.n or 1) > 1:
-        raise unsupported("n", f"n is {body.n}; with {field} the server writes one answer, so leave n out.")
+        raise unsupported("n", f"n is {body.n}; with {field}, secl supports one answer, so leave n out.")
     if wanted is not None and calls:
         message = "response_format asks for an object, but tools ask for calls; send only one of these fields."
         raise unsupported("response_format", message)

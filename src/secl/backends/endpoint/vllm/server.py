@@ -199,8 +199,8 @@ def _id(token: str) -> int:
 class Versions:
     """Folders for vLLM's `lora_filesystem_resolver`, named NAME-<version>-<digest of configuration and weights>.
 
-    Servers cache results by an adapter's name, and read the adapter's weights once. After a rollback, version numbers
-    repeat. The digest makes the name unique to the weights.
+    Servers cache results by an adapter's name, and read the adapter's weights once. If an update is undone, the next
+    update has the same version number. The digest makes the name unique to the weights.
 
     Args:
         folder: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.

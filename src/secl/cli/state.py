@@ -105,7 +105,7 @@ def add_key(state: StateFolder, name: str, /, *, role: str = "ask") -> None:
 def list_keys(state: StateFolder, /) -> None:
     """List the names and roles of all keys."""
     if not state.is_dir():
-        raise ParameterError(f"there is no folder {state}; name the state folder of a server.")
+        raise ParameterError(f"there is no folder {state}; name the state folder of secl serve.")
     console().print(listing(("name", "role"), [(key.name, key.role) for key in Keys(state).all()]))
 
 

@@ -70,9 +70,7 @@ class ServerStore(Store):
 
     def __init__(self, folder: str | Path, *, writable: bool = False) -> None:
         if not (Path(folder) / FILE).is_file():
-            raise RunError(
-                f"{folder} is not a server's state folder (it has no {FILE}); name the folder of secl serve."
-            )
+            raise RunError(f"{folder} is not a server's state folder (no {FILE}); name the folder of secl serve.")
         self.lock, self.writable = threading.RLock(), writable
         super().__init__(folder, writable=writable)
         with ExitStack() as failure:

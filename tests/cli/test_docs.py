@@ -76,8 +76,8 @@ MEASURED = {
             f"{{overhead[number][over][{weights}]:+.0%}} |"
             for row, weights in (
                 ("frozen model", "untouched"),
-                ("(Python, servers)", "adapted_frozen_answers"),
-                ("(`secl run`, the paper)", "adapted"),
+                ("(default in Python and servers)", "adapted_frozen_answers"),
+                ("(default of `secl run`; the paper)", "adapted"),
             )
         ),
     ),
@@ -85,7 +85,7 @@ MEASURED = {
         "| {seconds[stream_posterior][answered]:.2f} | {seconds[stream_posterior][posterior]:.2f} |",
         "| one client | {serving[one_at_a_time][replies_a_second]:.1f} | {serving[one_at_a_time][p50]:.2f} s |",
         "| eight clients | {serving[frozen][replies_a_second]:.1f} | {serving[frozen][p50]:.1f} s |",
-        "| eight clients, while it learns | {serving[learning][replies_a_second]:.1f} | "
+        "| eight clients, while the server learns | {serving[learning][replies_a_second]:.1f} | "
         "{serving[learning][p50]:.1f} s |",
     ),
 }

@@ -109,7 +109,7 @@ def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(shell: 
     altered("UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
     ended = shell("verify", state, "--last", 3)
     assert (ended.code, ended.err) == (1, "")
-    assert "gate of record 30: the gate decides" in ended.out
+    assert "gate of record 30: the gate now decides" in ended.out
     assert "confidence of record 39: asked again, the model states" in ended.out
     found = json.loads(shell("verify", state, "--last", 3, "--json").out)
     assert (found["agrees"], [each["agrees"] for each in found["rederived"]]) == (False, [False] * 3)

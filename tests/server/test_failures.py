@@ -65,7 +65,7 @@ def test_a_failed_question_is_a_500_and_shown(make_service: Make, caplog: Log, m
     assert response.status_code == 500
     said = {"message": "the model failed on this request.", "type": "server_error"}
     assert response.json() == {"error": {**said, "param": None, "code": "model_failed"}}
-    assert client.get("/healthz").json()["problems"] == ["the latest questions failed"]
+    assert client.get("/healthz").json()["problems"] == ["errors occurred at the latest questions"]
     assert client.get("/readyz").json()["ready"] is True
     assert metrics_of(client)["secl_failed_requests_total"] == 1
     page = client.get("/").text

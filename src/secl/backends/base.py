@@ -41,7 +41,7 @@ class Bundle:
         verdicts: sequences that end before a word whose probability is read, such as True or Yes.
         orders: sequences with reordered options that end before an option letter.
         spans: texts whose likelihoods are read.
-        draft: draft whose prompt and text begin the first sequence. The backend reuses its `begun` or its `steps`.
+        draft: draft whose prompt and text begin the first sequence. The backend reuses the draft's `begun` or `steps`.
     """
 
     answers: Sequence[TokenSequence] = ()

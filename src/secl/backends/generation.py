@@ -91,7 +91,7 @@ class Draft:
         kept: whether the finished `begun` also covers the written text, not only the prompt; true for thoughts.
         begun: state of the backend (keys and values) that later passes reuse; None if the backend keeps no state.
         number: number of a free text among the texts after the same prompt.
-        shown: number of tokens of a free text whose text is in a piece or in `held`.
+        shown: for a free text, number of written tokens that are already decoded into a piece or into `held`.
         held: end of a free text that is in no piece yet, because it may begin a stop text.
         finish: why a free text ended; None before its end.
     """

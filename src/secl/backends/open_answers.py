@@ -117,7 +117,7 @@ NOTHING = Distractors([], "none")
 def choose_distractors(
     answer: str, form: Form, count: int, listed: Sequence[str], sample_list: Callable[[int], Sequence[str]]
 ) -> Distractors:
-    """Choose up to `count` distractors: from a greedy list (`listed`), near misses of numbers, then sampled lists.
+    """Choose up to `count` distractors from a greedy list (`listed`), then near misses of a number, then sampled lists.
 
     >>> choose_distractors("12", "number", 4, ["12.0", "13", "40"], lambda i: []).source
     'listed:2+numeric:2'

@@ -26,7 +26,9 @@ from secl.question import LETTERS, Question
 SAMPLE = Question("Is water wet?", options=("yes", "no"))
 """A question for trials of a model."""
 _PLAIN = "\ud801"
-"""Half of a surrogate pair, which no user's text contains. It precedes a text that only looks like a special token."""
+"""Half of a surrogate pair, which no user's text contains.
+
+secl puts it before a part of a user's text that only looks like a special token."""
 _MARK = re.compile(r"[^\w\s].*\w.*[^\w\s]", re.DOTALL)
 """A role mark of a chat template: a word between punctuation marks, such as "<|user|>" or "[INST]"."""
 

@@ -250,7 +250,7 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
         parts.append(f"            another environment, so every answer may differ by rounding: {difference}")
     for each in outcome.rederived:
         if each.agrees is None:
-            parts.append(f"open record {each.position}: {each.detail}")
+            parts.append(f"not verifiable, record {each.position}: {each.detail}")
     for finding in outcome.findings[:MAX_FINDINGS]:
         where = "" if finding.position is None else f" of record {finding.position}"
         parts.append(f"{finding.check}{where}: {finding.detail}")

@@ -136,7 +136,7 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
         return (
             f"the update made version {update.version}: stated confidence {update.before:.3f} "
             f"(bin {bin_index(update.before)}) against the signal {signal:.3f} (bin {bin_index(signal)}){rule}; "
-            f"target {update.target:.3f}, {update.after:.3f} afterwards"
+            f"target {update.target:.3f}; stated confidence after the update: {update.after:.3f}"
         )
     signalled = "" if signal is None else f"; the signal was {signal:.3f} (bin {bin_index(signal)})"
     if record.outcome == "trained":
@@ -188,7 +188,7 @@ def _gate(record: Record, threshold: float | None) -> str:
     what = "alarm, a burst begins" if decision.alarm else "inside a burst" if decision.in_burst else "quiet"
     to_come = f", {counted(decision.remaining, 'question')} to come" if decision.in_burst else ""
     if decision.statistic is None:
-        return f"{what}{to_come}; nothing was tested"
+        return f"{what}{to_come}; the gate made no test"
     against = "" if threshold is None else f" against the threshold {threshold:g}"
     return f"{what}{to_come}; statistic {decision.statistic:.4f}{against}"
 

@@ -65,11 +65,8 @@ def environment_changes(state: ServerStore, model: Model) -> list[str]:
     changes = [f"{key}: {then[key]} there, {now.get(key, 'another')} here" for key in then if then[key] != now.get(key)]
     starts = sum(event.kind == "start" for event in state.events())
     elsewhere = ["the answers come from an endpoint, whose rounding may vary"] if now.get("engine") == "openai" else []
-    return [
-        *changes,
-        *([f"the environment changed at {counted(starts, 'start')} of the server"] if starts else []),
-        *elsewhere,
-    ]
+    started = f"the server started {counted(starts, 'time')} on another machine or with other libraries"
+    return [*changes, *([started] if starts else []), *elsewhere]
 
 
 def rederive(

@@ -216,7 +216,7 @@ class ServerStore(Store):
             return label
 
     def is_drawn(self, position: int) -> bool:
-        """Return whether the answer of the latest label was chosen for rating with a known probability."""
+        """Return whether, by its latest label, an answer was chosen for rating with a known probability."""
         query = "SELECT chance FROM labels WHERE position = ? ORDER BY number DESC LIMIT 1"
         return any(chance is not None for (chance,) in self.rows(query, position))
 

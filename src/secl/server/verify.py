@@ -131,9 +131,9 @@ def _replay(state: ServerStore, found: Verification) -> None:
         if record.outcome == "field" and posterior is not None and record.posterior is not None:
             posterior = with_unseen(posterior, record.posterior)
         if decision is not None:
-            detail = f"the gate decides {_gate_text(decision)}, the record has {_gate_text(record.decision)}"
+            detail = f"the gate now decides {_gate_text(decision)}; the record has {_gate_text(record.decision)}"
             found.compare("gate", position, furthest(decision, record.decision), detail)
-        detail = f"the evidence gives {_in_words(posterior)}, the record has {_in_words(record.posterior)}"
+        detail = f"the evidence now gives {_in_words(posterior)}; the record has {_in_words(record.posterior)}"
         found.compare("posterior", position, furthest(posterior, record.posterior), detail)
         found.compare("labels", position, *labels.difference(record))
         signal = plan.signal(record.question, record.reply, record.evidence)  # None if texts were not kept
@@ -141,7 +141,7 @@ def _replay(state: ServerStore, found: Verification) -> None:
             found.find("integrity", position, "its signal does not follow from its evidence")
         numbers = state.rows("SELECT reported, frozen, accepted FROM served WHERE position = ?", position)
         if numbers != [reported_numbers(record)]:
-            found.find("integrity", position, 'its row in the table "served" is missing or has other numbers')
+            found.find("integrity", position, 'its row in the table "served" is missing or contradicts the record')
         found.examined += 1
 
 
@@ -155,10 +155,10 @@ CONTRADICTIONS = {
             SELECT position, learned, lag(learned) OVER (ORDER BY position) AS before FROM records
             WHERE learned IS NOT NULL)
         WHERE position >= ? AND learned <= before""",
-    "the version that answered is not stored": """
+    "the adapter version that answered is not stored": """
         SELECT position FROM records
         WHERE position >= ? AND version > 0 AND version NOT IN (SELECT version FROM versions)""",
-    "no earlier record has made the version of this answer": """
+    "no earlier record made the adapter version that answered": """
         SELECT position FROM records r WHERE position >= ?1 AND version > 0
         AND NOT EXISTS (SELECT 1 FROM records u WHERE u.learned = r.version AND u.position < r.position)
         AND (?1 = 0 OR version >= (SELECT min(learned) FROM records))""",
@@ -195,7 +195,7 @@ class LabelReplay:
         self._state = self._state.add(known)
         now = self._state.rate(record.question.domain, record.label_free)
         return furthest(now, stored), (
-            f"the labels known at this answer give {now.confidence} ({now.low} to {now.high}), the record has "
+            f"the labels known at this answer give {now.confidence} ({now.low} to {now.high}); the record has "
             f"{stored.confidence} ({stored.low} to {stored.high})"
         )
 
@@ -210,7 +210,7 @@ def _in_words(posterior: Posterior | None) -> str:
 
 def _gate_text(decision: Decision) -> str:
     what = "alarm" if decision.alarm else "burst" if decision.in_burst else "quiet"
-    return f"{what} ({decision.remaining} to come, statistic {decision.statistic})"
+    return f"{what} (questions to come: {decision.remaining}, statistic: {decision.statistic})"
 
 
 def furthest(now: object, then: object) -> float:

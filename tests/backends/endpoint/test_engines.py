@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "hides a thought": ({"form": Form(hides=True, mixes=False), "thought": MUSING * 2}, "thinks before it answers"),
     "gives log-probabilities of something else": (
         {"form": Form(hides=True, mixes="only"), "thought": ("A", " B")},
-        r"answers '.*', but its log-probabilities are of the tokens of '<think>A B</think>",
+        r"answers '.*', but gives log-probabilities of the tokens of '<think>A B</think>",
     ),
     "thoughts without any": (
         ENGINES["OpenAI"][0],

@@ -286,7 +286,7 @@ def test_a_server_of_another_model_or_without_versions_is_refused(
     with pytest.raises(ModelError, match="and this process compute different log-probabilities"):
         make_remote(make_learner(), right)
     for name in ("", "a/b", "../x", "a b"):
-        with pytest.raises(ParameterError, match=f"the name '{name}' does not fit published versions"):
+        with pytest.raises(ParameterError, match=f"name is '{name}', which does not fit URLs"):
             answer_by_vllm(make_learner(), right.url, tmp_path, name=name)
 
 

@@ -134,7 +134,7 @@ ARCHITECTURES = (
         "llama4",
         template="Llama 3",
         path="plain",
-        why="it has layers of the kind chunked_attention",
+        why="the model has layers of the kind chunked_attention",
         changes={
             **{"head_dim": 8, "intermediate_size_mlp": 64, "num_local_experts": 2, "interleave_moe_layer_step": 2},
             "attention_chunk_size": WINDOW,

@@ -222,7 +222,7 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
         try:
             said, _ = first_said(endpoint.post(ROUTE, trial.chat(TRIAL, think=True)))
         except QuestionError as problem:
-            refusal = f": {problem}"
+            refusal = f" (the last refusal: {problem})"
             continue
         if said.alone(thinking=True).thought is not None:
             unopened = said.thought is None and split_thought(said.text)[0] is None
@@ -252,7 +252,7 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
     if alone.text.strip() and not alone.tokens:
         reported_text = "".join(token.text for token in said.tokens)
         raise ModelError(
-            f"{endpoint.url} answers {alone.text!r}, but its log-probabilities are of the tokens of {reported_text!r}, "
+            f"{endpoint.url} answers {alone.text!r}, but gives log-probabilities of the tokens of {reported_text!r}, "
             "so secl cannot read a confidence; choose another server, or another version of this server."
         )
     # A server that merges tokens of equal text may list fewer tokens than requested. `ALL_DIGITS` tokens are enough to

@@ -60,7 +60,7 @@ class Adapter:
         seed: int = 42,
     ) -> None:
         if not any(name.endswith(tuple(modules)) for name, _ in model.named_modules()):
-            listed = f"it has no modules {' or '.join(modules)}; list others in adapter.modules"
+            listed = f"the model has no modules {' or '.join(modules)}; list others in adapter.modules"
             raise ModelError(f"LoRA does not fit {type(model).__name__}: {listed}.")
         model.requires_grad_(False)
         keep_gradients(model)  # before the first pass, because bitsandbytes chooses its kernels in that pass
@@ -276,7 +276,7 @@ class Adapter:
         """Set the weights, and empty the optimizer."""
         fitting = {name: each for name, each in tensors.items() if each is not None}
         if any(name not in fitting or fitting[name].shape != own.shape for name, own in self.parameters.items()):
-            raise ModelError("the adapter snapshot does not fit: it has another model, other layers or another rank.")
+            raise ModelError("the adapter snapshot was made with another model, other layers or another rank.")
         self.reset()
         for name, parameter in self.parameters.items():
             parameter.copy_(fitting[name])

@@ -136,9 +136,8 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     def _beginning(self, rule: str) -> Tensor:
         """Return the ids of the tokens that may begin a text under a grammar rule."""
-        return torch.from_numpy(
-            np.flatnonzero(allowed_tokens(self.grammars.started(f"start: {rule}", "the tools do not fit the grammar")))
-        )
+        matcher = self.grammars.started(f"start: {rule}", "secl cannot make a grammar from the tools")
+        return torch.from_numpy(np.flatnonzero(allowed_tokens(matcher)))
 
     def _literal(self, text: str) -> str:
         """Return a text as a literal of the grammar language Lark."""

@@ -104,7 +104,9 @@ class Task(Generic[R, W]):
 
 
 After = Callable[[Sequence[Task[Any, Any]]], Batch]
-"""Function that takes tasks, which may repeat, and makes a batch with a row after the prompt of each task."""
+"""Function that makes a batch with a row for each given task, in which the task's prompt is already read.
+
+The same task may be given several times."""
 
 
 class GrammarWriter(ABC, Generic[R, W]):

@@ -103,7 +103,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                 task.sampling = sum(len(row.tokens) - value.first for (value, _), row in own.items())
 
     def read_again(self, tasks: Sequence[ObjectTask]) -> None:
-        """Read each value as the reply to a request for its field alone.
+        """Read the likelihood of each value in the reply to a request for this field alone.
 
         These requests reuse the keys and values of the document's tokens. secl skips texts whose tokens are all
         certain. secl also skips values after a thought, because the thought decides the values.

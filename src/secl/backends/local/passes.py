@@ -238,7 +238,7 @@ def in_halves(work: Callable[[Sequence[T]], list[R]], items: Sequence[T]) -> lis
             raise
     warnings.warn(
         "The device has too little memory for a whole pass, so secl divides the pass into halves. Halves take longer, "
-        "and the last digits of numbers may differ from another run.",
+        "and the last digits of numbers may differ from those of another run.",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -23,8 +23,8 @@ FIRST_LOOK = 1024
 """Number of most probable tokens that usually contain the nucleus; sorting the whole vocabulary takes longer."""
 
 GREEDY = 1e-4
-"""Minimum temperature of a draw. At lower temperatures, secl takes the most probable token, because divided logits may
-be infinite."""
+"""Minimum temperature of a draw. At lower temperatures, secl takes the most probable token, because logits divided by
+the temperature may be infinite."""
 
 
 class Writer:

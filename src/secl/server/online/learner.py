@@ -225,7 +225,9 @@ class Learner:
             if self.relative_norm > MAX_DRIFT:
                 self._pause_itself(f"the adapter's drift is {self.relative_norm:.3f}, more than {MAX_DRIFT:g}")
         except Exception as problem:
-            self._note_failure(f"publishing version {self.model.version} ended with {type(problem).__name__}")
+            self._note_failure(
+                f"an error followed the update to version {self.model.version} ({type(problem).__name__})"
+            )
 
     def _restore_weights(self, snapshot: bytes | None) -> None:
         """Restore the weights from before a lesson; if that fails, pause learning."""

@@ -220,7 +220,7 @@ class Scheduler:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Mark the block as a lesson, which the calling thread runs."""
+        """Mark the body of the `with` statement as a lesson; the calling thread runs this lesson."""
         self._training = True
         try:
             yield

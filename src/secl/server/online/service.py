@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("secl.server")
 
-ANSWERS, VERSION = "the latest questions failed", "a new version cannot be loaded"
+ANSWERS, VERSION = "errors occurred at the latest questions", "a new version cannot be loaded"
 STORAGE = "the server does not store answers: writing to disk fails"
 NEW_LABELS = "the server cannot use new labels"
 

@@ -212,7 +212,9 @@ class Versions:
 
     def __init__(self, folder: Path, config: Mapping[str, object], name: str = "secl") -> None:
         if not NAME.fullmatch(name):
-            raise ParameterError(f"the name {name!r} does not fit published versions; use letters, digits, _ and dots.")
+            raise ParameterError(
+                f"name is {name!r}, which does not fit URLs and folders; use letters, digits, _ and dots."
+            )
         self.folder = folder.absolute()
         self.prefix = name
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"

@@ -167,7 +167,7 @@ def layer_kinds(config: PreTrainedConfig) -> list[str]:
     kinds = getattr(config, "layer_types", None) or [usual] * config.num_hidden_layers
     others = sorted({*kinds} - {LOCAL, WHOLE})
     if others:
-        raise ModelError(f"it has layers of the kind {others[0]}.")
+        raise ModelError(f"the model has layers of the kind {others[0]}.")
     return list(kinds)
 
 

@@ -29,7 +29,7 @@ TOLERANCE = 0.05
 """Largest difference of logits that rounding explains, in standard deviations of the logits."""
 
 TRIED_TOKENS = 32
-"""Maximum number of tokens of a branch: enough to tell a wrong mask from rounding."""
+"""Maximum number of tokens of each sequence in a `Trial`: enough to tell the effect of a wrong mask from rounding."""
 
 
 class PlainNetwork:
@@ -133,7 +133,7 @@ def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) 
         if isinstance(fast, SharedNetwork):
             return fast
         warnings.warn(
-            f"{type(model).__name__} runs on the plain path, where every pass goes through the whole network: {fast}",
+            f"{type(model).__name__} takes the slower plain path, which runs every prompt separately. Reason: {fast}",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -153,7 +153,7 @@ def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: T
         error = _disagreement(network, trial)
         if error < TOLERANCE:
             return network
-        reason = f"logits of the fast path differ by {error:.2f} standard deviations from the model's."
+        reason = f"the fast path's logits differ from the model's by {error:.2f} standard deviations."
     except torch.AcceleratorError as problem:
         raise ModelError(
             f"the device failed in a test of the model ({_first_line(problem)}), so this process cannot use it any "

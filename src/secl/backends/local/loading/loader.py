@@ -285,7 +285,7 @@ def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
         native = bool(torch.cuda.is_bf16_supported(including_emulation=False))
     elif device.type == "cpu":
         abilities = torch.cpu.get_capabilities()
-        # Without AVX-512, which ATEN_CPU_CAPABILITY can switch off, bf16 is several times slower.
+        # Without AVX-512, which ATEN_CPU_CAPABILITY can switch off, bf16 is several times slower than float32.
         wide = torch.backends.cpu.get_cpu_capability() != "AVX2"
         native = wide and bool(abilities.get("avx512_bf16") or abilities.get("amx_bf16") or abilities.get("bf16"))
     return torch.bfloat16 if native else torch.float32

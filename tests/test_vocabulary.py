@@ -240,7 +240,7 @@ def test_labels_move_later_confidences_and_support_a_threshold() -> None:
 def test_a_source_that_is_no_model_and_settings_that_do_not_fit_are_refused_in_a_sentence() -> None:
     refused: tuple[tuple[tuple[Any, ...], dict[str, Any], str], ...] = (
         (("no such model",), {}, "there is no model 'no such model'"),
-        (("smollm2", object()), {}, "a tokenizer belongs to a loaded model, and 'smollm2' is a name"),
+        (("smollm2", object()), {}, "a tokenizer belongs to a loaded model, but 'smollm2' is the name of a model"),
         ((object(),), {}, "object is not a model; give a name, a folder, a GGUF file, the URL of a server"),
         (("http://127.0.0.1:9/v1",), {}, "127.0.0.1:9"),
         ((secl.ScriptedModel(),), {"settings": {"loop.alhpa": 1}}, "alhpa"),

@@ -48,7 +48,7 @@ class Setup(Settings):
     )
     gate: Annotated[str, OF_METHOD] = Field(PAPER_GATE, description="Gate of runs that learn; by default page-hinkley.")
     tau: Annotated[float | None, OF_METHOD] = Field(
-        None, gt=0, description="Temperature of P(True) Norm; the model's own by default."
+        None, gt=0, description="Temperature of normalised P(True); the model's own by default."
     )
     nli: Annotated[str | None, OF_METHOD] = Field(None, description="NLI model of DINCO; the model itself by default.")
     against: PaperModel | None = Field(None, description="Model of the paper to compare with; by default --model.")

@@ -90,7 +90,9 @@ def _named(source: str, model: str) -> dict[str, object]:
 
 def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -> Model:
     if tokenizer is not None and isinstance(source, str | Path):
-        raise ParameterError(f"a tokenizer belongs to a loaded model, and {str(source)!r} is a name; drop tokenizer=.")
+        raise ParameterError(
+            f"a tokenizer belongs to a loaded model, but {str(source)!r} is the name of a model; drop tokenizer=."
+        )
     if isinstance(source, str | Path):
         return load_model(recipe, key=api_key)
     if all(hasattr(source, name) for name in MODEL_ATTRIBUTES):

@@ -76,7 +76,7 @@ def test_what_cannot_be_reported_is_refused(refused: Any, made: Callable[..., Pa
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     (tmp_path / "file").write_text("x")
-    refused(("report", empty), empty, "has no questions answered yet", f"--resume {empty}")
+    refused(("report", empty), empty, "has no answers yet", f"--resume {empty}")
     refused(("report", run, "--out", tmp_path / "full"), tmp_path / "full", "holds no report", "another folder")
     refused(("report", run, "--out", tmp_path / "file"), tmp_path / "file", "is a file")
     refused(("report", run, "--grader", "fuzzy"), "fuzzy")

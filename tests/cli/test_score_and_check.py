@@ -87,11 +87,11 @@ def test_a_stopped_check_can_go_on(shell: Shell, use: Any, mine: Path, tmp_path:
     out = tmp_path / "run"
     interrupt_at(31)
     ended = shell("check", "--questions", mine)
-    assert ended.err == "secl: stopped after 30 of 80 questions, nothing is kept without --out.\n"
+    assert ended.err == "secl: stopped after 30 of 80 questions; nothing is kept without --out.\n"
     interrupt_at(31)
     ended = shell("check", "--questions", mine, "--out", out)
     assert (ended.code, ended.out) == (2, "")
-    kept = f"secl: stopped after 30 of 80 questions, all recorded; continue with: secl run --resume {out}\n"
+    kept = f"secl: stopped after 30 of 80 questions; all are recorded; continue with: secl run --resume {out}\n"
     assert ended.err == kept
     assert shell("run", "--resume", out).code == 0
     assert len(stored(out)) == 80

@@ -133,11 +133,11 @@ def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
 
 
 BAD_FIELDS = [
-    ('"id": true', "has a 'id' that is neither text nor number"),
+    ('"id": true', "has a value in 'id' that is neither text nor number"),
     ('"grader": "fuzzy"', "unknown grader 'fuzzy'"),
     ('"reference": "(", "grader": "regex"', "not a regular expression"),
-    ('"options": 5', "has 'options' that is not a list"),
-    ('"options": ["x", ""]', "has 'options' with an empty member"),
+    ('"options": 5', "has a value in 'options' that is not a list"),
+    ('"options": ["x", ""]', "has a value in 'options' with an empty member"),
     ('"options": ["x", "y"], "reference": "C"', "names no option: the answer 'C'"),
     ('"options": ["B", "A"], "reference": "A"', "is the letter of one option and the text of another"),
     ('"form": "poem"', "asks for the unknown form 'poem'"),
@@ -148,7 +148,7 @@ BAD_FIELDS = [
     ('"answer": "b", "correct": "maybe"', "has 'maybe' in 'correct'"),
     ('"options": ["x", "y"], "reference": 1', ".*may count from 0 or from 1; give a letter"),
     ('"options": ["x", "y"], "reference_index": 2', ".*a number from 0 .* to 1"),
-    ('"references": {"right": ["b"]}', "has 'references' of unknown form"),
+    ('"references": {"right": ["b"]}', "has a value in 'references' of unknown form"),
     ('"options": ["x", "y"], "references": ["x", "y"]', "has 'options' and several references"),
 ]
 """Fields of a row beside its question, and the messages about them."""

@@ -100,7 +100,7 @@ NOW = {"type": "function", "function": {"name": "now", "description": "The time.
         (Schema.of, ({"properties": {"a": {"$ref": "#/$defs/B"}}},), "'a' of the schema refers to '#/\\$defs/B'"),
         (Schema.of, ({"properties": {"a": {"$ref": "b.json"}}},), "to 'b.json', which the schema does not have"),
         (Schema.of, (Chain,), "the field 'following' of the schema is recursive"),
-        (tools_of, ([],), "tools is empty; give at least one tool, and each"),
+        (tools_of, ([],), "tools is empty; give at least one tool."),
         (tools_of, ("weather",), "tools is 'weather'; give a list"),
         (tools_of, ([NOW, NOW],), "two tools have the name 'now'"),
         (tools_of, ([7],), "7 is not a tool; give Python functions, pydantic classes, or"),

@@ -150,7 +150,7 @@ def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Re
         "How the run was made",
     ]
     assert headline(run).startswith("About 38% of 4 answers are right")  # .95, .25, .3 and 0
-    assert "the stated confidences, which are often too high" in headline(run)
+    assert "the stated confidences, without labels. Stated confidences are often too high." in headline(run)
     text = text_of(page)
     assert headline(run) in text
     assert "3 answers of 4: low confidence." in text

@@ -61,8 +61,8 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> 
     notes = posterior_notes([asked(0, questions=0), asked(1, questions=0), *map(asked, range(2, 10))])
     assert notes == [
         "Reliability of letters, from 0 (only the positions of the options count) to 1 (only their content): 0.80 "
-        "(from 9 questions). Weights of the views after the last question: option letters, mean over orders 0.50, "
-        "likelihood of the text, per token 0.25.",
+        "(from 9 questions). Weights of the views after the last question: 0.50 (option letters, mean over orders), "
+        "0.25 (likelihood of the text, per token).",
         "For 10 questions the most probable candidate is not the model's own answer; --answer best would return this "
         "candidate.",
     ]
@@ -169,7 +169,7 @@ def test_the_table_has_a_row_per_confidence_with_the_numbers_of_the_summary() ->
     assert [cell.detail for cell in lines["SECL"][1:4]] == [spans[0], f"above {row.ece_floor_95:.3f}", spans[1]]
     records = [make_record(0, outcome="failed"), make_record(1, outcome="trained")]
     assert caption(summarise(records)).startswith(
-        "2 questions: 1 trained, 0 alarms, 1 update undone because some numbers"
+        "2 questions: 1 trained the adapter, 0 alarms, 1 update undone because some numbers"
     )
     assert "taken back" not in caption(summarise(records[1:]))
 

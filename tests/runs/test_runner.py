@@ -364,7 +364,7 @@ def test_a_run_that_dies_at_every_kind_of_moment_and_is_resumed_is_the_same_run(
 def test_ctrl_c_ends_in_one_sentence_and_the_run_goes_on_elsewhere(model: Path, mine: Path, tmp_path: Path) -> None:
     case, run = Case(tmp_path, "--model", model, "--questions", mine, *BURSTS), tmp_path / "begun"
     assert finish(case.start_in(run, die=("learned", 3), of=signal.SIGINT)) == 2
-    sentence = f"secl: stopped after 3 of {QUESTIONS} questions, all recorded; "
+    sentence = f"secl: stopped after 3 of {QUESTIONS} questions; all are recorded; "
     assert case.said() == f"{sentence}continue with: secl run --resume {run}"
     with closing(sqlite3.connect(run / FILE)) as db, db:
         assert db.execute("SELECT COUNT(*) FROM records").fetchone() == (3,)

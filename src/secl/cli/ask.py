@@ -115,7 +115,8 @@ def score(
     """Rate the given answers in a file: print for each the probability that it is correct.
 
     Args:
-        file: Questions with a column "answer"; "rivals" and "correct" are optional.
+        file: Questions with a column "answer"; optional columns: "rivals" (other answers to compare with),
+            "correct" (true or false).
         out: Store the ratings as a run in this folder, for secl report, label and export.
         accept: Lowest confidence of an accepted answer.
     """

@@ -79,8 +79,8 @@ def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
     report = RunReport.of(store, list(current_records(store)))
     if report.check is None or store.is_server:
         raise RunError(
-            f"{store.folder} is not a run of questions with posteriors of the frozen model's answers; name a run of "
-            "the methods posterior and baselines."
+            f"{store.folder} is not a run in which the frozen model's answers have posteriors; name a run of the "
+            "method posterior or baselines."
         )
     sentences = check_sentences(report.check)
     if as_json:
@@ -138,7 +138,7 @@ def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | 
     """Return one side of a comparison; without a name, it has the main estimator of the run's method."""
     if not records:
         raise RunError(
-            f"{run} has no questions answered yet; if it is a run, continue it with secl run --resume {run}."
+            f"{run} has no answers yet; continue a run with secl run --resume {run}, or ask the server questions."
         )
     own, estimators = estimators_of(manifest), make_estimators(manifest.tau, manifest.settings.evidence.formula)
     sides = {each: Side(records, manifest.total, estimator) for each, estimator in estimators.items()}

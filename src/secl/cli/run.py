@@ -136,10 +136,10 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
                 run.keep()
                 finish(run)
             except KeyboardInterrupt:
-                again = f"all recorded; continue with: secl run --resume {shlex.quote(str(folder))}"
+                again = f"all are recorded; continue with: secl run --resume {shlex.quote(str(folder))}"
                 hint = "nothing is kept without --out." if folder is None else again
                 noun = TASKS[run.manifest.mode][1]
-                fail(f"stopped after {len(run.records)} of {len(run.questions)} {noun}s, {hint}")
+                fail(f"stopped after {len(run.records)} of {len(run.questions)} {noun}s; {hint}")
             except StorageError:
                 if folder is not None:
                     raise

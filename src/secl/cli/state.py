@@ -247,7 +247,7 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     if outcome.first:
         parts.append(f"pruned      the records before number {outcome.first}; secl checked the kept records")
     for difference in outcome.environment:
-        parts.append(f"            another environment, so every answer may differ by rounding: {difference}")
+        parts.append(f"environment every answer may differ by rounding: {difference}")
     for each in outcome.rederived:
         if each.agrees is None:
             parts.append(f"not verifiable, record {each.position}: {each.detail}")

@@ -62,7 +62,7 @@ _GSM8K = Benchmark(
 )
 _MMLU = Benchmark(
     name="mmlu",
-    description="multiple choice, with questions of 57 subjects in turn",
+    description="multiple choice from 57 subjects, one question of each subject in turn",
     form="choice",
     split="test",
     licence="MIT",

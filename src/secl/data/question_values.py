@@ -108,13 +108,13 @@ def text(values: Values, key: str) -> str | None:
         return str(value)
     if isinstance(value, list) and key == "answer":
         raise DataError("has an 'answer' that is a list; right answers go into 'references'.")
-    return _as_text(value, f"has a {key!r}") or None
+    return _as_text(value, f"has a value in {key!r}") or None
 
 
 def texts(values: Values, key: str) -> tuple[str, ...]:
     """Return the members of a list, or of the text "a | b"; empty if the value is absent."""
     value = _structure(values, key)
-    return () if value in (None, "", []) else _texts(value, f"has {key!r}")
+    return () if value in (None, "", []) else _texts(value, f"has a value in {key!r}")
 
 
 def truth(values: Values, key: str) -> bool | None:
@@ -194,7 +194,7 @@ def _options(values: Values) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _labelled(value: dict[str, object]) -> tuple[object, tuple[str, ...]]:
     """Return the options and labels in an object {label: option} or {"text": options, "label": labels}."""
     if set(value) == {"text", "label"} and isinstance(value["text"], list):
-        return value["text"], _texts(value["label"], "has 'options'/label")
+        return value["text"], _texts(value["label"], "has a value in 'options'/label")
     by_label = {label: option for label, option in value.items() if option is not None}
     labels = sorted(by_label) if all(len(label) == 1 and label in LETTERS for label in by_label) else list(by_label)
     return [by_label[label] for label in labels], tuple(labels)
@@ -224,7 +224,7 @@ def _reference(values: Values, question: Question, labels: tuple[str, ...]) -> t
     if key == "reference" and not isinstance(value, list | dict):
         plain = text(values, key)
         return (_letter(plain, question, labels) if plain and question.options else plain), "short"
-    reference, form = _references(value, f"has {key!r}")
+    reference, form = _references(value, f"has a value in {key!r}")
     if not question.options:
         return reference, form
     if isinstance(reference, References):

@@ -99,7 +99,8 @@ def rows_of(source: object, name: str) -> list[Row]:
     if isinstance(source, Mapping):
         keys = ", ".join(repr(key) for key in list(source)[:5])
         raise ParameterError(
-            f"the rows are a dictionary with the keys {keys}; give the table under one key, or a list of rows."
+            f"the rows are a dictionary with the keys {keys}; give the value of one of these keys, if it is a table, "
+            "or a list of rows."
         )
     if hasattr(source, "to_dicts"):
         items: Iterable[object] = table.to_dicts()  # polars

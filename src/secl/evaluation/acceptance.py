@@ -7,7 +7,7 @@ Volunteers choose which answers to rate, so their labels give only an estimate.
 
 secl tests thresholds in the order of the label-free confidences, and `Record.accepted` compares this confidence with
 the threshold. Labels must not change that order: if the labels that test a threshold also changed the confidences, up
-to 98 % of guarantees would be false (docs/lab/log.md).
+to 99 % of simulated streams would get a false guarantee (docs/lab/log.md).
 """
 
 from __future__ import annotations

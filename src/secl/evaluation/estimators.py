@@ -165,7 +165,10 @@ def letter_probability(question: Question, reply: Reply) -> float | None:
 
 
 def order_averaged(record: Record) -> float | None:
-    """Return the answer's probability from letter log-probabilities, averaged over the orders; None if unknown."""
+    """Return the probability of the answer: softmax of the letters' log-probabilities, averaged over the orders first.
+
+    None if unknown.
+    """
     candidates = record.evidence.candidates
     if candidates is None or not record.question.options or record.reply.answer is None:
         return None

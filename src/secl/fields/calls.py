@@ -53,7 +53,7 @@ class WrittenCall:
         return str(self.chosen.value)
 
     def opened(self, schema: Schema) -> WrittenObject:
-        """Return the arguments with `gaps`: the span in which the model skipped each missing argument."""
+        """Return the arguments with `gaps`: for each missing argument, the span in which the model skipped it."""
         missing = {leaf.path: _gap(leaf.path, schema, self.arguments.places) for leaf in schema.leaves}
         return replace(self.arguments, gaps={path: gap for path, gap in missing.items() if gap})
 

@@ -145,7 +145,7 @@ class Schema:
             first = problem.errors()[0]
             place = "/".join(map(str, first["loc"]))
             raise QuestionError(
-                f"the model's object does not fit {self.made_by.__name__}: {place or 'the object'}: {first['msg']}; "
+                f"the model's object does not fit {self.made_by.__name__} ({place or 'the object'}: {first['msg']}); "
                 "relax the class, or explain the rule in the description of a field."
             ) from problem
 

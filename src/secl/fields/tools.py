@@ -96,8 +96,9 @@ def tools_of(tools: Sequence[object], choice: Choice = "auto") -> tuple[Tool, ..
     read = tuple(map(Tool.of, tools))
     names = [tool.name for tool in read]
     if len(set(names)) < len(names) or not names:
-        problem = f"two tools have the name {max(names, key=names.count)!r}" if names else "tools is empty"
-        raise ParameterError(f"{problem}; give at least one tool, and each tool its own name.")
+        twice = max(names, key=names.count, default="")
+        problem = f"two tools have the name {twice!r}; give each tool its own name"
+        raise ParameterError(f"{problem if names else 'tools is empty; give at least one tool'}.")
     if choice not in ("auto", "required", "none", *names):
         raise ParameterError(f"choice is {choice!r}; give auto, required, none, or the name of a tool.")
     return read

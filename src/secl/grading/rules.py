@@ -72,8 +72,8 @@ def check_grader(question: Question) -> None:
     grader = grader_of(question)
     if grader == "overlap" and not (isinstance(question.reference, References) and question.reference.incorrect):
         raise QuestionError(
-            f"{question.mention} is graded by overlap but has no wrong answers to compare with; give wrong "
-            "answers in 'references' or take another grader."
+            f"{question.mention} is graded by overlap but has no wrong answers to compare with; list wrong "
+            "answers under 'incorrect' in 'references', or take another grader."
         )
     for reference in _correct(question):
         if grader == "number" and parse_number(reference) is None:

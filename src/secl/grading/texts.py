@@ -117,10 +117,10 @@ def _replacement(text: str, position: int) -> str:
 def parse_number(text: str) -> Fraction | None:
     """Return the exact final number of a text; None without a number.
 
-    In order of preference: the number after the last "####" (GSM8K); the number after the last "Answer:" or "answer
-    is", on that line and after its last "="; the last number of the text. Thousands commas, currency signs, units and
-    trailing periods are ignored ("50%" is 50). Fractions, mixed numbers and exponents are read. A division by zero is
-    not a number.
+    In order of preference: the first number after the last "####" (GSM8K); the first number between the last "Answer:"
+    or "answer is" and the end of its line (if a "=" follows, after the last "="); the last number of the text.
+    Thousands commas, currency signs, units and trailing periods are ignored ("50%" is 50). Fractions, mixed numbers
+    and exponents are read. A division by zero is not a number.
     """
     text = _LATEX_FRACTION.sub(r"\1/\2", DASHES.sub("-", text))
     behind_hashes = text.rpartition("####")

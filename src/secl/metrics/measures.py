@@ -84,7 +84,7 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
 
 
 def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
-    """Return the adaptive ECE: the sum of `ece` over bins with equal numbers of answers, in [0, 1].
+    """Return the adaptive ECE: the same sum as in `ece`, but over bins with equal numbers of answers, in [0, 1].
 
     Answers are sorted by confidence and split into ten bins by numpy.array_split. Equal confidences keep their given
     order. If a cut falls between equal confidences, the result depends on this order.

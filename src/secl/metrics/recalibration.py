@@ -76,7 +76,7 @@ def fit_temperature(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Tempera
     from scipy.optimize import brentq
     from scipy.special import expit
 
-    def slope(log_t: float) -> float:  # of the loss, which is convex in 1/t
+    def slope(log_t: float) -> float:  # derivative of the loss by 1/t; the loss is convex in 1/t
         return float(logits @ (expit(logits * math.exp(-log_t)) - targets))
 
     if slope(math.log(T_MIN)) <= 0.0:

@@ -198,10 +198,10 @@ def nearest_risk(curve: RiskCoverage, certainty: float, above: float = 0.0) -> f
 def labels_needed(curve: RiskCoverage, risk: float, certainty: float) -> int | None:
     """Return the number of labels for a guarantee of a risk, if further labels are like the present ones.
 
-    Each threshold whose share of wrong answers lies below the risk needs a number of labels: the fewest accepted labels
-    for a guarantee, divided by the coverage. The result is the smallest of these numbers. Without labels, the
-    confidences give the share of wrong answers. None if this number is not above the present number of labels, or is
-    above `MOST_NEEDED`.
+    A guarantee at a threshold needs a number of labels of accepted answers. This number is divided by the coverage,
+    because only this share of the labels falls on accepted answers. The result is the smallest quotient over all
+    thresholds whose share of wrong answers lies below the risk. Without labels, the confidences give the share of wrong
+    answers. None if the result is not above the present number of labels, or is above `MOST_NEEDED`.
     """
     shares = curve.risk if curve.total else curve.expected
     counted = curve.labels >= min(5, curve.total)  # shares of one or two labels are unreliable

@@ -6,8 +6,8 @@ The weights are functions of one number, which is estimated along the stream wit
 letters. The reliability is high if the letters follow the options, and low if they follow the places of the options.
 `views.VIEWS` has the functions. docs/lab/log.md shows the effect of other functions.
 
-The state of a stream is a set of sums. Sums within a question use `math.fsum`, so that a replay gives the same digits
-everywhere; the built-in `sum` rounds differently before and after Python 3.12.
+The state of a stream is a set of sums over its questions (`LetterSums`). Sums within a question use `math.fsum`, so
+that a replay gives the same digits everywhere; the built-in `sum` rounds differently before and after Python 3.12.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ SIGNS: dict[Sign, str] = {
 """Signs in words, the most severe first."""
 
 NO_SIGN = "lowest confidence"
-"""Reason to look at an answer without a sign."""
+"""Reason shown for an answer that has none of these signs."""
 
 
 def signs_of(record: Record) -> tuple[Sign, ...]:

@@ -113,9 +113,9 @@ def _by_labels(result: Check) -> str:
         return "no other confidence has a significantly lower Brier score than the stated confidence"
     brier, auroc = result.gain["brier"], result.gain["auroc"]
     reason = (
-        f"this method has a Brier score of {brier.b:.3f} (stated confidence: {brier.a:.3f}; gain: "
-        f"{-brier.interval.high:.3f} to {-brier.interval.low:.3f}) and an AUROC of {number(auroc.b, 3)} "
-        f"(stated: {number(auroc.a, 3)})"
+        f"this method has a Brier score of {brier.b:.3f} (stated confidence: {brier.a:.3f}; 95 % "
+        f"interval of the gain: {-brier.interval.high:.3f} to {-brier.interval.low:.3f}) and an AUROC of "
+        f"{number(auroc.b, 3)} (stated: {number(auroc.a, 3)})"
     )
     if result.answer == "best":
         accuracy = result.best["accuracy"]
@@ -144,11 +144,11 @@ def _learning(result: Check) -> str:
         f"{result.verdict}: normalised P(True) has a Brier score of {brier.b:.3f} (stated confidence: {brier.a:.3f}) "
         f"and an ECE of {ece.b:.3f} (stated: {ece.a:.3f})"
     )
-    gain = f"a gain in ECE of {-ece.interval.high:.3f} to {-ece.interval.low:.3f}"
+    gain = f"95 % interval of the gain in ECE: {-ece.interval.high:.3f} to {-ece.interval.low:.3f}"
     if result.verdict == "adapt":
-        return f"{text}, {gain}."
+        return f"{text}; {gain}."
     if result.verdict == "cannot tell":
-        return f"{text}, {gain}; {result.rated} questions are too few to decide."
+        return f"{text}; {gain}. {result.rated} questions are too few to decide."
     excluded = "its Brier score is worse" if brier.rises else f"a gain in ECE of {MIN_GAIN:g} or more is excluded"
     return f"{text}: {excluded}."
 

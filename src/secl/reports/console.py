@@ -100,7 +100,10 @@ def _compared(program: Sample, number: int) -> str:
 
 
 def answer_details(record: Record, tau: float) -> list[RichTable]:
-    """Return tables of named numbers, of the digits of the stated confidence, of P(True), and of candidates."""
+    """Return tables of single facts (such as the weights of the views), digits of the stated confidence, and evidence.
+
+    The evidence is P(True) and the candidates.
+    """
     reply, posterior, p_true = record.reply, record.posterior, record.evidence.p_true
     facts = {"stated confidence": f"{reply.stated:.3f}"}
     if reply.version:

@@ -173,7 +173,7 @@ def headline(run: RunReport) -> str:
     which = " without a label or a reference" if graded else ""
     text = (
         f"About {percent(share)} of {counted(len(unknown), 'answer')}{which} are right ({percents(low, high)}) "
-        f"if the confidences are calibrated. This is the mean of {_basis(run, unknown)}."
+        f"if the confidences are calibrated. This is the mean of {_basis(run, unknown)}"
     )
     if not graded:
         return f"{text} {UNTESTED}"
@@ -187,13 +187,13 @@ def headline(run: RunReport) -> str:
 def _basis(run: RunReport, records: Sequence[Record]) -> str:
     names: dict[Source, str] = {
         "posterior": "the posterior",
-        "stated": "the stated confidences, after learning from the model's own P(True)"
-        if run.summary.trained
-        else "the stated confidences, which are often too high",
+        "stated": "the confidences that the adapted model states" if run.summary.trained else "the stated confidences",
     }
-    labels = max(record.labelled.labels if record.labelled else 0 for record in records)
-    calibrated = f", calibrated with up to {counted(labels, 'label')}" if labels else ", without labels"
-    return names[main_source(records)] + calibrated
+    source, labels = main_source(records), max(record.labelled.labels if record.labelled else 0 for record in records)
+    if labels:
+        return f"{names[source]}, calibrated with up to {counted(labels, 'label')}."
+    often = " Stated confidences are often too high." if source == "stated" and not run.summary.trained else ""
+    return f"{names[source]}, without labels.{often}"
 
 
 def share_notes(records: Sequence[Record]) -> list[str]:

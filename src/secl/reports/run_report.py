@@ -48,7 +48,8 @@ class RunReport:
         if not records:
             folder = store.folder
             raise RunError(
-                f"{folder} has no questions answered yet; if it is a run, continue it with secl run --resume {folder}."
+                f"{folder} has no answers yet; continue a run with secl run --resume {folder}, or ask the server "
+                "questions."
             )
         manifest, name = Manifest.of(store), store.folder.resolve().name
         summary, answers = summary_of(manifest, records), answers_of(records, store.label_log())

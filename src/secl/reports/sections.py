@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COST_NOTE = (
-    "Costs are in forward passes per question. 'Cost paper' counts passes of any length, as in the paper. 'Cost ours' "
-    "is the number of tokens through the network, divided by the tokens of a plain answer."
+    "Costs are in forward passes per question. 'Cost paper' counts each pass as 1, whatever its length, as in the "
+    "paper. 'Cost ours' is the number of tokens through the network, divided by the tokens of a plain answer."
 )
 
 DIAGRAMS = (
@@ -159,8 +159,8 @@ def _timeline(run: RunReport) -> Section:
     caption = "Every answer's entropy, and running means along the stream. "
     if run.watched:
         caption += (
-            f"{counted(summary.alarms, 'alarm')}, {counted(summary.burst, 'question')} inside bursts (shaded), "
-            f"{summary.trained} trained, {summary.agreed} stopped by the bin gate. "
+            f"{counted(summary.alarms, 'alarm')}, {counted(summary.burst, 'question')} inside bursts (shaded); "
+            f"{summary.trained} of them trained the adapter, and for {summary.agreed} the bin gate stopped the update. "
         )
     picture = Picture(
         "timeline",
@@ -180,7 +180,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     # Open questions and questions with options have different weights. Report the weights of the more frequent kind.
     forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
     last = max(forms, key=len)[-1]
-    weights = ", ".join(f"{view_title(view)} {number(weight, 2)}" for view, weight in last.weights)
+    weights = ", ".join(f"{number(weight, 2)} ({view_title(view)})" for view, weight in last.weights)
     letters = _letters_sentence(last.reliability, last.questions)
     return [f"{letters} Weights of the views after the last question: {weights}.".lstrip(), _changed_by_best(records)]
 

@@ -60,7 +60,7 @@ def score_cells(row: Measures | None) -> dict[str, Cell]:
 
 def caption(summary: Summary) -> str:
     """Return a note on the number of questions, on learning, on the measured cost, and on the cells of ECE."""
-    parts = [f"{amount(summary.trained)} trained", counted(summary.alarms, "alarm")]
+    parts = [f"{amount(summary.trained)} trained the adapter", counted(summary.alarms, "alarm")]
     if summary.failed:
         parts.append(f"{counted(summary.failed, 'update')} undone because some numbers were not finite")
     for count, words in (

@@ -73,9 +73,9 @@ def _missing(reason: Reason) -> str:
         return f"{many} a label or a reference; {further(reason.more, reason.left)} to test the confidences."
     if reason.interval is None:
         kind = "right" if (reason.beside or 0) > 0.5 else "wrong"
-        return f"Nearly all graded answers are {kind}, too many to test whether the confidences rank answers."
-    text = f"{counted(reason.count, 'graded answer')} do not show whether the confidences rank answers"
-    return f"{text} ({_area(reason)}); {'ask' if reason.left == 0 else 'label'} more."
+        return f"Nearly all graded answers are {kind}, too many to test whether right answers have higher confidences."
+    text = f"{counted(reason.count, 'graded answer')} do not show whether right answers have higher confidences"
+    return f"{text} than wrong ones ({_area(reason)}); {'ask' if reason.left == 0 else 'label'} more."
 
 
 def _graded(reason: Reason) -> str:
@@ -95,7 +95,7 @@ def _graded(reason: Reason) -> str:
             return f"The confidences do not separate right from wrong answers ({_area(reason)})."
     means = f"mean confidence {percent(reason.value)}, accuracy {percent(reason.beside)}"
     text = f"{reason.code.capitalize()}: {means} {on}"
-    text += f"; chance alone explains such a difference in {percent(reason.chance)} of cases."
+    text += f"; calibrated confidences would differ this much by chance in {percent(reason.chance)} of cases."
     if reason.chosen and reason.code == "overconfident":
         text += " People chose which answers to rate. If they rated wrong answers more often than right ones, the "
         text += "true difference is smaller."

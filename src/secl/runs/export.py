@@ -55,10 +55,10 @@ def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
 def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str], list[list[object]]]:
     """Return the columns and rows of a table of records.
 
-    A row starts with the cells of the question's own row. A question without a row gives cells such as id, domain,
-    question, options and reference. The results follow: answer, confidence and grade, and with `full` every number of
-    the record. Columns of results without any value are left out. If a column of results has the same name as a column
-    of the question's row, the latter gets `PREFIX`.
+    A row starts with the cells of the question's row in the input (a file or table). A question without such a row
+    gives cells such as id, domain, question, options and reference. The results follow: answer, confidence and grade,
+    and with `full` every number of the record. Columns of results without any value are left out. If a column of
+    results has the same name as a column of the input, the latter gets `PREFIX`.
     """
     return _merge([(dict(each.question.row) or _cells_of(each.question), _results(each, full)) for each in records])
 

@@ -40,7 +40,7 @@ def check_outside(path: Path, own: Path) -> None:
     inside_own = path.parent.resolve() == own.resolve()
     other = next((folder for folder in (path, path.parent) if (folder / FILE).exists()), None)
     if (inside_own and is_own_file) or (other is not None and not inside_own):
-        raise RunError(f"{path} belongs to a run, and an export would damage it; name another file with --out.")
+        raise RunError(f"{path} belongs to a run, and an export would damage the run; name another file with --out.")
 
 
 def lock_folder(folder: Path) -> IO[str]:

@@ -88,10 +88,10 @@ def check_scored(settings: RunSettings) -> None:
         raise ParameterError(f"secl score uses the method posterior; leave the method {settings.method!r} out.")
     for name in settings.changed():
         if not used_by_score(name):
-            raise ParameterError(f"secl score rates given answers and neither writes nor learns; leave {name} out.")
+            raise ParameterError(f"secl score only rates given answers, so {name} has no effect; leave {name} out.")
     for kind in settings.evidence.extra_evidence:
         if kind not in ("p_true", "candidates"):
             raise ParameterError(
-                f"secl score gathers no {kind!r}, because this evidence needs answers that the model writes; the "
-                "extra evidence can be p_true or candidates."
+                f"secl score gathers no {kind!r}, because this evidence needs answers that the model writes; "
+                "evidence.extra_evidence can be p_true or candidates."
             )

@@ -236,7 +236,11 @@ def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[
     """Return in words how the present questions differ from the questions of a run."""
     for record, question in zip(records, questions, strict=False):
         if record.question != question:
-            where = f"first difference at position {record.position}: {record.question.id!r} then, {question.id!r} now"
+            ids = f"{record.question.id!r} then, {question.id!r} now"
+            same = f"the question {question.id!r} has changed"
+            where = (
+                f"first difference at position {record.position}: {same if question.id == record.question.id else ids}"
+            )
             break
     else:
         where = "the questions asked so far are the same"

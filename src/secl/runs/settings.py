@@ -78,19 +78,21 @@ class Recipe(RecipeTables):
         """Check that the settings fit together."""
         kinds = self.plan().kinds
         if self.evidence.nli is not None and "dinco" not in kinds:
-            raise ParameterError(f"the method {self.method!r} asks no NLI model; leave evidence.nli out or take dinco.")
+            raise ParameterError(
+                f"the method {self.method!r} asks no NLI model; leave evidence.nli out, or take the method dinco."
+            )
         if self.loop.answer == "best" and "candidates" not in kinds:
             raise ParameterError(
                 f"the method {self.method!r} compares no candidates, so there is no best answer; leave loop.answer "
-                "out, or take the method posterior or the extra evidence candidates."
+                "out, take the method posterior, or set evidence.extra_evidence=candidates."
             )
         if self.prompts.thinking != "off" and (self.paper or "dinco" in kinds):
             what = "the setting paper" if self.paper else "DINCO"
             raise ParameterError(f"{what} works only without thoughts; leave prompts.thinking out.")
         if self.evidence.show_thought and (self.prompts.thinking == "off" or self.model.answered_by == "openai"):
             raise ParameterError(
-                "evidence.show_thought is on, but only a local or vLLM model with prompts.thinking shows thoughts; "
-                "leave evidence.show_thought out."
+                "evidence.show_thought works only with prompts.thinking and a local or vLLM model; leave "
+                "evidence.show_thought out."
             )
         if not is_own_gate(self.gate_name):  # building the user's gate would execute the user's file
             self.build_gate()
@@ -127,8 +129,8 @@ class Recipe(RecipeTables):
         for view in self.posterior.views:
             if view not in ENDPOINT_VIEWS:
                 raise ParameterError(
-                    f"the view {view} needs the likelihood of a text, which --engine openai does not give; the views "
-                    f"are {' and '.join(ENDPOINT_VIEWS)}."
+                    f"the view {view} needs the likelihood of a text, which --engine openai does not give; take "
+                    f"the views {' and '.join(ENDPOINT_VIEWS)}."
                 )
 
     @property

@@ -258,7 +258,7 @@ class LoopSettings(Settings):
     answer: AnswerName | None = Field(
         None,
         description="Answer to return: own (the model's) or best (the most probable candidate); by default best for "
-        "your own questions with options, else own.",
+        "questions with options that are not from a benchmark, else own.",
     )
     accept: float | None = Field(None, ge=0, le=1, description="Lowest accepted confidence; see secl threshold.")
 
@@ -270,7 +270,9 @@ class AdapterSettings(Settings):
 
     rank: int = Field(8, ge=1, description="LoRA rank.")
     lora_alpha: int = Field(16, ge=1, description="LoRA alpha; scales the change of the weights by alpha / rank.")
-    layers: str | None = Field(None, description="Adapted layers: last:4, all, 12-15; the preset's by default.")
+    layers: str | None = Field(
+        None, description="Adapted layers, such as last:4, all or 12-15; the preset's by default."
+    )
     modules: Names = Field((), description="Adapted linear modules; the preset's by default.")
     learning_rate: float = Field(5e-5, gt=0, description="AdamW learning rate.")
     epochs: int = Field(3, ge=1, description="Optimizer steps per question.")

@@ -127,7 +127,7 @@ def nearest(name: str) -> str | None:
 
 def _remedy(name: str) -> str:
     known = nearest(name)
-    return f"the nearest is {known}" if known else "docs/reference/settings.md lists all of them"
+    return f"the nearest is {known}" if known else "docs/reference/settings.md lists all settings"
 
 
 def flag_of(name: str) -> str | None:

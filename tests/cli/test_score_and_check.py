@@ -108,7 +108,7 @@ def test_bad_input_is_refused(refused: Any, use: Any, mine: Path, pair: tuple[Pa
         ((), "name --benchmarks or a file"),
         (("--questions", tmp_path / "no.jsonl"), "no.jsonl", "does not exist"),
         ((*asked, "--out", tmp_path), tmp_path, "not empty"),
-        ((learned,), learned, "methods posterior and baselines"),
+        ((learned,), learned, "method posterior or baselines"),
         ((learned, *asked), learned, "asks no questions"),
         ((*asked, "--out", learned), learned, "not empty"),
         ((empty,), f"secl run --resume {empty}"),
@@ -121,7 +121,7 @@ def test_bad_input_is_refused(refused: Any, use: Any, mine: Path, pair: tuple[Pa
         ((*pair, "--estimator", "secl"), pair[1], "'secl'", "its estimators are stated, "),
         ((*pair, "--estimator", "dinco"), learned, "'dinco'"),
         ((learned, learned), learned, "two estimators"),
-        ((learned, empty), empty, "no questions answered yet"),
+        ((learned, empty), empty, "no answers yet"),
         ((bare, bare, "--estimator", "stated:secl"), "none of the 5 questions"),
         ((learned, missing), missing, "not a run folder"),
     ):

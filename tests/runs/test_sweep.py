@@ -164,7 +164,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"gate": {"nam": "always"}}, "there is no setting 'gate.nam'; the nearest is gate.name"),
     ({"gate": "always"}, "gate is 'always'; it must be a table of the settings gate.name, gate.burst"),
     ({"benchmarks": ["arc"]}, "there is no setting 'benchmarks'; the nearest is stream.benchmarks"),
-    ({"prompts.top_p": 0.9}, "there is no setting 'prompts.top_p'; docs/reference/settings.md lists all of them"),
+    ({"prompts.top_p": 0.9}, "there is no setting 'prompts.top_p'; docs/reference/settings.md lists all settings"),
 )
 
 

@@ -173,7 +173,9 @@ def _history(values: Values) -> tuple[Turn, ...]:
                 f"has a 'history' with {str(message)[:40]!r}; write "
                 f'[{{"role": "user", "content": "..."}}, ...] with the roles {", ".join(get_args(Role))}.'
             )
-        turns.append(Turn.of({**message, "content": _as_text(message.get("content") or "", "has a 'content'")}))
+        turns.append(
+            Turn.of({**message, "content": _as_text(message.get("content") or "", "has a value in 'content'")})
+        )
     return tuple(turns)
 
 
@@ -188,7 +190,7 @@ def _options(values: Values) -> tuple[tuple[str, ...], tuple[str, ...]]:
     labels: tuple[str, ...] = ()
     if isinstance(value, dict):
         value, labels = _labelled(value)
-    return _texts(value, "has 'options'"), labels
+    return _texts(value, "has a value in 'options'"), labels
 
 
 def _labelled(value: dict[str, object]) -> tuple[object, tuple[str, ...]]:
@@ -206,7 +208,7 @@ def _lettered(values: Values) -> tuple[str, ...]:
     if filled != list(LETTERS[: len(filled)]):
         gap = next(letter for letter in LETTERS if letter not in filled)
         raise DataError(f"has no option {gap} but a later option; fill the options from A on, without a gap.")
-    return tuple(_as_text(values[letter], f"has a {letter!r}") for letter in filled)
+    return tuple(_as_text(values[letter], f"has a value in {letter!r}") for letter in filled)
 
 
 def _reference(values: Values, question: Question, labels: tuple[str, ...]) -> tuple[str | References | None, Form]:

@@ -324,7 +324,7 @@ def test_p_true_is_asked_with_the_thought_or_without(shown: bool, brief: None) -
     "settings", [{}, {"prompts.thinking": 64, "model.endpoint": "http://h", "model.engine": "openai"}]
 )
 def test_a_thought_that_no_model_shows_is_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(ParameterError, match=r"only a local or vLLM model with .* leave evidence.show_thought out"):
+    with pytest.raises(ParameterError, match=r"works only with prompts.thinking .* leave evidence.show_thought out"):
         Recipe.of({"evidence.show_thought": True, **settings})
 
 

@@ -57,7 +57,7 @@ def test_in_a_browser_an_answer_that_is_not_kept_is_shown_in_place(make_service:
     tab.fill("#question", "What is 3 plus 4?")
     tab.fill("#options", "seven\neight")
     tab.keyboard.press("Control+Enter")
-    until(lambda: "its text is not stored" in tab.inner_text("#trouble"))
+    until(lambda: "this server keeps no texts" in tab.inner_text("#trouble"))
     record = service.state.served(40).record
     answer = {"A": "seven", "B": "eight"}[str(record.answer)]
     assert tab.inner_text("#trouble").startswith(f"{answer} (confidence {record.confidence:.2f})")

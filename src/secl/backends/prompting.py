@@ -205,8 +205,8 @@ class Prompting:
         letters = len(self.token_ids.letters)
         if len(question.options) > letters:
             raise QuestionError(
-                f"{question.mention} has {len(question.options)} options, but this model has single tokens for "
-                f"{letters} letters only."
+                f"{question.mention} has {len(question.options)} options, but this model has single tokens for only "
+                f"{letters} letters; give fewer options."
             )
         if question.free and answer is not None:
             needed = len(self.confidence(question, self.given(question, answer))) + MARGIN
@@ -245,7 +245,7 @@ class Prompting:
         if room - wanted < thinker.least:
             raise TooLongError(
                 f"the conversation takes {len(draft.prompt)} tokens, its thought {thinker.least} and its answer "
-                f"{wanted}; with the question for the confidence, this exceeds the model's limit of {limit} tokens; "
+                f"{wanted}; with the request for the confidence, this exceeds the model's limit of {limit} tokens; "
                 "shorten the conversation, lower prompts.thinking, or ask for fewer tokens."
             )
         draft.limit = min(thinker.budget, room - wanted)
@@ -264,7 +264,7 @@ class Prompting:
         if room < least:
             raise TooLongError(
                 f"the conversation takes {len(self.answer(question))} of the {limit} tokens that the model can read; "
-                f"with the question for the confidence, {max(0, room)} remain for an answer of at least {least}; "
+                f"besides the request for the confidence, {max(0, room)} remain, but the answer needs {least}; "
                 "shorten the conversation, or ask for fewer tokens."
             )
         return replace(writing, max_tokens=min(room, writing.max_tokens or room))
@@ -273,7 +273,7 @@ class Prompting:
         try:
             return self.token_ids.render(prompt, thinking=thinking)
         except jinja2.TemplateError as problem:
-            raise QuestionError(f"the model's chat template does not take this conversation: {problem}.") from problem
+            raise QuestionError(f"the model's chat template does not accept this conversation: {problem}.") from problem
 
     def _encode(self, prompt: Prompt) -> list[int]:
         return self.token_ids.encode(self._render(prompt))

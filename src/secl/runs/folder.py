@@ -68,7 +68,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
             raise StorageError(
                 f"cannot open {path}: {problem}; free disk space or correct the permissions."
             ) from problem
-        raise RunError(f"{path} is damaged or not a run: {problem}.") from problem
+        raise RunError(f"{path} is damaged or not a database of secl: {problem}.") from problem
     return db
 
 

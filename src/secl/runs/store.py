@@ -280,7 +280,7 @@ class Store(Shown):
             raise self.damaged(problem) from problem
 
     def damaged(self, problem: Exception) -> RunError:
-        return RunError(f"{self.folder / FILE} is damaged or not a run: {problem}.")
+        return RunError(f"{self.folder / FILE} is damaged or not a database of secl: {problem}.")
 
 
 def _label(row: tuple[Any, ...]) -> Label:

@@ -31,7 +31,7 @@ EventKind = Literal["start", "rollback", "pause", "resume", "failed_update"]
 
 def _encodable(text: str) -> str:
     if has_half_character(text):
-        raise ValueError("it contains an unpaired surrogate, which is invalid Unicode")
+        raise ValueError("the text contains an unpaired surrogate, which is invalid Unicode")
     return text
 
 

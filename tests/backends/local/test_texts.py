@@ -183,9 +183,9 @@ def test_log_probabilities_are_those_of_the_logits(make_model: MakeModel) -> Non
 
 def test_what_is_too_long_is_refused_with_both_numbers(make_model: MakeModel) -> None:
     model = make_model(changes={"max_position_embeddings": 512})
-    with pytest.raises(TooLongError, match=r"takes \d+ of the 512 .* \d+ remain for an answer of at least 500"):
+    with pytest.raises(TooLongError, match=r"takes \d+ of the 512 .* \d+ remain, but the answer needs 500"):
         model.write(ASKED, Writing(max_tokens=500))
-    with pytest.raises(TooLongError, match=r"takes \d+ of the 512 .* 0 remain for an answer of at least 1"):
+    with pytest.raises(TooLongError, match=r"takes \d+ of the 512 .* 0 remain, but the answer needs 1;"):
         model.write(replace(ASKED, text="word " * 600), Writing())
     (rest,) = written(model, ASKED, max_tokens=None)
     assert rest.prompt_tokens + rest.completion_tokens < 512

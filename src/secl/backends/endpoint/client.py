@@ -177,7 +177,7 @@ class Upstream:
             answer = self.endpoint.post("/chat/completions", request)
             if not answer.get("choices"):
                 raise ModelError(
-                    f'{self.endpoint.url} sent a reply without "choices"; check that it has OpenAI\'s chat API.'
+                    f'{self.endpoint.url} sent a reply without "choices"; check that it is a server with OpenAI\'s API.'
                 )
             yield answer
             return

@@ -53,7 +53,7 @@ def _listed(value: object) -> object:
         return value
     if isinstance(value, str):
         return [value]
-    raise ValueError("it must be a text, or a list of texts")
+    raise ValueError("give a text, or a list of texts")
 
 
 OneOrMore = Annotated[

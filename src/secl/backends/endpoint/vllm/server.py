@@ -99,7 +99,7 @@ class TokenServer:
             self.window = int(base.get("max_model_len") or 0)
         except (KeyError, TypeError, ValueError) as problem:
             raise UnavailableError(
-                f"{self.url} does not list its models as a vLLM server does; is it one?"
+                f"{self.url} does not list its models as a vLLM server does; is this the right address?"
             ) from problem
 
     def complete(

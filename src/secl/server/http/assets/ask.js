@@ -12,7 +12,7 @@ async function ask(event) {
   try {
     const { text, confidence, record_id } = await post("v1/ask", { question: $("question").value.trim(), options });
     if (record_id && form.dataset.texts === "full") return location.assign(`records/${record_id}`);
-    const where = record_id ? "its text is not stored" : "the answer is not stored";
+    const where = record_id ? "this server keeps no texts" : "the answer is not stored";
     $("trouble").textContent = `${text ?? "No readable answer"} (confidence ${confidence?.toFixed(2) ?? "unknown"}); ${where}.`;
   } catch (problem) {
     $("trouble").textContent = problem.message;

@@ -174,7 +174,7 @@ class ServerStore(Store):
             try:
                 stream = StreamState.unpack(checkpoint, gate)
             except ValueError as problem:
-                raise self.damaged(ValueError("a checkpoint of its stream cannot be read")) from problem
+                raise self.damaged(ValueError("a checkpoint of gate and posterior cannot be read")) from problem
         for record in self.records("r.position >= ? AND r.position < ?", stream.position, end):
             stream, _, _ = stream.follow(record, gate, rule)
         return stream

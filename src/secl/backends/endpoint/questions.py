@@ -119,7 +119,7 @@ class EndpointAsker:
         self._probe(findings, texts, missing, source)()
 
     def sample(self, question: Question, numbers: Iterable[int], limit: int | None = None) -> list[Piece]:
-        """Draw further answers to an open question at temperature 1; each of `numbers` gives one answer a seed."""
+        """Draw an answer to an open question at temperature 1 for each of `numbers`, which set the seeds."""
         seeds = [question_seed(self.seed, question, f"sample {number}") for number in numbers]
         limit = limit or MAX_ANSWER_TOKENS[question.form]
         drawn = [self._ask(answer_prompt(question), limit, seed=seed, think=question) for seed in seeds]

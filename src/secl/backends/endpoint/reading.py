@@ -239,7 +239,7 @@ class NameDistribution:
     entropy: float
 
     def of(self, name: str) -> float:
-        """Return the log-probability of a name, or its upper bound."""
+        """Return the log-probability of a name, or `most` if the name is not in `log_p`."""
         return self.log_p.get(name, self.most)
 
     @property

@@ -138,7 +138,7 @@ class ChatReply:
 
     Attributes:
         model: the model's name for clients.
-        full: whether `secl` has every detail.
+        full: whether the object `secl` has the whole record.
         with_usage: whether a stream ends with the numbers of tokens.
         warnings: sentences about fields that have no effect or that the server changes.
     """

@@ -151,7 +151,7 @@ def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
 
 
 def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list[Arguments]:
-    """Return arguments for all layers: `change` of the passes' `PER_TOKEN` tensors, else arguments of the last pass.
+    """Return the arguments of the last pass for all layers, with `PER_TOKEN` tensors made by `change` from all passes.
 
     Tensors that layers share, such as rotary embeddings, are changed once.
     """

@@ -70,7 +70,7 @@ def _settings(table: Table, setup: Setup, compared: Counterpart, runs: Mapping[R
     if taus - {papers_tau}:
         own = " and ".join(f"{tau:g}" for tau in sorted(taus))
         unlike.append(f"tau {own} ({'none given' if papers_tau is None else f'{papers_tau:g}'})")
-    sentence = f"Settings that differ from the paper's (in brackets): {', '.join(unlike)}."
+    sentence = f"Settings that differ from the paper's (the paper's values in brackets): {', '.join(unlike)}."
     return [sentence] if unlike else []
 
 

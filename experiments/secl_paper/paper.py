@@ -112,7 +112,7 @@ def disagreements(source: Path, keys: Collection[str]) -> tuple[int, list[str]]:
         total += len(arranged[0])
         missing = min((_missing(stored, printed) for stored in arranged), key=len)
         wrong += [
-            f"{key}, {', '.join(place)}: {value:.12g} is not in its place in {table.label}."
+            f"{key}, {', '.join(place)}: {value:.12g} is not at this place in {table.label}."
             for place, value in missing
             if key != "main" or not _as_in_dinco(place, value)
         ]

@@ -71,7 +71,7 @@ TABLES = (
         (*ALL_MEASURED, "reduction", "trained_share"),
         (STATED, *ORDERS),
         note="Reduction: decrease of the ECE against the first row. For the reversed order, the paper gives a trained "
-        "share only of Llama 3.1-8B, 62.6%; for the forward order, see `triggers`.",
+        "share only for Llama 3.1-8B (62.6%); for the forward order, see `triggers`.",
     ),
     Table("order_domains", "ECE of each domain under both orders", ("ece",), ORDERS, by="domain"),
     Table(

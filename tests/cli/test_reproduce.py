@@ -26,7 +26,10 @@ def test_a_table_is_run_and_written_once_and_printed(shell: Shell, use: Use, tin
     assert "main: SECL and the label-free baselines, with their cost" in first.out
     for row in ("Verbalized", "P(True) Norm", "DINCO", "SECL"):
         assert re.search(rf"^{re.escape(row)} +\d+\.\d +\d+\.\d +[+-]\d+\.\d +0\.\d{{3}} +0\.\d{{3}}", first.out, re.M)
-    assert "differ from the paper's (in brackets): gate always (page-hinkley), tau 1 (0.7)." in first.out
+    assert (
+        "differ from the paper's (the paper's values in brackets): gate always (page-hinkley), tau 1 (0.7)."
+        in first.out
+    )
     assert re.search(r"The network computed in (float32|bfloat16) on cpu; the paper names no precision", first.out)
     assert first.out.splitlines()[-1] == f"tables: {out / 'README.md'}"
     assert len(list((out / "runs" / "tiny-llama").glob(f"*/{FILE}"))) == 2
@@ -128,7 +131,7 @@ def test_a_number_that_differs_from_the_source_is_named_with_its_place(shell: Sh
         ended = shell(*command)
         assert (ended.code, ended.err) == (1, "")
         assert ended.out.splitlines() == [
-            f"{number} is not in its place in tab:{place}.",
+            f"{number} is not at this place in tab:{place}.",
             f"35 of 36 stored numbers of the paper's tables agree with {made_up}",
         ]
     made_up.write_text(right.replace(".0496 & .0502", ".0502 & .0496"), encoding="utf-8")  # swapped

@@ -157,7 +157,7 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
     assert brier.falls
     use, said, *_ = check_sentences(found)
     assert use.startswith("Use: secl run --method posterior")
-    assert f"this method has a Brier score of {brier.b:.3f} (stated confidence: {brier.a:.3f}; 95 % interval" in said
+    assert f"this method has a Brier score of {brier.b:.3f} (stated confidence: {brier.a:.3f}; 95% interval" in said
 
     found = check(asked(Texts(stated=0.95, accuracy=0.4), 160))
     assert found.best["accuracy"].rises

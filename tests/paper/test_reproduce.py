@@ -175,7 +175,7 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(scripted:
             "main",
             "The stream is capitals, science (capitals, science: the built-in quiz) in place of the paper's gsm8k, ",
         ),
-        ("main", "(in brackets): gate entropy-shift (page-hinkley)."),
+        ("main", "(the paper's values in brackets): gate entropy-shift (page-hinkley)."),
         ("main", "For DINCO, the answering model itself judged entailment; the paper used an NLI model"),
         ("control", "no column for Llama 3.2-3B in this table"),
         ("control", "add --against qwen2.5-3b."),
@@ -191,7 +191,7 @@ def test_a_reader_is_told_where_model_questions_stream_and_gate_differ(scripted:
 def test_every_setting_that_is_not_the_papers_is_named(scripted: Scripted, tmp_path: Path) -> None:
     setup = Setup.model_validate({**LLAMA, **SHORT, "tau": 0.2, "gate": "always", "quantize": "8bit"})
     notes = notes_of(setup, tmp_path, scripted, "main", "tau", "always_on")
-    ours = "Settings that differ from the paper's (in brackets): quantize 8bit (default)"
+    ours = "Settings that differ from the paper's (the paper's values in brackets): quantize 8bit (default)"
     assert f"{ours}, gate always (page-hinkley), tau 0.2 (0.7)." in notes["main"]
     assert f"{ours}, tau 0.2 (0.7)." in notes["tau"]  # nothing learns there
 

@@ -87,6 +87,7 @@ def test_a_run_is_not_resumed_with_other_questions(tmp_path: Path) -> None:
     for changed, said in (
         (content.replace("word 8", "thing 8"), r"the questions of .*run have changed \(9 then, 9 now; the"),
         (content.partition("\n")[2], r"\(9 then, 8 now; first difference at position 0: "),
+        (content.replace("word 0", "thing 0"), "position 0: the question 'mine-0001' has changed"),
     ):
         path.write_text(changed)
         with pytest.raises(RunError, match=said):

@@ -36,7 +36,10 @@ def read_documents(source: object, column: str = "text") -> list[Row]:
     columns = columns_of(rows)
     if columns and column not in columns:
         known = ", ".join(map(repr, columns))
-        raise DataError(f"{path or 'the table'} has no column {column!r}, only {known}; name the column of the texts.")
+        raise DataError(
+            f"{path or 'the table'} has no column {column!r}, only {known}; name the column of the texts with --text "
+            "(in Python: text=)."
+        )
     if not rows:
         raise DataError(f"{path or 'the list of documents'} holds no document; add one.")
     return rows

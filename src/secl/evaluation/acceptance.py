@@ -82,7 +82,8 @@ class Advice:
         needed: number of labels for a guarantee if further labels are like the present ones; None if secl knows no
             such number, or if the present labels suffice.
         nearest: lowest risk that the labels guarantee, if they do not guarantee `risk`; otherwise None.
-        first: the strictest tested threshold, if the labels do not guarantee `risk`; None if they are too few to test.
+        first: the strictest tested threshold, if the labels do not guarantee `risk`; None if the labels are too few
+            for a test.
     """
 
     risk: float

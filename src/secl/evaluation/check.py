@@ -47,7 +47,7 @@ class Check:
     Attributes:
         labelled: questions with a reference or a label.
         rated: labelled questions with a normalised P(True).
-        right: right answers among the rated ones.
+        right: right answers to the `rated` questions.
         gain: {measure: difference} from the stated confidence to the confidence of the method; empty with too few
             answers, or if the recommended method is the stated confidence.
         best: {measure: difference} from the posterior of own answers to the posterior of the most probable answers;

@@ -145,7 +145,7 @@ def of_best(records: Sequence[Record]) -> Iterator[Rating]:
 
 
 def of_at_once(records: Sequence[Record]) -> Iterator[Rating]:
-    """Yield the option that letters read before the thought favour; None for records without a thought."""
+    """Yield the option whose letter is most probable before the thought; None for records without a thought."""
     for record in records:
         candidates, letters = record.evidence.candidates, record.question.letters
         at_once = [] if candidates is None else [each.log_p for each in candidates.letters if each.thought is None]

@@ -29,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """The confidences of one estimator along a stream. Each array has one row per question with a confidence.
+    """The confidences of one estimator along a stream. Each array has one entry for each question with a confidence.
 
     Attributes:
         positions: positions of the questions in the stream.

@@ -62,7 +62,7 @@ log = logging.getLogger("secl.labels")
 class Prior:
     """Standard deviations of the slope and of three shifts.
 
-    `shift` applies to all labels, `domains` to one domain, `choice` to labels of answers that users chose themselves.
+    `shift` applies to all labels, `domains` to one domain, `choice` to labels of volunteers.
     """
 
     slope: float

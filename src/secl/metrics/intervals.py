@@ -38,7 +38,7 @@ BLOCK_SIZE = 2**17
 """Maximum number of resamples times answers in a block, which then fits a processor's cache."""
 
 MOST_DRAWN, FEWEST_RESAMPLES = 2_000_000, 100
-"""Maximum number of resamples times answers; minimum number of resamples, even beyond this maximum."""
+"""Maximum number of resamples times answers; with more answers, secl still draws `FEWEST_RESAMPLES` resamples."""
 
 
 @dataclass(frozen=True, slots=True)

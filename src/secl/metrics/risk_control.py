@@ -125,7 +125,7 @@ def fewest_labels(risk: float, certainty: float) -> int:
 
 
 def most_wrong(labels: int, risk: float, certainty: float) -> int:
-    """Return the largest number of wrong ones among `labels` accepted answers that still guarantees a risk.
+    """Return how many of `labels` accepted answers may be wrong if these labels are to guarantee a risk.
 
     -1 means that the labels are too few even if all answers are right.
 

@@ -92,7 +92,7 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     The model's own value has the probability sigmoid(L). L = a + b ln(H + c), plus d for a fixed form. H is the entropy
     of the value's tokens under the schema; `VALUE_COEFFICIENTS` holds a to d. If a server does not report H,
     L = `VALUE_SLOPE` logit P. P is the probability of the value's text, clipped at 1 - `LEAST_WRONG`. For the choice of
-    a tool, L = `TOOL_SLOPE` logit P, clipped at -ln `LEAST_WRONG`. If secl also asked for this field alone, and the
+    a tool, L = min(`TOOL_SLOPE` logit P, -ln `LEAST_WRONG`). If secl also asked for this field alone, and the
     value has the probability P' in that reply, L becomes the mean of L and `ALONE_SLOPE` logit P'. The other values
     share the remaining probability in proportion to the probabilities of their texts.
 

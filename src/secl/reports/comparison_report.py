@@ -105,7 +105,7 @@ def _thinking(result: Check) -> list[str]:
         verdict = "it does not pay"
     shares = f"{percent(accuracy.b)} of answers after thoughts are correct, {percent(accuracy.a)} without thoughts"
     ends = f"{percent(accuracy.interval.low)} to {percent(accuracy.interval.high)}"
-    return [f"Thinking (--thinking): {verdict}: {shares} (95 % interval of the gain: {ends})."]
+    return [f"Thinking (--thinking): {verdict}: {shares} (95% interval of the gain: {ends})."]
 
 
 def _by_labels(result: Check) -> str:
@@ -113,7 +113,7 @@ def _by_labels(result: Check) -> str:
         return "no other confidence has a significantly lower Brier score than the stated confidence"
     brier, auroc = result.gain["brier"], result.gain["auroc"]
     reason = (
-        f"this method has a Brier score of {brier.b:.3f} (stated confidence: {brier.a:.3f}; 95 % "
+        f"this method has a Brier score of {brier.b:.3f} (stated confidence: {brier.a:.3f}; 95% "
         f"interval of the gain: {-brier.interval.high:.3f} to {-brier.interval.low:.3f}) and an AUROC of "
         f"{number(auroc.b, 3)} (stated: {number(auroc.a, 3)})"
     )
@@ -144,7 +144,7 @@ def _learning(result: Check) -> str:
         f"{result.verdict}: normalised P(True) has a Brier score of {brier.b:.3f} (stated confidence: {brier.a:.3f}) "
         f"and an ECE of {ece.b:.3f} (stated: {ece.a:.3f})"
     )
-    gain = f"95 % interval of the gain in ECE: {-ece.interval.high:.3f} to {-ece.interval.low:.3f}"
+    gain = f"95% interval of the gain in ECE: {-ece.interval.high:.3f} to {-ece.interval.low:.3f}"
     if result.verdict == "adapt":
         return f"{text}; {gain}."
     if result.verdict == "cannot tell":

@@ -40,7 +40,8 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
 
     The panels show entropies with their running mean; the gate's statistic; running means of the stated confidences
     and of the posterior, with signals and targets; and running accuracies. Panels without data are left out. Bursts
-    are shaded, alarms are vertical lines, and domain borders are dotted. A long stream shows some points (`spread`).
+    are shaded, alarms are vertical lines, and domain borders are dotted. For a long stream, the panels show only
+    some points (`spread`).
     """
     draw = {"entropy": 1.0, "statistic": 0.55, "confidence": 1.25, "accuracy": 0.8}
     if all(record.decision.statistic is None for record in records):

@@ -333,7 +333,7 @@ def test_one_that_fails_in_lockstep_is_named_and_the_others_end(
         original(self, record, *arguments, **named)
 
     monkeypatch.setattr(Store, "add", refuse)
-    with pytest.raises(ParameterError, match=r"^the run .*layers '99' do not fit .* \(1 more failed.\)"):
+    with pytest.raises(ParameterError, match=r"^the run .*layers is '99'; .* \(1 more failed.\)"):
         run_here(jobs)
     assert [is_finished(job) for job in jobs] == [True, False, True, False]
     monkeypatch.undo()

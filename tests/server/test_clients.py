@@ -103,7 +103,7 @@ def test_every_client_reads_what_generate_writes(client: openai.OpenAI, plain: P
 def test_what_is_longer_than_the_model_reads_is_refused_with_both_numbers(client: openai.OpenAI) -> None:
     long: list[Any] = [{"role": "user", "content": "a " * 40_000}]
     for stream in (False, True):
-        with pytest.raises(openai.BadRequestError, match=r"takes 4\d+ of the .* an answer of at least 5") as why:
+        with pytest.raises(openai.BadRequestError, match=r"takes 4\d+ of the .* the answer needs 5") as why:
             client.chat.completions.create(model="served", messages=long, max_tokens=5, stream=stream)
         assert why.value.code == "context_length_exceeded"
 

@@ -337,7 +337,7 @@ def test_one_that_fails_in_lockstep_is_named_and_the_others_end(
         run_here(jobs)
     assert [is_finished(job) for job in jobs] == [True, False, True, False]
     monkeypatch.undo()
-    with pytest.raises(ParameterError, match="layers '99'"):
+    with pytest.raises(ParameterError, match="layers is '99'"):
         run_here(jobs)
     assert [stored(job.folder) for job in jobs[:3]] == alone[:3]
 

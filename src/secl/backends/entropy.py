@@ -14,8 +14,8 @@ def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
 
     These tokens are the head of the distribution, and the other tokens are its tail. The estimate assumes that the
     tail's probabilities fall as a power of the rank (Zipf), starting from the smallest probability of the head. The
-    estimate is at least the entropy with a tail of tokens that all have this smallest probability, and at most the
-    entropy with a uniform tail.
+    estimate lies between the entropies for two other tails: a tail of few tokens that all have the head's smallest
+    probability, and a tail of all other tokens with equal probabilities.
 
     >>> round(entropy_of([math.log(0.5), math.log(0.25)], 1000), 3), round(entropy_of([math.log(0.5)] * 2, 1000), 3)
     (1.415, 0.693)

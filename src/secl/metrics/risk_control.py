@@ -23,7 +23,7 @@ from secl.errors import check_finite
 from secl.metrics.probability import Vector, graded
 
 COVERAGE_STEP = 0.02
-"""Difference in coverage between two tested thresholds."""
+"""Minimum difference in coverage between successive tested thresholds; the last may be closer."""
 
 FIRST_TEST_PART, MOST_IN_FIRST_TEST = 5, 100
 """The first test has a fifth of the labels, at most 100, so that one unlucky label cannot end the test sequence.

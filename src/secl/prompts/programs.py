@@ -21,7 +21,7 @@ MOST_CHARACTERS = 2_000
 """Maximum number of characters of a program."""
 
 MOST_BITS = 2_000
-"""Maximum number of bits of numerator and denominator of a result."""
+"""Maximum number of bits of the numerator, and of the denominator, of a result."""
 
 MOST_PLACES = 50
 """Maximum number of decimal places of `round`."""

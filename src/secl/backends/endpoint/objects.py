@@ -167,5 +167,5 @@ def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None,
     if place < 0:  # without log-probabilities, the object is one token of unknown probability
         return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""
     log_p = tuple(token.log_p for token in tokens)
-    # Entropies from a server ignore the schema and rank values worse than probabilities, so secl leaves them out.
+    # Entropies from a server ignore the schema. They rank values less well than probabilities do, so they stay unused.
     return WrittenObject(text, tuple(end - place for end in token_ends(parts)), log_p, (math.nan,) * len(log_p)), ""

@@ -84,8 +84,9 @@ class Said:
         """Return the answer and its tokens without the thought. If the tokens do not spell the answer, leave them out.
 
         Args:
-            thinking: whether a thought may begin without a mark. If not, and if the content is empty, the text in the
-                field for thoughts is the answer: some servers use this field even if the model did not think.
+            thinking: whether the model thinks; a thought may then begin without an opening mark such as <think>. If
+                False, the thought of a complete reply without a text is the answer: some servers put the answer into
+                the field for thoughts.
             stop: texts that may have ended the reply.
         """
         text, thought = self.text, self.thought

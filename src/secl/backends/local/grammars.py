@@ -59,7 +59,7 @@ class Grammars:
         return self.started(grammar, fault)
 
     def started(self, grammar: str, fault: str) -> Any:
-        """Return the matcher of a grammar before its first token.
+        """Return a new matcher of a grammar, which has read no token.
 
         Raises:
             ParameterError: llguidance rejects the grammar; the message begins with `fault`.

@@ -93,7 +93,9 @@ class LocalModel(Answering, StructuredWriting, Shown):
         self.fingerprint = loaded.fingerprint
         self.answer_weights = answer_weights
         self.writes_apart = False
-        self.upstream: object = None  # a `secl.backends.endpoint.client.Upstream` if servers answer
+        self.upstream: object = (
+            None  # an `Upstream` (`secl.backends.endpoint.client`) if vLLM servers write the answers
+        )
         self.meter = Meter()
         ids = self.backend.token_ids
         # Models share readings only with equal precision and first adapted layer, because the last digits of

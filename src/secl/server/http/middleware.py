@@ -38,7 +38,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 
 PAGES = ("/", "/records", "/review")
-"""Pages that show only a form for the key to a browser without a key. The page of a record does the same."""
+"""Pages that need no key: without a key, they only show a form that asks for the key, as the page of a record does."""
 
 OFTEN = ("/", "/healthz", "/readyz", "/metrics")
 """Paths that probes and open pages request all the time; secl logs a successful request at the level debug."""

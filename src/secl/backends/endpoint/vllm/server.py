@@ -51,7 +51,7 @@ class CompletionRequest:
         top: number of the most probable tokens to report at each step, at most the server's --max-logprobs.
         ids: tokens to report at each step instead of the most probable tokens.
         stop, ends: texts and token ids that end the text. The token that completes a stop text is the last token.
-        inside: whether to return the prompt's tokens, from the second on, as steps before the steps of the text. The
+        inside: whether to return a step for each prompt token but the first, followed by the steps of the text. The
             server then reads the whole prompt, without its cache.
     """
 

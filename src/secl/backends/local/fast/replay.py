@@ -88,7 +88,7 @@ class Pass:
             if isinstance(value, Tensor) and name not in PER_TOKEN:
                 # A replay of selected tokens with the whole tensor would silently give wrong results. At loading, this
                 # error makes secl take the plain path.
-                raise ModelError(f"the model's layers take the unknown tensor {name!r}, so secl cannot select tokens.")
+                raise ModelError(f"secl does not know the argument {name!r} of the model's layers.")
         self.arguments.append(own)
 
     def trunk(self, rows: Tensor) -> tuple[Tensor, list[Arguments]]:

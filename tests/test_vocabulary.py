@@ -175,8 +175,8 @@ def test_parts_of_a_question_are_texts_lists_pairs_and_mappings_and_others_are_r
         (PERU, {"history": "Hello"}, "history is a text"),
         (
             PERU,
-            {"history": [("nobody", "Hello")]},
-            r"a turn of the conversation is \('nobody', 'Hello'\); give each turn as",
+            {"history": [("narrator", "Hello")]},
+            r"a turn of the conversation is \('narrator', 'Hello'\); give each turn as",
         ),
         (PERU, {"history": [5]}, "a turn of the conversation is 5"),
         (secl.Question(PERU), {"options": CITIES}, "is a Question already; put options"),

@@ -142,7 +142,8 @@ def check_finite(name: str, value: float, fits: bool, rule: str) -> None:
 
     >>> check_finite("temperature", -1.0, False, "be above 0")
     Traceback (most recent call last):
-    secl.errors.ParameterError: the temperature must be above 0 and be finite, not -1.0.
+    secl.errors.ParameterError: the temperature must be above 0, not -1.0.
     """
     if not (fits and math.isfinite(value)):
-        raise ParameterError(f"the {name} must {rule} and be finite, not {value}.")
+        finite = "" if math.isfinite(value) else " and be finite"
+        raise ParameterError(f"the {name} must {rule}{finite}, not {value}.")

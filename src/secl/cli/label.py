@@ -110,7 +110,7 @@ def threshold(
     certainty: float = 0.9,
     as_json: AsJson = False,
 ) -> None:
-    """Find the lowest confidence to accept for a risk (share of wrong answers among the accepted ones).
+    """Find the lowest confidence to accept for a permitted risk (share of wrong answers among accepted ones).
 
     With enough labels, secl guarantees the risk; without labels, secl estimates it.
 

@@ -54,6 +54,7 @@ def review_label(place: int, answer: Rated) -> Label:
         reported=answer.confidence,
         time=0.0,
         source="review",
+        chance=1.0,
     )
 
 

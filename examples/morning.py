@@ -37,7 +37,7 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     log = []
     for position in random_order(range(len(records)), seed=42)[:LABELS]:
         record = records[position]
-        log.append(chat.label(record, grade(by_position[record.position], record.answer)))
+        log.append(chat.label(record, grade(by_position[record.position], record.answer), chance=1))
     rated = list(relabelled(records, log))
     before, after = (sum(each.confidence for each in group) / len(group) for group in (records, rated))
     print(f"{len(records)} answers, mean confidence {before:.2f}; after {LABELS} labels {after:.2f}")

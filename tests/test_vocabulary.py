@@ -225,7 +225,7 @@ def test_labels_move_later_confidences_and_support_a_threshold() -> None:
         model.accept = 2
     for question in toy_stream(60):
         answer = model.ask(question.text, options=question.options)
-        model.label(answer, True)
+        model.label(answer, True, chance=1)
     advice = model.threshold(risk=0.1)
     assert (advice.basis, advice.labels, advice.wrong) == ("labels", 60, 0)
     assert advice.value is not None
@@ -233,7 +233,7 @@ def test_labels_move_later_confidences_and_support_a_threshold() -> None:
     again = model.ask(PERU, options=CITIES)
     assert again.accepted is True
     assert again.confidence > again.label_free
-    model.label(answer, None)
+    model.label(answer, None, chance=1)
     assert model.threshold(risk=0.1).labels == 59
 
 

@@ -274,26 +274,29 @@ class CalibratedModel(Shown):
         given = read_given(list(rows) if isinstance(rows, Iterator) else rows)
         yield from tracked("rating", map(self._noted, self.calibrator.rate_stream(given)), len(given), progress)
 
-    def label(self, answer: Record, correct: bool | None, *, chance: float | None = 1.0) -> Label:
+    def label(self, answer: Record, correct: bool | None, *, chance: float | None, skipped: bool = False) -> Label:
         """Label an answer. Labels calibrate the confidences of later answers; they do not change the record.
 
         Args:
             answer: a record that this object returned.
             correct: whether `answer.text` is correct; None takes back earlier labels of this answer.
-            chance: probability with which this answer was chosen for a label, in [1e-4, 1]; 1 if all answers had equal
-                probabilities. None if unknown, for example if users choose which answers they label.
+            chance: 1 if you drew the answer at random, with equal chances for all answers; None if you or your users
+                chose the answer, so that `threshold` guarantees no risk. If the chances differ, the probability of
+                this answer, in [1e-4, 1].
+            skipped: whether a reviewer saw the answer and gave no judgement; `correct` is then None.
 
         Raises:
-            ParameterError: a chance outside [1e-4, 1].
+            ParameterError: a chance outside [1e-4, 1], or a judgement of a skipped answer.
 
         >>> import secl
         >>> model = secl.load(secl.ScriptedModel())
         >>> answer = model.ask("Capital of Peru?")
-        >>> label = model.label(answer, False)
+        >>> label = model.label(answer, False, chance=1)
         >>> model.ask("Capital of Peru?").confidence < answer.confidence
         True
         """
-        label = label_of(answer, correct, number=self.calibrator.state.labels.until + 1, chance=chance)
+        number = self.calibrator.state.labels.until + 1
+        label = label_of(answer, correct, number=number, chance=chance, skipped=skipped)
         self.calibrator.take_labels([label])
         self._labels.append(label)
         return label

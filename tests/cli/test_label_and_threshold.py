@@ -15,6 +15,7 @@ import pytest
 
 from secl import Store
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
+from secl.runs.labelling import queue
 from tests.answers import answered, give_labels, run_folder, stored
 from tests.cli.conftest import Interrupt, Shell
 
@@ -38,18 +39,18 @@ def say(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Any:
     return run
 
 
-def said(run: Path) -> list[bool | None]:
+def said(run: Path) -> list[bool | str | None]:
     with Store(run) as store:
-        return [label.correct for label in store.label_log()]
+        return ["skipped" if label.skipped else label.correct for label in store.label_log()]
 
 
 def test_a_review_is_stored_and_goes_on_where_it_ended(say: Any, reviewed: Path) -> None:
     ended = say("y|n|maybe|s|q", reviewed).fine
     assert "1 of 12" in ended.out
     assert ended.out.count("Is it right?") == 5
-    assert "2 labels: 1 right, 1 wrong." in ended.out
+    assert "2 labels: 1 right, 1 wrong, 1 skipped." in ended.out
     assert "Confidence:" not in ended.out
-    assert said(reviewed) == [True, False]
+    assert said(reviewed) == [True, False, "skipped"]
     assert "1 of 10 " in say("n|q", reviewed).out
     with Store(reviewed) as store:
         labels = store.labels()
@@ -58,9 +59,23 @@ def test_a_review_is_stored_and_goes_on_where_it_ended(say: Any, reviewed: Path)
     assert {(label.source, label.chance, label.correct) for label in labels} == reviews
     ended = say("Yes|unsure|none|yesterday|wrong|NO|u|undo|quit", reviewed)  # only the words of the keys are replies
     assert ended.out.count("Is it right?") == 9
-    assert said(reviewed) == [True, False, False, True, False, None, None]
+    assert said(reviewed) == [True, False, "skipped", False, True, False, None, None]
     say("no idea|skip|q", reviewed)
-    assert len(said(reviewed)) == 7
+    assert said(reviewed)[8:] == ["skipped"]
+
+
+def test_a_skip_can_be_taken_back_and_skipped_answers_come_last(say: Any, reviewed: Path) -> None:
+    ended = say("s|u|s|y|u|u|q", reviewed)
+    assert said(reviewed) == ["skipped", None, "skipped", True, None, None]
+    assert "0 labels: 0 right, 0 wrong." in ended.out
+    say("s|y|q", reviewed)
+    with Store(reviewed) as store:
+        (skipped,) = (entry.position for entry in store.label_log()[6:] if entry.skipped)
+        assert queue(store)[-1] == skipped
+        assert len(queue(store)) == 11
+    say("|".join(["y"] * 11), reviewed)
+    with Store(reviewed) as store:
+        assert (len(store.labels()), queue(store)) == (12, [])
 
 
 def test_undo_takes_the_last_word_back_and_asks_again(say: Any, refused: Any, reviewed: Path, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_label_grades_every_equal_reply_and_moved_confidences_have_a_row(tmp_p
     assert "stated_with_labels" not in summarise(records).estimators
     with Store(run_folder(tmp_path / "run", records), writable=True) as store:
         for record in records:
-            store.add_label(label_of(record, record.position % 4 == 0, number=record.position + 1))
+            store.add_label(label_of(record, record.position % 4 == 0, number=record.position + 1, chance=1))
         assert list(store.records()) == records  # labels do not change stored records
         current = list(current_records(store))
     rows = summarise(current).estimators
@@ -269,7 +269,7 @@ def test_what_is_undefined_is_said_and_null_and_confidences_after_labels_rank_no
     undefined = {"a": None, "b": None, "difference": None, "interval": None}
     assert json_value(comparison)["measures"]["auroc"] == undefined
     records = [make_record(i, digit=i % 10, correct=None, frozen_correct=None) for i in range(40)]
-    log = [label_of(record, record.position % 3 == 0, number=record.position + 1) for record in records]
+    log = [label_of(record, record.position % 3 == 0, number=record.position + 1, chance=1) for record in records]
     labelled = [record.with_label(record.position % 3 == 0) for record in relabelled(records, log)]
     measures = compare(side(labelled, "stated"), side(labelled, "stated_with_labels")).measures
     assert math.isnan(measures["auroc"].b)

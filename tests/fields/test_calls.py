@@ -129,7 +129,7 @@ def test_calls_are_labelled_by_tool_and_argument_and_counted_for_thresholds() ->
     model = secl.load(CallScribe(*[reply(call("weather", ROME))] * 2))
     before = model.call("Rain?", TOOLS)
     for record in before.calls[0].fields.values():
-        model.label(record, False)
+        model.label(record, False, chance=1)
     after = model.call("Rain?", TOOLS)
     assert after.calls[0].fields["city"].confidence < before.calls[0].fields["city"].confidence
     assert model.threshold(0.5).answers == 8

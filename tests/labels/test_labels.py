@@ -29,7 +29,7 @@ from tests.answers import answered, give_labels
 
 
 def label(number: int, correct: bool | None, confidence: float = 0.8, domain: str = "d", **changes: Any) -> Label:
-    same = {"position": number, "reported": confidence, "time": 0.0, "source": "review", **changes}
+    same = {"position": number, "reported": confidence, "time": 0.0, "source": "review", "chance": 1.0, **changes}
     return Label(number=number, correct=correct, confidence=confidence, domain=domain, **same)
 
 
@@ -166,7 +166,7 @@ def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
 
 def test_labels_are_about_reported_answers_and_what_to_label_is_drawn_by_the_seed() -> None:
     record = Calibrator(ScriptedModel(), method="secl").ask(toy_stream(1)[0])
-    given = label_of(record, False, number=3)
+    given = label_of(record, False, number=3, chance=1)
     assert (given.confidence, given.reported) == (record.label_free, record.confidence)
     assert given.domain == record.question.domain
     queue = random_order(range(30), 42)
@@ -207,7 +207,7 @@ def test_a_failed_fit_changes_nothing(monkeypatch: pytest.MonkeyPatch, caplog: p
 def test_a_fold_of_labels_is_rated_by_the_others_and_equal_confidences_stay_nearly_equal() -> None:
     """Leaving out one label at a time ranked right answers below wrong ones: AUROC .00 instead of .5."""
     records = answered([0.85] * 60, [None] * 60)
-    log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
+    log = [label_of(record, record.position % 3 > 0, number=record.position + 1, chance=1) for record in records]
     rated = list(relabelled(records, log))
     assert len({record.confidence for record in rated}) == of_labels.FOLDS
     assert {record.label_free for record in rated} == {0.85}

@@ -262,7 +262,7 @@ def test_the_table_has_what_matters_and_labels_do_not_rank_the_answers_that_they
     (cells,) = ([cell.text for cell in row][:4] for row in table.sections[""])
     assert cells == ["Stated (frozen)", "60.0%", "60.0%", "0.150"]
     records = answered([0.85] * 60, [None] * 60)
-    log = [label_of(record, record.position % 3 > 0, number=record.position + 1) for record in records]
+    log = [label_of(record, record.position % 3 > 0, number=record.position + 1, chance=1) for record in records]
     rated = [record.with_label(record.position % 3 > 0) for record in relabelled(records, log)]
     run = report_of(rated)
     assert "undecided; right answers have higher confidences than wrong answers in 50% of pairs" in " ".join(shown(run))

@@ -146,8 +146,11 @@ def test_in_a_browser_a_review_takes_keys_and_mouse(make_service: Make, host: Ho
     at(queue[3])
     assert said() == {queue[0]: True, queue[1]: False}
     assert {label.chance for label in service.state.labels()} == {1.0}
+    assert [entry.position for entry in service.state.label_log() if entry.skipped] == [queue[2]]
+    assert review_queue(service.state).positions == (*queue[3:], queue[2])
     tab.keyboard.press("u")
     at(queue[2])
+    until(lambda: review_queue(service.state).positions == queue[2:])
     tab.click("#undo")
     at(queue[1])
     until(lambda: said() == {queue[0]: True})

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from secl.errors import ParameterError
+from secl.labels.label import valid
 from secl.labels.state import LabelState
 from secl.server.http.health import problems
 from secl.server.online import service as service_module
@@ -45,6 +46,20 @@ def test_a_chance_that_would_outweigh_all_other_labels_is_refused(make_service: 
             service.state.add_feedback(0, False, chance)
     reply = client.post("/v1/ask", json={"question": "Why?", "detail": "full"}).json()
     assert reply["detail"]["labelled"]["labels"] == 0
+
+
+def test_a_skip_is_stored_without_a_judgement_and_can_be_taken_back(make_service: Make) -> None:
+    service = make_service()
+    client = client_of(service)
+    client.post("/v1/ask", json={"question": "Why?"})
+    said = {"record_id": "0", "correct": None, "skipped": True, "drawn": True}
+    assert client.post("/v1/feedback", json=said).json()["labels"] == 0
+    (entry,) = service.state.label_log()
+    assert (entry.correct, entry.skipped, entry.source, entry.chance) == (None, True, "review", 1.0)
+    refused = client.post("/v1/feedback", json={**said, "correct": False})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "skipped")
+    client.post("/v1/feedback", json={"record_id": "0", "correct": None})
+    assert valid(service.state.label_log()) == ()
 
 
 def test_labels_that_cannot_be_taken_fail_no_answer(make_service: Make, monkeypatch: Patch) -> None:

@@ -124,6 +124,9 @@ def test_a_random_review_draws_every_recent_answer_alike_and_goes_on_where_it_wa
     assert review_queue(service.state).positions == queue.positions[1:]
     assert review_queue(service.state, after=second).positions[0] == third
     assert review_queue(service.state, after=10**6).positions == queue.positions[1:]
+    service.state.add_feedback(second, None, drawn=True, skipped=True)  # a skipped answer comes last
+    assert review_queue(service.state, after=second).positions == (*queue.positions[2:],)
+    assert review_queue(service.state).positions == (*queue.positions[2:], second)
 
 
 def test_the_api_searches_pages_and_refuses_in_words(make_service: Make) -> None:

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from secl.cli.app import AsJson, app, console, echo, print_json
 from secl.evaluation.acceptance import advise, answers_of
+from secl.labels.label import valid
 from secl.records import Record
 from secl.reports.acceptance_report import advice_json, advice_step, advice_table
 from secl.reports.formatting import counted, terminal_text
@@ -20,7 +21,7 @@ from secl.reports.table import to_rich
 from secl.runs.labelling import add_label, current_records, queue
 from secl.runs.store import Store
 
-KEYS = "y right, n wrong, s skip, u undo the last label, q quit"
+KEYS = "y right, n wrong, s skip, u undo the last reply, q quit"
 WORDS = ("yes", "no", "skip", "undo", "quit")
 """Accepted replies; the first letter alone is the key. After any other text, such as "unsure", secl asks again."""
 
@@ -44,9 +45,10 @@ def label(
         waiting, log = queue(store), store.label_log()
         with suppress(KeyboardInterrupt):
             _review(store, waiting)
-        labels = store.labels()
+        labels, entries = store.labels(), valid(store.label_log())
         right = sum(bool(each.correct) for each in labels)
-        echo(f"\n{counted(len(labels), 'label')}: {right} right, {len(labels) - right} wrong.")
+        skipped = f", {len(entries) - len(labels)} skipped" if len(entries) > len(labels) else ""
+        echo(f"\n{counted(len(labels), 'label')}: {right} right, {len(labels) - right} wrong{skipped}.")
         if store.is_server:
             echo("The server uses these labels from its next start on.")
         elif labels:
@@ -59,7 +61,6 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
     if not waiting:
         echo("every answer has a label already.")
         return
-    labelled: list[int] = []
     number = 0
     while number < len(waiting):
         record = store.record(waiting[number])
@@ -70,13 +71,11 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
         if word == "q":
             return
         if word == "u":
-            if labelled:
-                number = labelled.pop()
+            if number > 0:
+                number -= 1
                 add_label(store, store.record(waiting[number]), None)
             continue
-        if word != "s":
-            add_label(store, record, word == "y")
-            labelled.append(number)
+        add_label(store, record, None if word == "s" else word == "y", skipped=word == "s")
         number += 1
 
 

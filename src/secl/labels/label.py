@@ -24,15 +24,16 @@ class Label:
 
     Attributes:
         number: number of the entry in the log, from 1.
-        correct: whether the answer is right; None withdraws the earlier labels of the answer.
+        correct: whether the answer is right; None for a skipped answer, and to withdraw the answer's earlier entries.
         confidence: label-free confidence of the answer.
         reported: `Record.confidence` of the answer, which earlier labels may have moved; 0 for an unreadable answer.
         time: time of the judgement, in seconds since 1970.
         chance: probability with which this answer was chosen for labelling, in [1e-4, 1]. If all probabilities are
-            equal, as in a review, the value is 1. None if unknown: volunteers report wrong answers more often.
+            equal, as in a review, the value is 1. None if a person chose the answer, or if the choice is unknown.
+        skipped: whether a reviewer saw the answer and gave no judgement. Skipped answers are often wrong ones.
 
     Raises:
-        ParameterError: the chance lies outside [1e-4, 1].
+        ParameterError: the chance lies outside [1e-4, 1], or a skipped answer has a judgement.
     """
 
     number: int
@@ -43,15 +44,24 @@ class Label:
     reported: float
     time: float
     source: LabelSource
-    chance: float | None = 1.0
+    chance: float | None
+    skipped: bool = False
 
     def __post_init__(self) -> None:
+        if self.skipped and self.correct is not None:
+            raise ParameterError("a label says that the answer was skipped and also judges it; leave one of them out.")
         if self.chance is not None and not MIN_CHANCE <= self.chance <= 1.0:
             raise ParameterError(f"the chance of a label is {self.chance}; it must lie from {MIN_CHANCE:g} to 1.")
 
 
 def label_of(
-    record: Record, correct: bool | None, *, number: int, source: LabelSource = "review", chance: float | None = 1.0
+    record: Record,
+    correct: bool | None,
+    *,
+    number: int,
+    source: LabelSource = "review",
+    chance: float | None,
+    skipped: bool = False,
 ) -> Label:
     """Return a label, made now, of the returned answer of a record."""
     return Label(
@@ -64,22 +74,27 @@ def label_of(
         time=time.time(),
         source=source,
         chance=chance,
+        skipped=skipped,
     )
 
 
-def standing(log: Iterable[Label]) -> tuple[Label, ...]:
-    """Return the valid labels of a log, in order: the last label of each answer, unless a later entry withdrew it.
+def valid(log: Iterable[Label]) -> tuple[Label, ...]:
+    """Return the valid entries of a log, in order: the last label or skip of each answer, unless it was withdrawn."""
+    last = {entry.position: entry for entry in log}
+    entries = (entry for entry in last.values() if entry.correct is not None or entry.skipped)
+    return tuple(sorted(entries, key=lambda entry: entry.number))
 
-    >>> same = {"confidence": 0.5, "domain": "", "reported": 0.5, "time": 0.0, "source": "review"}
+
+def standing(log: Iterable[Label]) -> tuple[Label, ...]:
+    """Return the valid labels of a log, in order, without skipped answers.
+
+    >>> same = {"confidence": 0.5, "domain": "", "reported": 0.5, "time": 0.0, "source": "review", "chance": 1.0}
     >>> judgements = ((7, True), (8, True), (7, False), (8, None))
     >>> log = [Label(number=n, position=p, correct=c, **same) for n, (p, c) in enumerate(judgements, start=1)]
     >>> [label.number for label in standing(log)]
     [3]
     """
-    last = {label.position: label for label in log}
-    return tuple(
-        sorted((label for label in last.values() if label.correct is not None), key=lambda label: label.number)
-    )
+    return tuple(entry for entry in valid(log) if entry.correct is not None)
 
 
 def random_order(positions: Iterable[int], seed: int) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from secl.errors import RunError
-from secl.labels.label import Label, label_of, random_order, standing
+from secl.labels.label import Label, label_of, random_order, standing, valid
 from secl.labels.state import relabelled
 from secl.records import Record
 from secl.runs.manifest import Manifest
@@ -33,21 +33,23 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
 def queue(store: Store) -> list[int]:
     """Return the positions of answers without a review label, in a random order that is the same in every review.
 
-    The queue includes answers that volunteers labelled. Without these answers, the accuracy of the reviewed answers
-    would be too high, because volunteers report wrong answers more often.
+    Skipped answers come last. The queue includes answers that volunteers labelled. Without these answers, the accuracy
+    of the reviewed answers would be too high, because volunteers report wrong answers more often.
     """
-    labelled = {label.position for label in store.labels() if label.chance is not None}
-    return [position for position in random_order(range(store.first, len(store)), SEED) if position not in labelled]
+    skipped = {entry.position: entry.skipped for entry in valid(store.label_log()) if entry.chance is not None}
+    waiting = [each for each in random_order(range(store.first, len(store)), SEED) if skipped.get(each) is not False]
+    return sorted(waiting, key=lambda position: position in skipped)
 
 
-def add_label(store: Store, record: Record, correct: bool | None) -> None:
-    """Add a label to the answer of a record; None withdraws the answer's earlier label.
+def add_label(store: Store, record: Record, correct: bool | None, *, skipped: bool = False) -> None:
+    """Add a review's label, or skip, of the answer of a record; None withdraws the answer's earlier entries.
 
     Raises:
         RunError: the answer has no label to withdraw.
         StorageError: writing fails.
     """
-    if correct is None and all(label.position != record.position for label in store.labels()):
-        raise RunError(f"the answer at position {record.position} has no label to withdraw.")
     log = store.label_log()
-    store.add_label(label_of(record, correct, number=log[-1].number + 1 if log else 1, source="review"))
+    if correct is None and not skipped and all(entry.position != record.position for entry in valid(log)):
+        raise RunError(f"the answer at position {record.position} has no label to withdraw.")
+    number = log[-1].number + 1 if log else 1
+    store.add_label(label_of(record, correct, number=number, chance=1.0, skipped=skipped))

@@ -10,7 +10,7 @@ Example rows, shortened:
 
     manifest   ("mode", '"ask"'), ("total", '40'), ("tau", '0.7'), ...
     records    (28, 0.41, '{"position": 28, "question": {"text": "What is the capital of Kenya?", ...', 'idle', 0, None)
-    labels     (1, 28, 1, 0.82, "quiz/capitals", 0.82, 1795636800.0, "review", None)
+    labels     (1, 28, 1, 0.82, "quiz/capitals", 0.82, 1795636800.0, "review", 1.0, 0)
 
 A transaction writes a question's record and the learner's state together. A run that is killed at any moment continues
 after its last finished question.
@@ -36,7 +36,7 @@ from secl.records import Record
 from secl.runs.encoding import from_body, to_body
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
 
-FORMAT = 10
+FORMAT = 11
 """Number of the file format of runs and servers. secl reads only this format."""
 
 KEEP_EVERY = 50
@@ -55,7 +55,7 @@ CREATE TABLE learner (id INTEGER PRIMARY KEY CHECK (id = 0), version INTEGER NOT
 CREATE TABLE labels (
     number INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, correct INTEGER,
     confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
-    source TEXT NOT NULL, chance REAL);
+    source TEXT NOT NULL, chance REAL, skipped INTEGER NOT NULL);
 """
 """In `records`, `version` is the adapter version that answered, and `learned` is the version after the question's
 update. `labels` has the fields of `secl.labels.label.Label` as columns. secl adds labels and never changes them."""
@@ -190,7 +190,7 @@ class Store(Shown):
 
     def write_label(self, label: Label) -> None:
         """Write the next entry of the log of labels inside a transaction of the caller."""
-        self.db.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(label))
+        self.db.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(label))
 
     def records(self, where: str = "1", *values: object) -> Iterator[Record]:
         """Yield all records in order, or only the records whose row `r` satisfies the SQL condition `where`."""

@@ -160,20 +160,23 @@ class Queue:
 def review_queue(state: ServerStore, after: int | None = None) -> Queue:
     """Return the answers to rate in a random order, from the record after record `after` in this order.
 
-    The queue includes answers that volunteers have rated. Without these answers, which are often wrong, the accuracy of
-    the sample would be too high. The order depends only on positions, so a later review continues in the same order.
+    Skipped answers come last. The queue includes answers that volunteers have rated. Without these answers, which are
+    often wrong, the accuracy of the sample would be too high. The order depends only on positions and skips, so a later
+    review continues in the same order.
     """
     rows = state.rows("SELECT position, correct FROM answers ORDER BY position DESC LIMIT ?", RECENT)
-    ranks = {position: (random_rank(position, SEED), position) for position, _ in rows}
     drawn = {position for (position,) in state.rows(f"SELECT position FROM {_STANDING} AND chance IS NOT NULL")}
+    skipped = {position for (position,) in state.rows(f"SELECT position FROM {_LATEST} AND skipped")}
+    ranks = {each: (each in skipped, random_rank(each, SEED), each) for each, _ in rows}
     unrated = sorted((position for position in ranks if position not in drawn), key=ranks.__getitem__)
     if after in ranks:
-        unrated = [position for position in unrated if ranks[position] > ranks[after]]
+        unrated = [each for each in unrated if ranks[each] > ranks[after] or (after in skipped and each not in skipped)]
     return Queue(tuple(unrated), sum(correct is not None for _, correct in rows), len(rows))
 
 
-_STANDING = """
-    labels l WHERE correct IS NOT NULL AND number = (SELECT max(number) FROM labels WHERE position = l.position)"""
+_LATEST = "labels l WHERE number = (SELECT max(number) FROM labels WHERE position = l.position)"
+
+_STANDING = f"{_LATEST} AND correct IS NOT NULL"
 
 
 def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float, float | None]]:

@@ -199,9 +199,15 @@ class ServerStore(Store):
                 self.write_snapshot(version, snapshot)
 
     def add_feedback(
-        self, position: int, correct: bool | None, chance: float | None = None, *, drawn: bool = False
+        self,
+        position: int,
+        correct: bool | None,
+        chance: float | None = None,
+        *,
+        drawn: bool = False,
+        skipped: bool = False,
     ) -> Label:
-        """Write the label of an answer; `correct=None` withdraws an earlier label.
+        """Write the label of an answer, or that a reviewer `skipped` it; `correct=None` withdraws earlier entries.
 
         The latest label counts. The store keeps all labels. `chance`: probability with which the answer was chosen for
         rating, in [1e-4, 1]; None for labels from volunteers. `drawn`: a review drew the answer at random, so its
@@ -211,7 +217,8 @@ class ServerStore(Store):
             record = self.served(position).record
             number = 1 + self.rows("SELECT coalesce(max(number), 0) FROM labels")[0][0]
             source: LabelSource = "review" if drawn else "feedback"
-            label = label_of(record, correct, number=number, source=source, chance=1.0 if drawn else chance)
+            known = 1.0 if drawn else chance
+            label = label_of(record, correct, number=number, source=source, chance=known, skipped=skipped)
             self.write_label(label)
             return label
 

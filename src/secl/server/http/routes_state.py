@@ -26,6 +26,7 @@ class Feedback(BaseModel):
     `chance`: probability with which you chose this answer for rating: 1 if you rate every answer, 0.05 for a random
     sample of one in twenty. Leave `chance` out for users' thumbs-up or thumbs-down, which move confidences only a
     little. `drawn`: true if the page /review showed you this answer, drawn at random. Then leave out `chance`.
+    `skipped`: true if you saw the answer and cannot judge it; `correct` is then null.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -33,6 +34,7 @@ class Feedback(BaseModel):
     correct: StrictBool | None
     chance: Annotated[float, Field(ge=MIN_CHANCE, le=1, allow_inf_nan=False)] | None = None
     drawn: StrictBool = False
+    skipped: StrictBool = False
 
 
 class RollbackRequest(BaseModel):
@@ -94,10 +96,13 @@ def records_router(service: Service) -> APIRouter:
         if body.drawn and body.chance is not None:
             message = "drawn and chance are both given; leave one of them out."
             raise RequestError(400, message, "invalid_value", "chance")
+        if body.skipped and body.correct is not None:
+            message = "the answer is skipped and also judged; leave one of them out."
+            raise RequestError(400, message, "invalid_value", "skipped")
         position = known_position(service, body.record_id, request)
         if body.drawn or body.chance is not None or state.is_drawn(position):
             require("review")(request)
-        state.add_feedback(position, body.correct, body.chance, drawn=body.drawn)
+        state.add_feedback(position, body.correct, body.chance, drawn=body.drawn, skipped=body.skipped)
         service.refresh_labels()
         with at_one_moment(state.folder) as reader:  # a separate connection, which delays no answer
             count = label_count(reader)

@@ -1,7 +1,7 @@
 // Buttons that rate an answer: on the review page, and on the page of a record.
 import { $, post } from "./shell.js";
 
-const DONE = "secl-rated"; // key in sessionStorage for [{ record, rated }]: the answers of this review in the order shown
+const DONE = "secl-rated"; // key in sessionStorage: ids of the answers of this review in the order shown
 
 const box = () => document.querySelector(".rating");
 const done = () => JSON.parse(sessionStorage.getItem(DONE) ?? "[]");
@@ -23,25 +23,31 @@ async function rate(correct) {
   const body = { record_id: record, correct };
   if (drawn && correct !== null) body.drawn = true;
   if (!(await said(body))) return;
-  if ($("undo")) go(next, true);
+  if ($("undo")) go(next);
   else location.reload();
 }
 
+// Store that a person saw the answer and gave no judgement.
+async function skip() {
+  const { record, next } = box().dataset;
+  if (await said({ record_id: record, correct: null, skipped: true, drawn: true })) go(next);
+}
+
 // Go to the next answer of a review.
-function go(next, rated) {
-  keep([...done(), { record: box().dataset.record, rated }]);
+function go(next) {
+  keep([...done(), box().dataset.record]);
   location.replace(new URL(next, location.href));
 }
 
-// Go back to the previous answer, and withdraw its label.
+// Go back to the previous answer, and withdraw its label or skip.
 async function undo() {
   const answers = done();
   const last = answers.pop();
-  if (!last || (last.rated && !(await said({ record_id: last.record, correct: null })))) return;
+  if (!last || !(await said({ record_id: last, correct: null }))) return;
   keep(answers);
   const address = new URL(location.href);
   address.searchParams.delete("after");
-  address.searchParams.set("record", last.record);
+  address.searchParams.set("record", last);
   location.replace(address);
 }
 
@@ -59,6 +65,6 @@ document.addEventListener("click", (event) => {
   if (button.id === "undo") undo();
   else if (button.dataset.skip) {
     event.preventDefault();
-    go(button.getAttribute("href"), false);
+    skip();
   } else rate(JSON.parse(button.dataset.correct));
 });

@@ -17,7 +17,7 @@ from secl.gates import EntropyShift, Never
 from secl.ledger import Ledger
 from secl.records import Decision, Record, Reply, Update
 from secl.reports.run_report import RunReport
-from secl.runs.labelling import add_label, queue
+from secl.runs.labelling import review_queue
 from secl.runs.manifest import Manifest
 
 
@@ -66,8 +66,8 @@ def stored(folder: Path) -> list[Record]:
 def give_labels(folder: Path, says: Callable[[int], bool], most: int | None = None) -> None:
     """Label answers of a run by their positions, in the order of a review."""
     with Store(folder, writable=True) as store:
-        for position in queue(store)[:most]:
-            add_label(store, store.record(position), says(position))
+        for position in list(review_queue(store).positions)[:most]:
+            store.add_feedback(position, says(position), drawn=True)
 
 
 def make_reply(confidence_bin: int, answer: str | None = "A", digit_mass: float = 0.9, entropy: float = 1.0) -> Reply:

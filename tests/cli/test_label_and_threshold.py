@@ -15,7 +15,7 @@ import pytest
 
 from secl import Store
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
-from secl.runs.labelling import queue
+from secl.runs.labelling import review_queue
 from tests.answers import answered, give_labels, run_folder, stored
 from tests.cli.conftest import Interrupt, Shell
 
@@ -71,11 +71,11 @@ def test_a_skip_can_be_taken_back_and_skipped_answers_come_last(say: Any, review
     say("s|y|q", reviewed)
     with Store(reviewed) as store:
         (skipped,) = (entry.position for entry in store.label_log()[6:] if entry.skipped)
-        assert queue(store)[-1] == skipped
-        assert len(queue(store)) == 11
+        assert review_queue(store).positions[-1] == skipped
+        assert len(review_queue(store).positions) == 11
     say("|".join(["y"] * 11), reviewed)
     with Store(reviewed) as store:
-        assert (len(store.labels()), queue(store)) == (12, [])
+        assert (len(store.labels()), review_queue(store).positions) == (12, ())
 
 
 def test_undo_takes_the_last_word_back_and_asks_again(say: Any, refused: Any, reviewed: Path, tmp_path: Path) -> None:

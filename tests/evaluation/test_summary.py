@@ -145,7 +145,7 @@ def test_a_label_grades_every_equal_reply_and_moved_confidences_have_a_row(tmp_p
     assert "stated_with_labels" not in summarise(records).estimators
     with Store(run_folder(tmp_path / "run", records), writable=True) as store:
         for record in records:
-            store.add_label(label_of(record, record.position % 4 == 0, number=record.position + 1, chance=1))
+            store.add_feedback(record.position, record.position % 4 == 0, drawn=True)
         assert list(store.records()) == records  # labels do not change stored records
         current = list(current_records(store))
     rows = summarise(current).estimators

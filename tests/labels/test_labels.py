@@ -22,7 +22,7 @@ from secl.evaluation.acceptance import answers_of
 from secl.labels import state as of_labels
 from secl.labels.label import MIN_CHANCE, Label, label_of, random_order
 from secl.labels.state import LabelState, Prior, fit, label_weights, log_odds, relabelled
-from secl.runs.labelling import add_label, current_records, queue
+from secl.runs.labelling import current_records, review_queue
 from secl.runs.runner import Run, resume_run, start_run
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import answered, give_labels
@@ -231,15 +231,15 @@ def finished(folder: Path, labels: int = 0) -> Run:
 def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_path: Path) -> None:
     run = finished(tmp_path / "run")
     with Store(tmp_path / "run", writable=True) as store:
-        waiting = queue(store)
+        waiting = list(review_queue(store).positions)
         assert len(waiting) == 40
-        assert waiting == queue(store) != sorted(waiting)
+        assert waiting == list(review_queue(store).positions) != sorted(waiting)
         for position in waiting[:8]:
-            add_label(store, store.record(position), False)
-        add_label(store, store.record(waiting[0]), True)  # the last label counts, and the log keeps both
-        add_label(store, store.record(waiting[1]), None)
+            store.add_feedback(position, False, drawn=True)
+        store.add_feedback(waiting[0], True, drawn=True)  # the last label counts, and the log keeps both
+        store.add_feedback(waiting[1], None, drawn=True)
         assert (len(store.label_log()), len(store.labels())) == (10, 7)
-        assert queue(store) == [waiting[1], *waiting[8:]]
+        assert list(review_queue(store).positions) == [waiting[1], *waiting[8:]]
         now = list(current_records(store))
         said = {label.position: bool(label.correct) for label in store.labels()}
         for record, other in zip(now, relabelled(run.records, store.label_log()), strict=True):
@@ -250,11 +250,10 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
         assert {counts[position] for position in said} == {5, 6}  # the map leaves out its fold of one or two labels
         assert sum(record.confidence for record in now) < sum(record.confidence for record in run.records)
         # A volunteer rates an answer. The review includes such answers, because the others are right more often.
-        rated = store.record(waiting[30])
-        store.add_label(label_of(rated, False, number=11, source="feedback", chance=None))
-        assert queue(store) == [waiting[1], *waiting[8:]]
-        add_label(store, rated, False)
-        assert queue(store) == [waiting[1], *waiting[8:30], *waiting[31:]]
+        store.add_feedback(waiting[30], False)
+        assert list(review_queue(store).positions) == [waiting[1], *waiting[8:]]
+        store.add_feedback(waiting[30], False, drawn=True)
+        assert list(review_queue(store).positions) == [waiting[1], *waiting[8:30], *waiting[31:]]
 
 
 def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder_no_more(tmp_path: Path) -> None:
@@ -275,7 +274,7 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
     assert resumed.records[:10] == begun_records
     resumed.store.close()
     with Store(tmp_path / "second", writable=True) as store:  # its own labels are added, and thresholds use these alone
-        add_label(store, store.record(3), False)
+        store.add_feedback(3, False, drawn=True)
         both = next(record.labelled for record in current_records(store) if record.position == 4)
         assert both is not None
         assert both.labels == 21

@@ -29,7 +29,6 @@ from secl.question import Form
 from secl.records import Record
 from secl.runs import export
 from secl.runs.folder import FILE
-from secl.runs.labelling import add_label
 from secl.runs.store import Version
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -113,7 +112,7 @@ def test_a_damaged_record_or_label_is_refused_and_not_skipped(run_folder: Path) 
     with pytest.raises(sqlite3.Error):  # SQLite reads the columns of a record from its JSON
         alter(run_folder, "UPDATE records SET body = '{not json' WHERE position = 5")
     with Store(run_folder, writable=True) as store:
-        add_label(store, store.record(3), False)
+        store.add_feedback(3, False, drawn=True)
         assert [label.correct for label in store.labels()] == [False]
     whole = (run_folder / FILE).read_bytes()
     for change in (

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from secl.runs.labelling import review_queue
 from secl.server.http.api_keys import Keys
 from secl.server.http.health import view
 from secl.server.online.service import Service
-from secl.server.records import review_queue
 from secl.testing import toy_stream
 from tests.server.conftest import Make
 from tests.server.waiting import ask_all, served, until

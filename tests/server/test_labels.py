@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 
 from secl.errors import ParameterError
+from secl.evaluation.acceptance import answers_of
 from secl.labels.label import valid
 from secl.labels.state import LabelState
+from secl.server.http.api_keys import Keys
 from secl.server.http.health import problems
 from secl.server.online import service as service_module
 from secl.server.online.service import Service
@@ -124,3 +129,37 @@ def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(make_servic
         service.state.add_feedback(position, position > 1)
     service.refresh_labels()
     assert (service.verdict.questions, service.verdict.graded, service.verdict.accuracy) == (10, 4, 1.0)
+
+
+SAID: dict[str, tuple[str, dict[str, Any]]] = {
+    "review draws": ("review", {"correct": False, "drawn": True}),
+    "review rates": ("review", {"correct": True}),
+    "review skips": ("review", {"correct": None, "skipped": True, "drawn": True}),
+    "review withdraws": ("review", {"correct": None}),
+    "ask rates": ("ask", {"correct": True}),
+    "ask withdraws": ("ask", {"correct": None}),
+}
+"""Feedback on an answer, with the role of the key."""
+
+
+@pytest.mark.parametrize("length", [3, pytest.param(4, marks=pytest.mark.slow)])
+def test_no_order_of_labels_lets_an_ask_key_move_the_sample_of_a_guarantee(make_service: Make, length: int) -> None:
+    """Before, a reviewer's click on a record's page let a key of the role "ask" withdraw the label of the sample."""
+    service, orders = make_service(settings={"gate.name": "never"}), list(product(SAID, repeat=length))
+    for question in toy_stream(len(orders)):
+        service.ask(replace(question, reference=None), 20)
+    client, keys = client_of(service), Keys(service.state.folder)
+    headers = {role: {"authorization": f"Bearer {keys.add(role, role)}"} for role in ("review", "ask")}
+    sample: list[Any] = [None] * len(orders)  # by this test's own account: 0 for a label, nan for a skip
+    for position, order in enumerate(orders):
+        for name in order:
+            role, body = SAID[name]
+            status = client.post(
+                "/v1/feedback", json={"record_id": service.state.served(position).id, **body}, headers=headers[role]
+            ).status_code
+            assert status == (403 if role == "ask" and sample[position] is not None else 200), order
+            changes = {"review draws": 0.0, "review skips": np.nan, "review withdraws": None}
+            sample[position] = changes.get(name, sample[position])
+    answers = answers_of(service.state.records(), service.state.label_log())
+    assert answers.basis == "labels"
+    np.testing.assert_array_equal(answers.correct, np.array(sample, dtype=float))

@@ -13,7 +13,7 @@ from secl.runs.folder import FILE
 from secl.runs.store import Store
 from secl.server import records, retention, store
 from secl.server.http.health import problems
-from secl.server.records import Search, history, label_count, search
+from secl.server.records import Search, history, search
 from secl.server.retention import DAY, Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
@@ -127,7 +127,7 @@ def test_labels_of_pruned_records_still_move_confidences(make_service: Make) -> 
     again = make_service(settings={"gate.name": "never"})
     again.refresh_labels()
     assert again.ask(toy_stream(1)[0], 10).record.labelled == expected
-    assert (label_count(again.state), again.verdict.graded) == (8, 8)
+    assert (again.state.label_count(), again.verdict.graded) == (8, 8)
     with pytest.raises(ParameterError, match="record 3 was pruned, like all records before 11"):
         again.state.add_feedback(3, True)
     assert examined(again.state) == (3, [])

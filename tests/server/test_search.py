@@ -8,9 +8,10 @@ import pytest
 
 from secl.errors import ParameterError
 from secl.question import Question
+from secl.runs.labelling import review_queue
 from secl.server.entries import answer_text
 from secl.server.online.service import Service
-from secl.server.records import Search, review_queue, search
+from secl.server.records import Search, search
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import Make, client_of

@@ -12,13 +12,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import AsJson, app, console, echo, print_json
+from secl.errors import RunError
 from secl.evaluation.acceptance import advise, answers_of
 from secl.labels.label import valid
 from secl.records import Record
 from secl.reports.acceptance_report import advice_json, advice_step, advice_table
 from secl.reports.formatting import counted, terminal_text
 from secl.reports.table import to_rich
-from secl.runs.labelling import add_label, current_records, queue
+from secl.runs.labelling import current_records, review_queue
 from secl.runs.store import Store
 
 KEYS = "y right, n wrong, s skip, u undo the last reply, q quit"
@@ -39,10 +40,12 @@ def label(
     """
     with Store(run, writable=True) as store:
         if undo is not None:
-            add_label(store, store.record(undo), None)
+            if store.record(undo).position not in {each.position for each in valid(store.label_log())}:
+                raise RunError(f"the answer at position {undo} has no label to withdraw.")
+            store.add_feedback(undo, None)
             echo(f"the label of the answer at position {undo} is taken back.")
             return
-        waiting, log = queue(store), store.label_log()
+        waiting, log = review_queue(store).positions, store.label_log()
         with suppress(KeyboardInterrupt):
             _review(store, waiting)
         labels, entries = store.labels(), valid(store.label_log())
@@ -59,7 +62,7 @@ def label(
 def _review(store: Store, waiting: Sequence[int]) -> None:
     """Show one answer after the other, and store its label."""
     if not waiting:
-        echo("every answer has a label already.")
+        echo("no answer is left to label.")
         return
     number = 0
     while number < len(waiting):
@@ -73,9 +76,9 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
         if word == "u":
             if number > 0:
                 number -= 1
-                add_label(store, store.record(waiting[number]), None)
+                store.add_feedback(waiting[number], None)
             continue
-        add_label(store, record, None if word == "s" else word == "y", skipped=word == "s")
+        store.add_feedback(record.position, None if word == "s" else word == "y", drawn=True, skipped=word == "s")
         number += 1
 
 

@@ -23,7 +23,7 @@ class Label:
     """A human judgement of one answer: an entry in a log of labels. The latest entry about an answer counts.
 
     Attributes:
-        number: number of the entry in the log, from 1.
+        number: number of the entry in the log, from 1; 0 before the log has the entry.
         correct: whether the answer is right; None for a skipped answer, and to withdraw the answer's earlier entries.
         confidence: label-free confidence of the answer.
         reported: `Record.confidence` of the answer, which earlier labels may have moved; 0 for an unreadable answer.
@@ -58,7 +58,7 @@ def label_of(
     record: Record,
     correct: bool | None,
     *,
-    number: int,
+    number: int = 0,
     source: LabelSource = "review",
     chance: float | None,
     skipped: bool = False,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from secl.errors import RunError
-from secl.labels.label import Label, label_of, random_order, standing, valid
+from secl.labels.label import Label, random_order, standing
 from secl.labels.state import relabelled
 from secl.records import Record
 from secl.runs.manifest import Manifest
@@ -13,6 +13,9 @@ from secl.runs.store import Store
 
 SEED = 42
 """Seed of the order of a review."""
+
+RECENT = 1000
+"""Number of latest answers from which a review of a server draws, so that labels describe recent answers."""
 
 
 def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterator[Record]:
@@ -30,26 +33,27 @@ def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterato
         yield record.with_label(grades[record.position]) if record.position in grades else record
 
 
-def queue(store: Store) -> list[int]:
-    """Return the positions of answers without a review label, in a random order that is the same in every review.
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Positions of the answers to label, in random order. `rated` of the `answers` in the review have a label."""
 
-    Skipped answers come last. The queue includes answers that volunteers labelled. Without these answers, the accuracy
-    of the reviewed answers would be too high, because volunteers report wrong answers more often.
+    positions: tuple[int, ...]
+    rated: int
+    answers: int
+
+
+def review_queue(store: Store, after: int | None = None) -> Queue:
+    """Return the answers to label in a random order, from the record after record `after` in this order.
+
+    A review of a server draws from the `RECENT` latest answers. Skipped answers come last. The queue includes answers
+    that volunteers labelled. Without these answers, the accuracy of the sample would be too high, because volunteers
+    report wrong answers more often. The order depends only on positions and skips, so all reviews, and a later review,
+    have the same order.
     """
-    skipped = {entry.position: entry.skipped for entry in valid(store.label_log()) if entry.chance is not None}
-    waiting = [each for each in random_order(range(store.first, len(store)), SEED) if skipped.get(each) is not False]
-    return sorted(waiting, key=lambda position: position in skipped)
-
-
-def add_label(store: Store, record: Record, correct: bool | None, *, skipped: bool = False) -> None:
-    """Add a review's label, or skip, of the answer of a record; None withdraws the answer's earlier entries.
-
-    Raises:
-        RunError: the answer has no label to withdraw.
-        StorageError: writing fails.
-    """
-    log = store.label_log()
-    if correct is None and not skipped and all(entry.position != record.position for entry in valid(log)):
-        raise RunError(f"the answer at position {record.position} has no label to withdraw.")
-    number = log[-1].number + 1 if log else 1
-    store.add_label(label_of(record, correct, number=number, chance=1.0, skipped=skipped))
+    first = max(store.first, len(store) - RECENT) if store.is_server else store.first
+    order, skipped = random_order(range(first, len(store)), SEED), store.sample(first)
+    ranks = {position: (position in skipped, rank) for rank, position in enumerate(order)}
+    waiting = sorted((each for each in order if skipped.get(each) is not False), key=ranks.__getitem__)
+    if after in ranks:
+        waiting = [each for each in waiting if ranks[each] > ranks[after] or ranks[after][0] > ranks[each][0]]
+    return Queue(tuple(waiting), store.label_count(first), len(order))

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -31,7 +31,7 @@ from pydantic import TypeAdapter
 
 from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, RunError, StorageError
-from secl.labels.label import Label, standing
+from secl.labels.label import Label, LabelSource, label_of, standing
 from secl.records import Record
 from secl.runs.encoding import from_body, to_body
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
@@ -59,6 +59,12 @@ CREATE TABLE labels (
 """
 """In `records`, `version` is the adapter version that answered, and `learned` is the version after the question's
 update. `labels` has the fields of `secl.labels.label.Label` as columns. secl adds labels and never changes them."""
+
+_SAMPLE = """
+    SELECT position,
+        max(iif(chance IS NOT NULL AND (correct IS NOT NULL OR skipped), 2 * number + skipped, 0)) AS latest
+    FROM labels WHERE position BETWEEN ? AND ? GROUP BY position
+    HAVING latest > 2 * max(iif(correct IS NULL AND NOT skipped, number, 0))"""
 
 _LABEL = tuple(field.name for field in fields(Label))
 _LABELS = TypeAdapter(Label)
@@ -155,6 +161,12 @@ class Store(Shown):
         except ValueError as problem:
             raise self.damaged(problem) from problem
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Run the block as one transaction. Raises StorageError: writing fails; the store is unchanged."""
+        with storage_errors(self.folder, RESUME), self.db:
+            yield
+
     def add(
         self, record: Record, seconds: float, *, snapshot: bytes | None = None, kept: Version | None = None
     ) -> None:
@@ -163,7 +175,7 @@ class Store(Shown):
         Raises:
             StorageError: writing fails; the store is unchanged.
         """
-        with storage_errors(self.folder, RESUME), self.db:
+        with self.writing():
             self.write_record(record, seconds)
             if snapshot is not None:
                 self.write_snapshot(record.update.version if record.update else record.reply.version, snapshot)
@@ -172,7 +184,7 @@ class Store(Shown):
 
     def keep(self, version: Version) -> None:
         """Store an adapter version with the position of the latest question."""
-        with storage_errors(self.folder, RESUME), self.db:
+        with self.writing():
             self.write_version(version, len(self) - 1)
 
     def write_record(self, record: Record, seconds: float) -> None:
@@ -187,10 +199,6 @@ class Store(Shown):
         """Store an adapter version with the position of its latest question, unless the version is already stored."""
         values = (version.number, position, version.drift, version.weights)
         self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?)", values)
-
-    def write_label(self, label: Label) -> None:
-        """Write the next entry of the log of labels inside a transaction of the caller."""
-        self.db.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(label))
 
     def records(self, where: str = "1", *values: object) -> Iterator[Record]:
         """Yield all records in order, or only the records whose row `r` satisfies the SQL condition `where`."""
@@ -243,10 +251,39 @@ class Store(Shown):
         row = next(self.read("SELECT snapshot FROM learner"), None)
         return None if row is None else bytes(row[0])
 
-    def add_label(self, label: Label) -> None:
-        """Write the next entry of the log of labels."""
-        with storage_errors(self.folder), self.db:
-            self.write_label(label)
+    def add_feedback(
+        self,
+        position: int,
+        correct: bool | None,
+        chance: float | None = None,
+        *,
+        drawn: bool = False,
+        skipped: bool = False,
+    ) -> None:
+        """Write the label of an answer, or that a reviewer `skipped` it; `correct=None` withdraws earlier entries.
+
+        The latest label counts. The store keeps all labels. `chance`: probability with which the answer was chosen for
+        rating, in [1e-4, 1]; None for labels from volunteers. `drawn`: a review drew the answer at random, so its
+        chance is 1. Raises ParameterError: the record does not exist, or the chance is out of range.
+        """
+        source: LabelSource = "review" if drawn else "feedback"
+        chance = 1.0 if drawn else chance
+        self.add_labels([label_of(self.record(position), correct, source=source, chance=chance, skipped=skipped)])
+
+    def add_labels(self, labels: Iterable[Label]) -> None:
+        """Write the next entries of the log of labels in one transaction, and number them. Raises StorageError."""
+        with self.writing():
+            (latest,) = next(self.read("SELECT coalesce(max(number), 0) FROM labels"))
+            rows = (astuple(replace(label, number=number)) for number, label in enumerate(labels, latest + 1))
+            self.db.executemany(f"INSERT INTO labels VALUES ({', '.join('?' * len(_LABEL))})", rows)
+
+    def sample(self, first: int = 0, last: int = 2**63 - 1) -> dict[int, bool]:
+        """Return the positions from `first` to `last` of the answers in the random sample, and whether each is skipped.
+
+        An answer belongs to the sample if it got a label, or a skip, of known chance since its entries were last
+        withdrawn. Later labels of volunteers change nothing.
+        """
+        return {position: bool(latest % 2) for position, latest in self.read(_SAMPLE, first, last)}
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         """Return all labels with a number above `after`, in order, including corrected and withdrawn labels."""
@@ -259,6 +296,11 @@ class Store(Shown):
     def labels(self) -> tuple[Label, ...]:
         """Return the valid labels: the latest label of each answer, unless withdrawn."""
         return standing(self.label_log())
+
+    def label_count(self, first: int = 0) -> int:
+        """Return the number of labelled answers from position `first` on; withdrawn labels do not count."""
+        latest = "SELECT correct, max(number) FROM labels WHERE position >= ? GROUP BY position"
+        return int(next(self.read(f"SELECT count(*) FROM ({latest}) WHERE correct IS NOT NULL", first))[0])
 
     def versions(self) -> list[int]:
         """Return the numbers of the stored adapter versions."""

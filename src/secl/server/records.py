@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from secl.display import excerpt
 from secl.errors import ParameterError
-from secl.labels.label import random_rank
 from secl.runs.manifest import Manifest
 from secl.server.entries import Text, Values, answer_text
 from secl.server.store import ServerStore
 
 BEGINNING = 200
 """Maximum length of a question, and of an answer, in a list, in characters."""
-
-RECENT = 1000
-"""Number of latest answers from which a review draws, so that labels describe recent answers."""
-
-SEED = 42
 
 Labelled = Literal["right", "wrong", "none"]
 """The label of an answer; "none" without a label."""
@@ -148,35 +142,8 @@ def latest_points(state: ServerStore, count: int) -> list[Point]:
     return [_point(row) for row in state.rows(f"{_POINTS} WHERE {latest} ORDER BY position", count)]
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """Positions of the answers to rate, in random order. `rated` of the latest `answers` answers have a label."""
-
-    positions: tuple[int, ...]
-    rated: int
-    answers: int
-
-
-def review_queue(state: ServerStore, after: int | None = None) -> Queue:
-    """Return the answers to rate in a random order, from the record after record `after` in this order.
-
-    Skipped answers come last. The queue includes answers that volunteers have rated. Without these answers, which are
-    often wrong, the accuracy of the sample would be too high. The order depends only on positions and skips, so a later
-    review continues in the same order.
-    """
-    rows = state.rows("SELECT position, correct FROM answers ORDER BY position DESC LIMIT ?", RECENT)
-    drawn = {position for (position,) in state.rows(f"SELECT position FROM {_STANDING} AND chance IS NOT NULL")}
-    skipped = {position for (position,) in state.rows(f"SELECT position FROM {_LATEST} AND skipped")}
-    ranks = {each: (each in skipped, random_rank(each, SEED), each) for each, _ in rows}
-    unrated = sorted((position for position in ranks if position not in drawn), key=ranks.__getitem__)
-    if after in ranks:
-        unrated = [each for each in unrated if ranks[each] > ranks[after] or (after in skipped and each not in skipped)]
-    return Queue(tuple(unrated), sum(correct is not None for _, correct in rows), len(rows))
-
-
-_LATEST = "labels l WHERE number = (SELECT max(number) FROM labels WHERE position = l.position)"
-
-_STANDING = f"{_LATEST} AND correct IS NOT NULL"
+_STANDING = """
+    labels l WHERE correct IS NOT NULL AND number = (SELECT max(number) FROM labels WHERE position = l.position)"""
 
 
 def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float, float | None]]:
@@ -187,12 +154,6 @@ def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, 
     query = f"SELECT reported, correct, confidence, chance FROM {_STANDING} ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, count)[::-1]
     return [(float(reported), bool(right), float(free), chance) for reported, right, free, chance in rows]
-
-
-def label_count(state: ServerStore) -> int:
-    """Return the number of labelled answers; withdrawn labels do not count."""
-    query = "SELECT count(*) FROM (SELECT correct, max(number) FROM labels GROUP BY position) WHERE correct IS NOT NULL"
-    return int(state.rows(query)[0][0])
 
 
 def history(state: ServerStore) -> Values:
@@ -214,7 +175,7 @@ def history(state: ServerStore) -> Values:
         "learns": settings.named_method.learns,
         "paused": state.paused(),
         "lessons": state.counts(),
-        "labelled": label_count(state),
+        "labelled": state.label_count(),
         "versions": state.kept_versions(),
         "events": [asdict(event) for event in state.events()],
     }

@@ -24,7 +24,6 @@ from typing import Any, Self
 from secl.calibrator import StreamState
 from secl.errors import ParameterError, RunError
 from secl.gates import Gate
-from secl.labels.label import Label, LabelSource, label_of
 from secl.machine import synchronise
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
@@ -198,34 +197,8 @@ class ServerStore(Store):
             if snapshot is not None:
                 self.write_snapshot(version, snapshot)
 
-    def add_feedback(
-        self,
-        position: int,
-        correct: bool | None,
-        chance: float | None = None,
-        *,
-        drawn: bool = False,
-        skipped: bool = False,
-    ) -> Label:
-        """Write the label of an answer, or that a reviewer `skipped` it; `correct=None` withdraws earlier entries.
-
-        The latest label counts. The store keeps all labels. `chance`: probability with which the answer was chosen for
-        rating, in [1e-4, 1]; None for labels from volunteers. `drawn`: a review drew the answer at random, so its
-        chance is 1. Raises ParameterError: the record does not exist, or the chance is out of range.
-        """
-        with self.writing():
-            record = self.served(position).record
-            number = 1 + self.rows("SELECT coalesce(max(number), 0) FROM labels")[0][0]
-            source: LabelSource = "review" if drawn else "feedback"
-            known = 1.0 if drawn else chance
-            label = label_of(record, correct, number=number, source=source, chance=known, skipped=skipped)
-            self.write_label(label)
-            return label
-
-    def is_drawn(self, position: int) -> bool:
-        """Return whether, by its latest label, an answer was chosen for rating with a known probability."""
-        query = "SELECT chance FROM labels WHERE position = ? ORDER BY number DESC LIMIT 1"
-        return any(chance is not None for (chance,) in self.rows(query, position))
+    def record(self, position: int) -> Record:
+        return self.served(position).record
 
     def find(self, name: str) -> Served:
         """Return a record by id or number. Raises ParameterError: the record does not exist, or is pruned."""

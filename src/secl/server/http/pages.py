@@ -23,12 +23,13 @@ from pydantic import ValidationError
 from secl.errors import ParameterError
 from secl.reports.figures.timeline import running_mean
 from secl.reports.formatting import counted, html_templates
+from secl.runs.labelling import RECENT, review_queue
 from secl.server.entries import Served, Text, Values, answer_text, moment
 from secl.server.explain import Said, explain, sentence, weights_in_words
 from secl.server.http.api_keys import Role, permits
 from secl.server.http.health import State, view
 from secl.server.online.service import Service
-from secl.server.records import RECENT, Point, RecordList, Search, review_queue, search
+from secl.server.records import Point, RecordList, Search, search
 from secl.server.store import at_one_moment
 
 WIDTH = 1000.0

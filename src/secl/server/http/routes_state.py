@@ -16,7 +16,7 @@ from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, json_response
 from secl.server.http.health import State, view
 from secl.server.http.middleware import require
 from secl.server.online.service import Service
-from secl.server.records import RecordList, Search, label_count, search
+from secl.server.records import RecordList, Search, search
 from secl.server.store import at_one_moment
 
 
@@ -100,12 +100,12 @@ def records_router(service: Service) -> APIRouter:
             message = "the answer is skipped and also judged; leave one of them out."
             raise RequestError(400, message, "invalid_value", "skipped")
         position = known_position(service, body.record_id, request)
-        if body.drawn or body.chance is not None or state.is_drawn(position):
+        if body.drawn or body.chance is not None or state.sample(position, position):
             require("review")(request)
         state.add_feedback(position, body.correct, body.chance, drawn=body.drawn, skipped=body.skipped)
         service.refresh_labels()
         with at_one_moment(state.folder) as reader:  # a separate connection, which delays no answer
-            count = label_count(reader)
+            count = reader.label_count()
         return {"record_id": body.record_id, "correct": body.correct, "labels": count}
 
     return router

@@ -22,7 +22,7 @@ from secl.evaluation.summary import Measures, measure
 from secl.labels.label import label_of
 from secl.labels.state import relabelled
 from secl.metrics import intervals as of
-from secl.metrics.measures import MEASURES, ece_floor, prr, standard_measures
+from secl.metrics.measures import MEASURES, ece_floor, prr, standard_measures, wilson
 from secl.metrics.recalibration import FOLDS
 from secl.records import Decision
 from secl.reports.comparison_report import remarks
@@ -40,7 +40,10 @@ def test_measures_are_those_of_the_maths_with_their_intervals() -> None:
     assert measures.n == 120
     assert {name: getattr(measures, name) for name in MEASURES} == standard_measures(confidence, correct, domains)
     values = of.resampled_measures(confidence, correct, domains=domains, resamples=60)
-    expected = {name: of.percentile_interval(values[name]) for name in MEASURES} | {
+    alone = of.intervals(confidence, correct, resamples=2)
+    expected = {name: of.percentile_interval(values[name]) for name in values} | {
+        "brier": alone["brier"],
+        "accuracy": alone["accuracy"],
         "ece": of.ece_interval(confidence, correct),
         "ada_ece": of.ada_ece_interval(confidence, correct),
     }
@@ -132,7 +135,7 @@ def test_a_summary_is_strict_json_with_null_for_what_is_undefined() -> None:
     assert list(summary["secl"])[:4] == ["n", "brier", "ece", "ece_floor"]
     assert summary["stated"]["auroc"] is None
     assert summary["stated"]["intervals"]["auroc"] is None
-    assert summary["stated"]["intervals"]["accuracy"] == [1.0, 1.0]
+    assert summary["stated"]["intervals"]["accuracy"] == list(wilson(1.0, summary["stated"]["n"]))
     assert json.loads(json.dumps(json_value(whole), allow_nan=False)) == json_value(whole)
 
 

@@ -48,11 +48,12 @@ def test_calibration_errors_agree_with_rational_arithmetic_their_bars_and_their_
     wide = [[(c, y) for c, y in pairs if k / bins <= c and (c < (k + 1) / bins or k == bins - 1)] for k in range(bins)]
     width, mass = m.ece(*columns(pairs)), m.ada_ece(*columns(pairs))
     assert width == pytest.approx(exact_ece(wide, len(pairs)), abs=1e-9)
-    ordered = sorted(pairs, key=lambda pair: pair[0])  # Python's sort is stable
+    tied = {c: [Fraction(int(y)) - Fraction(c) for other, y in pairs if other == c] for c, _ in pairs}
+    gaps = [sum(tied[c], Fraction(0)) / len(tied[c]) for c in sorted(tied) for _ in tied[c]]
     size, longer = divmod(len(pairs), bins)
     ends = [size * k + min(k, longer) for k in range(bins + 1)]
-    equal_mass = [ordered[ends[k] : ends[k + 1]] for k in range(bins)]
-    assert mass == pytest.approx(exact_ece(equal_mass, len(pairs)), abs=1e-9)
+    shared = sum((abs(sum(gaps[i:j], Fraction(0))) for i, j in pairwise(ends)), Fraction(0))
+    assert mass == pytest.approx(float(shared / len(pairs)), abs=1e-9)
     bars = m.reliability(*columns(pairs))
     assert [(bar.lo, bar.hi, bar.count) for bar in bars] == [(k / 10, (k + 1) / 10, len(wide[k])) for k in range(10)]
     assert all(math.isnan(bar.confidence) and math.isnan(bar.accuracy) for bar in bars if not bar.count)
@@ -132,6 +133,41 @@ def test_beyond_some_thousand_answers_normal_limits_agree_with_what_is_exact(mon
     assert m.chance_of_count((0.3,) * 50, 25) == pytest.approx(2 * binom.sf(24, 50, 0.3), rel=1e-9)
 
 
+ORDERS = [np.arange(500), np.arange(500)[::-1], np.random.default_rng(0).permutation(500)]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["right first", "right last", "shuffled"])
+def test_the_order_of_equal_confidences_changes_neither_an_error_nor_its_interval(order: np.ndarray) -> None:
+    right, half = (np.arange(500) < 50)[order], (np.arange(500) % 3 > 0)[order]
+    assert m.ada_ece(np.full(500, 0.9), right) == pytest.approx(0.8, abs=1e-12)
+    interval = of.ada_ece_interval(np.full(500, 0.9), right)
+    assert (interval.low, interval.high) == pytest.approx((0.8 - 0.0263, 0.8 + 0.0263), abs=0.008)  # 1.96 sd
+    tied = np.round((np.arange(500) % 7)[order] / 7, 1)
+    assert m.ada_ece(tied, half) == pytest.approx(m.ada_ece(tied[order], half[order]), abs=1e-12)
+    interval, again = of.ada_ece_interval(tied, half), of.ada_ece_interval(tied[order], half[order])
+    assert (interval.low, interval.high) == pytest.approx((again.low, again.high), abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "stated", "right"), [(10_000, 0.8, 6_000), (5_000, 0.9, 500), (2_100, 0.69, 483)])
+def test_the_interval_of_a_large_error_has_two_ends(n: int, stated: float, right: int) -> None:
+    confidence, grades = np.full(n, stated), np.arange(n) < right
+    error, reach = abs(stated - right / n), 1.96 * math.sqrt(right / n * (1 - right / n) / n)
+    for compute in (of.ece_interval, of.ada_ece_interval):
+        interval = compute(confidence, grades)
+        assert (interval.low, interval.high) == pytest.approx((error - reach, error + reach), abs=0.2 * reach)
+
+
+@pytest.mark.parametrize("n", [20, 50, 200])
+@pytest.mark.parametrize("right", [True, False])
+def test_without_one_kind_of_answer_no_interval_has_width_zero(n: int, right: bool) -> None:
+    spans = of.intervals(np.linspace(0.85, 0.95, n), np.full(n, right))
+    low, high = m.wilson(float(right), n)
+    assert spans["accuracy"] == Interval(low, high)
+    assert high - low > 3.5 / (n + 4)
+    assert spans["brier"].high - spans["brier"].low > 0.5 / n
+    assert math.isnan(spans["auroc"].low)
+
+
 @pytest.mark.parametrize("excess", [0.0, 0.05])
 def test_at_least_nine_of_ten_intervals_hold_the_true_error(excess: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of, "DRAWS", 100)
@@ -162,12 +198,11 @@ def test_measures_of_resamples_are_the_plain_ones_of_the_same_draws(rows: list[t
     confidence, correct = np.array([k / 10 for k, _, _ in rows]), np.array([y for _, y, _ in rows])
     domains = np.array([domain for *_, domain in rows])
     values = resampled_measures(confidence, correct, domains=domains.tolist(), resamples=5)
-    assert list(values) == list(m.MEASURES)
-    drawn = np.random.default_rng(0).integers(len(rows), size=(5, len(rows)))
-    for number, row in enumerate(np.sort(drawn, axis=1)):  # adaptive ECE takes ties in the order given
+    assert list(values) == list(of.RESAMPLED)
+    for number, row in enumerate(np.random.default_rng(0).integers(len(rows), size=(5, len(rows)))):
         plain = m.standard_measures(confidence[row], correct[row], domains[row].tolist())
-        for name, expected in plain.items():
-            assert values[name][number] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
+        for name in of.RESAMPLED:
+            assert values[name][number] == pytest.approx(plain[name], abs=1e-12, nan_ok=True), name
 
 
 def test_intervals_leave_out_undefined_resamples_and_calibration_errors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +219,9 @@ def test_intervals_leave_out_undefined_resamples_and_calibration_errors(monkeypa
     whole = resampled_measures(*two(60)[0], resamples=20)
     monkeypatch.setattr(of, "_equal_mass_error", lambda *_: pytest.fail("a calibration error is resampled"))
     spans = of.intervals(*two(60)[0], resamples=20)
-    assert spans == {name: percentile_interval(whole[name]) for name in m.MEASURES if name not in m.OF_BINS}
+    assert set(spans) == set(m.MEASURES) - set(m.OF_BINS)
+    for name in ("auroc", "auroc_within", "mean_confidence"):
+        assert spans[name] == percentile_interval(whole[name])
 
 
 def test_a_difference_is_that_of_the_same_drawn_questions_on_both_sides() -> None:
@@ -192,10 +229,20 @@ def test_a_difference_is_that_of_the_same_drawn_questions_on_both_sides() -> Non
     rows = np.random.default_rng(0).integers(61, size=(60, 61))
     drawn = [(m.standard_measures(b[row], right_b[row]), m.standard_measures(a[row], right_a[row])) for row in rows]
     of_a, of_b = m.standard_measures(a, right_a), m.standard_measures(b, right_b)
+    cases = list(product((0, 1), repeat=2))
+    with_four = {  # the differences of the questions, and one question with each pair of grades
+        "brier": [*((b - right_b) ** 2 - (a - right_a) ** 2), *((b - y) ** 2 - (a - x) ** 2 for x, y in cases)],
+        "accuracy": [*(1.0 * right_b - right_a), *(np.full(61, y - x) for x, y in cases)],
+    }
     for name, actual in paired_differences(a, right_a, b, right_b, resamples=60).items():
         whole = of_b[name] - of_a[name]
-        low, high = np.quantile([one[name] - other[name] for one, other in drawn], [0.025, 0.975])
-        reach = max(abs(low - whole), abs(high - whole))
+        if name in with_four:
+            singles, added = with_four[name][:61], np.array(with_four[name][61:])
+            first, second = sum(singles) + added.mean(1).sum(), np.square(singles).sum() + (added**2).mean(1).sum()
+            reach = 1.96 * math.sqrt(second / 65 - (first / 65) ** 2) / math.sqrt(65)
+        else:
+            low, high = np.quantile([one[name] - other[name] for one, other in drawn], [0.025, 0.975])
+            reach = max(abs(low - whole), abs(high - whole))
         assert (actual.a, actual.b, actual.difference) == (of_a[name], of_b[name], whole)
         assert (actual.interval.low, actual.interval.high) == pytest.approx((whole - reach, whole + reach), abs=1e-12)
         assert (actual.rises, actual.falls) == (whole > reach, whole < -reach)

@@ -1,10 +1,17 @@
-"""Bootstrap intervals over questions, of the standard measures and of differences between two confidences.
+"""95% intervals of the standard measures, and of their differences between two confidences.
 
-Both confidences of a difference are measured on the same resamples, so the difficulty of the questions cancels out.
+| measure | interval |
+|---|---|
+| accuracy | Wilson |
+| Brier score | normal, with four added answers (`mean_interval`) |
+| ECE, adaptive ECE | worlds that agree with the observed error (`ece_interval`) |
+| AUROC, mean confidence | bootstrap over questions |
 
-Calibration errors need other intervals (`ece_interval`). A calibration error adds up the gaps of its bins in absolute
-value, so few answers bias the error upwards. Resamples add the same bias again, and percentiles of resamples lie above
-the truth.
+Resamples of a sample without a wrong answer contain no wrong answer, so the bootstrap does not serve for accuracy and
+Brier score. A calibration error adds up the gaps of its bins in absolute value, so few answers bias the error upwards.
+Resamples add the same bias again, and percentiles of resamples lie above the truth.
+
+Both confidences of a difference are measured on the same questions, so the difficulty of the questions cancels out.
 """
 
 from __future__ import annotations
@@ -17,13 +24,16 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError, check_whole
-from secl.metrics.measures import MEASURES, OF_BINS, OF_BOTH_KINDS, members, rarer_kind, standard_measures
+from secl.metrics.measures import MEASURES, OF_BINS, OF_BOTH_KINDS, Z, members, rarer_kind, standard_measures, wilson
 from secl.metrics.probability import BINS, Vector, bin_index, graded
 
 Indices = npt.NDArray[np.int64]
 
 LEVEL = 0.95
 """Level of every interval."""
+
+RESAMPLED = (*OF_BINS, *OF_BOTH_KINDS, "mean_confidence")
+"""Measures that `resampled_measures` computes."""
 
 RESAMPLES = 1000
 """Default number of resamples of a bootstrap."""
@@ -33,6 +43,9 @@ FEWEST_OF_A_KIND = 5
 
 FEWEST_COMPARED = 20
 """Minimum number of questions for an interval of a difference."""
+
+ADDED = 4.0
+"""Answers that `mean_interval` adds to the sample for its standard error, half of them right."""
 
 BLOCK_SIZE = 2**17
 """Maximum number of resamples times answers in a block, which then fits a processor's cache."""
@@ -47,6 +60,9 @@ class Interval:
 
     low: float
     high: float
+
+
+UNDEFINED = Interval(math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +94,7 @@ def percentile_interval(values: npt.ArrayLike) -> Interval:
     numbers = np.asarray(values, dtype=np.float64)
     defined = numbers[~np.isnan(numbers)]
     if defined.size == 0 or 2 * defined.size < numbers.size:
-        return Interval(math.nan, math.nan)
+        return UNDEFINED
     low, high = np.quantile(defined, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
     return Interval(float(low), float(high))
 
@@ -107,12 +123,36 @@ def intervals(
     resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
     """Return 95% intervals of all measures except calibration errors (`ece_interval`)."""
-    resampled = resampled_measures(confidence, correct, domains=domains, resamples=resamples, errors=False)
-    undefined = OF_BOTH_KINDS if rarer_kind(correct) < FEWEST_OF_A_KIND else ()
-    return {
-        name: Interval(math.nan, math.nan) if name in undefined else percentile_interval(values)
-        for name, values in resampled.items()
-    }
+    confidences, grades = graded(confidence, correct)
+    resampled = resampled_measures(confidences, grades, domains=domains, resamples=resamples, errors=False)
+    undefined = OF_BOTH_KINDS if rarer_kind(grades) < FEWEST_OF_A_KIND else ()
+    spans = {name: percentile_interval(values) for name, values in resampled.items()}
+    spans |= dict.fromkeys((*undefined, "brier", "accuracy"), UNDEFINED)
+    if grades.size:
+        losses = (confidences - grades) ** 2
+        spans["brier"] = mean_interval(losses, (confidences**2, (1.0 - confidences) ** 2))
+        spans["accuracy"] = Interval(*wilson(float(grades.mean()), grades.size))
+    return spans
+
+
+def mean_interval(values: Vector, others: Sequence[Vector], least: float = 0.0) -> Interval:
+    """Return the 95% interval of a mean: 1.96 standard errors on each side, clipped to [`least`, 1].
+
+    The standard error counts `ADDED` more answers, so that a sample without a wrong answer still allows for wrong ones
+    (as the interval of Agresti and Coull 1998 does for a share).
+
+    Args:
+        values: value of each answer, such as its squared error; not empty.
+        others: for each possible grade, the value that each answer would have; each has the same part of `ADDED`.
+    """
+    count, added = values.size, ADDED / len(others)
+    total, squares = values.sum(), (values**2).sum()
+    for each in others:
+        total, squares = total + added * each.mean(), squares + added * (each**2).mean()
+    n = count + ADDED
+    half = Z * math.sqrt(max(0.0, squares / n - (total / n) ** 2) / n)
+    mean = float(values.mean())
+    return Interval(max(least, mean - half), min(1.0, mean + half))
 
 
 def paired_differences(
@@ -140,14 +180,30 @@ def paired_differences(
     drawn_a, drawn_b = (resampled_measures(*side, domains=domains, resamples=resamples) for side in sides)
     of_a, of_b = (standard_measures(*side, domains) for side in sides)
     rarer = min(rarer_kind(grades) for _, grades in sides)
+    spans = dict.fromkeys(MEASURES, UNDEFINED)
+    if sizes[0] >= FEWEST_COMPARED:
+        spans = {name: symmetric_interval(of_b[name] - of_a[name], drawn_b[name] - drawn_a[name]) for name in drawn_a}
+        spans |= _mean_differences(*sides)
+        if rarer < FEWEST_OF_A_KIND:
+            spans |= dict.fromkeys(OF_BOTH_KINDS, UNDEFINED)
     differences = {}
     for name in MEASURES:
-        interval = symmetric_interval(of_b[name] - of_a[name], drawn_b[name] - drawn_a[name])
-        if sizes[0] < FEWEST_COMPARED or (name in OF_BOTH_KINDS and rarer < FEWEST_OF_A_KIND):
-            interval = Interval(math.nan, math.nan)
-        low, high = np.clip([interval.low, interval.high], -1.0, 1.0).tolist()
+        low, high = np.clip([spans[name].low, spans[name].high], -1.0, 1.0).tolist()
         differences[name] = Difference(of_a[name], of_b[name], Interval(low, high))
     return differences
+
+
+def _mean_differences(a: tuple[Vector, Vector], b: tuple[Vector, Vector]) -> dict[str, Interval]:
+    """Return intervals of the differences b - a of Brier score and accuracy, from confidences and grades."""
+    (stated_a, right_a), (stated_b, right_b) = a, b
+    same = bool((right_a == right_b).all())  # two confidences of the same answers, so the added grades agree, too
+    cases = [(x, y) for x in (0.0, 1.0) for y in (0.0, 1.0) if x == y or not same]
+    losses = (stated_b - right_b) ** 2 - (stated_a - right_a) ** 2
+    of_cases = [(stated_b - y) ** 2 - (stated_a - x) ** 2 for x, y in cases]
+    return {
+        "brier": mean_interval(losses, of_cases, least=-1.0),
+        "accuracy": mean_interval(right_b - right_a, [np.full(len(right_a), y - x) for x, y in cases], least=-1.0),
+    }
 
 
 def resampled_measures(
@@ -158,10 +214,10 @@ def resampled_measures(
     resamples: int = RESAMPLES,
     errors: bool = True,
 ) -> dict[str, Vector]:
-    """Return the standard measures of every resample: one vector for each of `MEASURES`, empty for n = 0.
+    """Return the measures `RESAMPLED` of every resample: one vector for each, empty for n = 0.
 
-    `resamples` is limited to `MOST_DRAWN` / n or `FEWEST_RESAMPLES`, whichever is larger. For the adaptive ECE,
-    equal confidences keep their given order. Without `errors`, the result lacks the calibration errors (`OF_BINS`).
+    `resamples` is limited to `MOST_DRAWN` / n or `FEWEST_RESAMPLES`, whichever is larger. Without `errors`, the result
+    lacks the calibration errors (`OF_BINS`).
     """
     check_whole("number of resamples", resamples, least=1)
     confidences, grades = graded(confidence, correct)
@@ -170,21 +226,21 @@ def resampled_measures(
     count, gaps = order.size, grades - confidences
     parts = [] if domains is None else [np.sort(places[numbers]) for numbers in members(domains, count)]
     bin_starts = np.flatnonzero(np.diff(bin_index(confidences), prepend=-1))
-    blocks: dict[str, list[Vector]] = {name: [] for name in MEASURES if errors or name not in OF_BINS}
+    tie_starts = np.flatnonzero(np.diff(confidences, prepend=-1.0))
+    blocks: dict[str, list[Vector]] = {name: [] for name in RESAMPLED if errors or name not in OF_BINS}
     # Each row of `times` is a resample: how often it has each answer, the least confident answer first.
     for times in _draws(places, resamples):
-        blocks["brier"].append(_mean(times, gaps**2))
         if errors:
             sums = times * gaps
             blocks["ece"].append(np.abs(np.add.reduceat(sums, bin_starts, axis=1)).sum(axis=1) / count)
-            blocks["ada_ece"].append(_equal_mass_error(times, sums) / count)
+            drawn, summed = (np.add.reduceat(each, tie_starts, axis=1) for each in (times, sums))
+            blocks["ada_ece"].append(_equal_mass_error(drawn, summed, count) / count)
         lost, pairs = _lost_pairs(times, confidences, grades)
         blocks["auroc"].append(_won(lost, pairs))
         if len(parts) > 1:
             within = [_lost_pairs(times[:, part], confidences[part], grades[part]) for part in parts]
             lost, pairs = np.sum(within, axis=0)
         blocks["auroc_within"].append(_won(lost, pairs))
-        blocks["accuracy"].append(_mean(times, grades))
         blocks["mean_confidence"].append(_mean(times, confidences))
     return {name: np.concatenate(values) if values else np.empty(0) for name, values in blocks.items()}
 
@@ -214,20 +270,21 @@ def _mean(times: Vector, values: Vector) -> Vector:
     return np.asarray(np.einsum("ij,j->i", times, values) / values.size)
 
 
-def _equal_mass_error(times: Vector, sums: Vector) -> Vector:
-    """Return n times the adaptive ECE of each resample.
+def _equal_mass_error(times: Vector, sums: Vector, count: int) -> Vector:
+    """Return n times the adaptive ECE of each resample of n = `count` answers.
 
-    `times` (rows, n) is how often each answer is drawn, the least confident first; `sums` is `times` * gaps.
+    `times` (rows, distinct confidences) is how many answers of each confidence are drawn, the lowest confidence first;
+    `sums` are the sums of their gaps.
     """
-    rows, count = times.shape
+    rows, distinct = times.shape
     runs = min(BINS, count)
     size, longer = divmod(count, runs)
     # The first `longer` bins have one more answer, as with numpy.array_split.
     cuts = np.arange(1, runs) * size + np.minimum(np.arange(1, runs), longer)
     drawn, total = np.cumsum(times, axis=1), np.cumsum(sums, axis=1)
-    # One search finds the answers at the cuts of all rows: with offsets, the joined rows are one sorted sequence.
-    offset = count * np.arange(rows)[:, None]
-    at = np.searchsorted((drawn + offset).ravel(), cuts + offset) - offset
+    # One search finds the confidences at the cuts of all rows: with offsets, the joined rows are one sorted sequence.
+    row = np.arange(rows)[:, None]
+    at = np.searchsorted((drawn + count * row).ravel(), cuts + count * row) - distinct * row
     of_answer, mass = np.take_along_axis(sums, at, axis=1), np.take_along_axis(times, at, axis=1)
     beyond = np.take_along_axis(drawn, at, axis=1) - cuts
     until = np.take_along_axis(total, at, axis=1) - beyond * (of_answer / mass)
@@ -253,11 +310,13 @@ def _won(lost: Vector, pairs: Vector) -> Vector:
     return np.asarray(1.0 - np.divide(lost, pairs, out=np.full(lost.size, np.nan), where=pairs > 0))
 
 
-SHRUNK = np.linspace(0.0, 1.0, 21)
+SCALES = np.linspace(0.0, 1.0, 21)
 """`ece_interval` tries these fractions of the observed gaps as true gaps."""
 
-WIDENED = np.linspace(0.15, 3.0, 20)
-"""`ece_interval` adds these multiples of the standard errors to the observed gaps, for larger true gaps."""
+STEPS = np.linspace(-3.0, 3.0, 41)
+"""`ece_interval` also adds these multiples of the standard errors to the observed gaps.
+
+A large gap of many answers needs these finer steps: a twentieth of the gap can be many standard errors."""
 
 DRAWS = 400
 """Number of simulated sets of grades for each world of `ece_interval`."""
@@ -266,44 +325,63 @@ DRAWS = 400
 def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:
     """Return the range of true expected calibration errors that agree with the observed error.
 
-    secl simulates worlds with different true gaps: the observed gaps times a fraction (`SHRUNK`), the observed gaps
-    plus some standard errors (`WIDENED`), or gaps of equal size in all bins. Equal gaps are needed because chance makes
+    secl simulates worlds with different true gaps: fractions (`SCALES`) of the observed gaps, the observed gaps plus or
+    minus some standard errors (`STEPS`), or gaps of equal size in all bins. Equal gaps are needed because chance makes
     observed gaps more uneven than true gaps. In each world, the number of right answers in a bin is drawn from a
     binomial distribution. A world agrees unless the observed error is among the outer 5 % of the world's draws. The
     interval always includes the observed error. docs/lab/log.md has the interval's coverage.
     """
     confidences, grades = graded(confidence, correct)
-    return _error_interval(bin_index(confidences), confidences, grades)
+    index = bin_index(confidences)
+    used, units = np.unique(index, return_inverse=True)
+    return _error_interval(np.eye(used.size), units, confidences, grades)
 
 
 def ada_ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:
     """Return the interval of the adaptive ECE, computed as in `ece_interval`."""
     confidences, grades = graded(confidence, correct)
-    index = np.empty(confidences.size, dtype=np.intp)
-    for number, run in enumerate(np.array_split(np.argsort(confidences, kind="stable"), BINS)):
-        index[run] = number
-    return _error_interval(index, confidences, grades)
+    order = np.argsort(confidences, kind="stable")
+    bins = np.repeat(np.arange(BINS), [run.size for run in np.array_split(order, BINS)])
+    # Equal confidences that lie in several bins are a unit of their own, because each bin gets an equal part of them.
+    _, ties, sizes = np.unique(confidences[order], return_inverse=True, return_counts=True)
+    first, last = np.full(sizes.size, BINS), np.zeros(sizes.size, np.intp)
+    np.minimum.at(first, ties, bins)
+    np.maximum.at(last, ties, bins)
+    names = np.where((first < last)[ties], BINS + ties, bins)
+    distinct, units = np.unique(names, return_inverse=True)
+    part = np.zeros((BINS, distinct.size))
+    np.add.at(part, (bins, units), 1.0 / np.bincount(units)[units])
+    of_answer = np.empty(order.size, np.intp)
+    of_answer[order] = units
+    return _error_interval(part, of_answer, confidences, grades)
 
 
-def _error_interval(index: npt.NDArray[np.intp], confidences: Vector, grades: Vector) -> Interval:
+def _error_interval(part: Vector, units: npt.NDArray[np.intp], confidences: Vector, grades: Vector) -> Interval:
+    """Return the interval of sum over bins |sum over units part[bin, unit] size (accuracy - confidence)| / n.
+
+    Args:
+        part: share of each unit (column) that lies in each bin (row); a column sums to 1.
+        units: the unit of each answer.
+        confidences, grades: of each answer.
+    """
     if confidences.size == 0:
-        return Interval(math.nan, math.nan)
-    sizes = np.bincount(index)
-    used = sizes > 0
-    sizes = sizes[used]
-    stated = np.bincount(index, confidences)[used] / sizes
-    right = np.bincount(index, grades)[used] / sizes
+        return UNDEFINED
+    sizes = np.bincount(units)
+    stated, right = np.bincount(units, confidences) / sizes, np.bincount(units, grades) / sizes
     weights = sizes / confidences.size
-    observed = float(weights @ np.abs(stated - right))
+    share = (part * weights).T
+    observed = float(np.abs((stated - right) @ share).sum())
     gaps = right - stated
     rate = (right * sizes + 0.5) / (sizes + 1.0)  # never 0 or 1, because then the standard error would be 0
     spread, signs = np.sqrt(rate * (1.0 - rate) / sizes), np.where(gaps < 0.0, -1.0, 1.0)
-    even = np.concatenate([SHRUNK * observed, observed + WIDENED * np.sqrt(weights**2 @ spread**2)])
-    worlds = np.concatenate([SHRUNK[:, None] * gaps, gaps + WIDENED[:, None] * signs * spread, even[:, None] * signs])
-    truths = np.clip(stated + worlds, 0.0, 1.0)  # accuracy of each bin in each world
-    errors = np.abs(stated - truths) @ weights
+    whole = float(np.sqrt(weights**2 @ spread**2))  # standard error of the observed error
+    totals = np.concatenate([SCALES * observed, np.maximum(0.0, observed + STEPS * whole)])
+    scaled = totals[:, None] / max(observed, 1e-300) * gaps
+    moved = gaps + STEPS[STEPS > 0, None] * signs * spread
+    truths = np.clip(stated + np.concatenate([scaled, moved, totals[:, None] * signs]), 0.0, 1.0)
+    errors = np.abs((stated - truths) @ share).sum(axis=1)
     drawn = np.random.default_rng(0).binomial(sizes, truths, size=(DRAWS, *truths.shape)) / sizes
-    simulated = np.abs(stated - drawn) @ weights
+    simulated = np.abs((stated - drawn) @ share).sum(axis=2)
     margin = 1e-9  # sums in another order may differ in the last digits
     not_too_low = (simulated >= observed - margin).mean(axis=0) >= (1.0 - LEVEL) / 2.0
     not_too_high = (simulated <= observed + margin).mean(axis=0) >= (1.0 - LEVEL) / 2.0

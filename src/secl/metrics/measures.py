@@ -86,13 +86,14 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
 def ada_ece(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     """Return the adaptive ECE: the same sum as in `ece`, but over bins with equal numbers of answers, in [0, 1].
 
-    Answers are sorted by confidence and split into ten bins by numpy.array_split. Equal confidences keep their given
-    order. If a cut falls between equal confidences, the result depends on this order.
+    Answers are sorted by confidence and split into ten bins by numpy.array_split. Answers of equal confidence share
+    their mean grade, so the result does not depend on the order of the answers.
     """
     confidences, grades = graded(confidence, correct)
     if confidences.size == 0:
         return math.nan
-    gaps = (grades - confidences)[np.argsort(confidences, kind="stable")]
+    distinct, index, sizes = np.unique(confidences, return_inverse=True, return_counts=True)
+    gaps = np.repeat(np.bincount(index, grades) / sizes - distinct, sizes)
     return float(sum(abs(run.sum()) for run in np.array_split(gaps, BINS)) / confidences.size)
 
 

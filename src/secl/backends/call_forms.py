@@ -16,6 +16,7 @@ from secl.conversation import Prompt, ToolCall, Turn
 from secl.prompts.parsing import THOUGHTS
 
 _NAMES, _KEY, _VALUE, _ASKED = ("secl_first", "secl_second"), "secl_key", "secl value", "What is the weather?"
+_ABOUT, _ABOUT_KEY = "A tool.", "A key."
 _ARGUMENTS = rf'\{{\s*"{_KEY}"\s*:\s*"{_VALUE}"\s*\}}'
 _ID = re.compile(r',\s*"(?:id|call_id)"\s*:\s*"call\d{5}"')
 """Id of a call in a rendered conversation (`messages` makes the ids). A model need not write an id."""
@@ -90,9 +91,9 @@ def _merged(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 
 def _rendered(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
-    parameters = {"type": "object", "properties": {_KEY: {"type": "string", "description": "A key."}}}
+    parameters = {"type": "object", "properties": {_KEY: {"type": "string", "description": _ABOUT_KEY}}}
     tools = [
-        {"type": "function", "function": {"name": name, "description": "A tool.", "parameters": parameters}}
+        {"type": "function", "function": {"name": name, "description": _ABOUT, "parameters": parameters}}
         for name in _NAMES
     ]
     chat = partial(render_turns, tokenizer, tools=tools)
@@ -115,7 +116,8 @@ def _rendered(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
         text = thought.empty if thought.empty == thought.closing else ""
         begun = before
     found = re.fullmatch(f"(.*?){_NAMES[0]}(.*?){_ARGUMENTS}(.*)", one[len(begun) :], re.DOTALL)
-    if _NAMES[0] not in prompt or found is None or not found[1].strip():
+    described = all(each in prompt for each in (*_NAMES, _KEY, _ABOUT, _ABOUT_KEY))
+    if not described or found is None or not found[1].strip():
         return None
     opening, middle, rest = found.groups()
     closing = min((rest.partition(end)[0] for end in ends), key=len, default=rest)

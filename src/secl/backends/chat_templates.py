@@ -14,7 +14,9 @@ from typing import Any, Protocol
 import jinja2
 
 from secl.conversation import Prompt, Turn
+from secl.display import excerpt
 from secl.errors import ModelError
+from secl.prompts.parsing import THOUGHTS
 from secl.prompts.templates import REQUESTED_TOKENS, THOUGHT_END, request_for
 
 NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
@@ -29,6 +31,8 @@ Message = dict[str, Any]
 
 Chat = Callable[[list[Message]], str]
 """Renders a conversation with the beginning of the model's next turn."""
+
+_TEXTS = {"system": "the system text", "user": "the user's text", "assistant": "the reply", "tool": "a tool's result"}
 
 
 class Decoder(Protocol):
@@ -47,6 +51,8 @@ class Tokenizer(Decoder, Protocol):
 
     @property
     def added_tokens_decoder(self) -> Mapping[int, Any]: ...
+
+    def __hash__(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -158,13 +164,56 @@ def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, tho
 def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
     """Return a rendered conversation; if the template has no system role, the first user turn begins with `system`."""
     if not system:
-        return chat(turns)
+        return _whole(chat, turns)
     with suppress(jinja2.TemplateError):
         if _ANY_TEXT in chat([{"role": "system", "content": _ANY_TEXT}, *turns]):
-            return chat([{"role": "system", "content": system}, *turns])
+            return _whole(chat, turns, {"role": "system", "content": system})
     first = next(i for i, turn in enumerate(turns) if turn["role"] == "user")
     question = {**turns[first], "content": f"{system}\n\n{turns[first]['content']}"}
-    return chat([*turns[:first], question, *turns[first + 1 :]])
+    return _whole(chat, [*turns[:first], question, *turns[first + 1 :]])
+
+
+def _whole(chat: Chat, turns: list[Message], *system: Message) -> str:
+    """Return a rendered conversation that has all texts: those of `turns` in order, and the system text anywhere.
+
+    Raises:
+        jinja2.TemplateRuntimeError: the template leaves out or changes a text.
+    """
+    text = chat([*system, *turns])
+    lost = _lost(text, system) or _lost(text, turns)
+    if lost is not None:
+        raise jinja2.TemplateRuntimeError(f"it leaves out or changes {lost}")
+    return text
+
+
+def _lost(text: str, turns: Sequence[Message]) -> str | None:
+    """Return in words what a rendered conversation lacks: a turn's text or a call; None if it has all in order."""
+    place = 0
+    for turn in turns:
+        ends = [at + len(form) for form in _forms(turn) if (at := text.find(form, place)) >= 0]
+        if not ends:
+            return f"{_TEXTS[turn['role']]} {excerpt(repr(turn['content']), 60)}"
+        place = ends[0]
+        for call in (each["function"] for each in turn.get("tool_calls", ())):
+            texts = (call["name"], *(value for value in call["arguments"].values() if isinstance(value, str)))
+            if any(each.strip() not in text and _in_json(each) not in text for each in texts):
+                return f"a call of the tool {call['name']!r}"
+    return None
+
+
+def _forms(turn: Message) -> list[str]:
+    """Return the texts of a turn of which a prompt needs one.
+
+    Templates trim texts, cut thoughts out of the model's turns, and write results of tools as JSON.
+    """
+    content = turn["content"].strip()
+    if turn["role"] == "assistant":
+        return [content, *(content.rpartition(marks.closing)[2].strip() for marks in THOUGHTS)]
+    return [content, _in_json(content)] if turn["role"] == "tool" else [content]
+
+
+def _in_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def render_turns(
@@ -176,15 +225,38 @@ def render_turns(
     switches: Mapping[str, object] = NO_THOUGHTS,
 ) -> str:
     """Return a conversation in the model's chat format; with `go_on`, the text also opens the model's next turn."""
-    return tokenizer.apply_chat_template(
-        turns,
-        tools=tools,
-        chat_template=_dated(tokenizer.get_chat_template(tools=tools)),
-        tokenize=False,
-        add_generation_prompt=go_on,
-        **switches,
-        date_string=_DAY.strftime("%d %b %Y"),
+    template = _dated(tokenizer.get_chat_template(tools=tools))
+    given = _in_parts(turns, _roles_with_parts(tokenizer, template))
+    return _rendered(tokenizer, given, template, {"tools": tools, "add_generation_prompt": go_on, **switches})
+
+
+def _rendered(tokenizer: Tokenizer, turns: list[Message], template: str, options: Mapping[str, object]) -> str:
+    """Return a conversation in a chat format; all errors of a template become jinja's."""
+    day = _DAY.strftime("%d %b %Y")
+    try:
+        return tokenizer.apply_chat_template(turns, chat_template=template, tokenize=False, date_string=day, **options)
+    except Exception as problem:
+        raise jinja2.TemplateRuntimeError(" ".join(str(problem).split()).rstrip(".!")) from problem
+
+
+def _in_parts(turns: list[Message], roles: Sequence[str]) -> list[Message]:
+    """Return turns with the texts of some roles as lists of parts."""
+    parts = (
+        [{"type": "text", "text": turn["content"]}] if turn["role"] in roles else turn["content"] for turn in turns
     )
+    return [{**turn, "content": content} for turn, content in zip(turns, parts, strict=True)]
+
+
+@lru_cache(maxsize=8)
+def _roles_with_parts(tokenizer: Tokenizer, template: str) -> tuple[str, ...]:
+    """Return the roles whose texts a chat template needs as lists of parts, because it loses or rejects plain texts."""
+    turns = [{"role": ("user", "assistant")[n % 2], "content": f"{_ANY_TEXT}{n}"} for n in range(3)]
+    for trial in (turns, turns[:1]):
+        for roles in ((), tuple(_TEXTS), ("user",), ("assistant",)):
+            with suppress(jinja2.TemplateError):
+                if _lost(_rendered(tokenizer, _in_parts(trial, roles), template, NO_THOUGHTS), trial) is None:
+                    return roles
+    return ()
 
 
 @lru_cache(maxsize=8)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-import jinja2
-
 from secl.backends.base import Bundle, Span
 from secl.backends.chat_templates import Thinker
 from secl.backends.generation import Draft, list_tokens
@@ -100,7 +98,7 @@ class Prompting:
         token.
         """
         thinker = self.thinker
-        begun = self.token_ids.encode(self._render(prompt, thinking=True))
+        begun = self.token_ids.encode(self.token_ids.render(prompt, thinking=True))
         most = min(thinker.budget, max(1, limit - len(begun)))
         ends = self.token_ids.tokenizer.get_added_vocab().get(thinker.mark)
         if ends is None:
@@ -269,14 +267,8 @@ class Prompting:
             )
         return replace(writing, max_tokens=min(room, writing.max_tokens or room))
 
-    def _render(self, prompt: Prompt, *, thinking: bool = False) -> str:
-        try:
-            return self.token_ids.render(prompt, thinking=thinking)
-        except jinja2.TemplateError as problem:
-            raise QuestionError(f"the model's chat template does not accept this conversation: {problem}.") from problem
-
     def _encode(self, prompt: Prompt) -> list[int]:
-        return self.token_ids.encode(self._render(prompt))
+        return self.token_ids.encode(self.token_ids.render(prompt))
 
     def _before(self, prompt: Prompt, word: str) -> list[int]:
-        return self.token_ids.before(self._render(prompt), word)
+        return self.token_ids.before(self.token_ids.render(prompt), word)

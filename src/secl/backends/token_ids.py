@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import jinja2
 
+from secl.backends.call_forms import DESCRIBED
 from secl.backends.chat_templates import Thinker, Tokenizer, render, template_error
 from secl.conversation import Prompt, Turn
-from secl.errors import ModelError
+from secl.errors import ModelError, QuestionError
 from secl.prompts.templates import (
     WORDS_FALSE,
     WORDS_TRUE,
@@ -25,10 +27,10 @@ from secl.question import LETTERS, Question
 
 SAMPLE = Question("Is water wet?", options=("yes", "no"))
 """A question for trials of a model."""
-_PLAIN = "\ud801"
-"""Half of a surrogate pair, which no user's text contains.
+_PLAIN, _INSIDE = "\ud801", "\ud802"
+"""Halves of surrogate pairs, which no user's text contains.
 
-secl puts it before a part of a user's text that only looks like a special token."""
+secl puts one before, or behind the first character of, a part of a user's text that only looks like a special token."""
 _MARK = re.compile(r"[^\w\s].*\w.*[^\w\s]", re.DOTALL)
 """A role mark of a chat template: a word between punctuation marks, such as "<|user|>" or "[INST]"."""
 
@@ -106,35 +108,49 @@ class TokenIds:
     def render(self, prompt: Prompt, *, thinking: bool = False) -> str:
         """Return the text of a prompt for `encode`, in which users' texts cannot forge a turn of the conversation.
 
-        With `thinking`, the text ends where the thought begins.
+        With `thinking`, the text ends where the thought begins. If the chat template does not write the calls in the
+        conversation's history, calls and results become texts.
+
+        Raises:
+            QuestionError: the chat template rejects the conversation, or leaves out or changes one of its texts.
         """
-        quoted = Prompt(
-            tuple(map(self._quoted, prompt.turns)),
-            self._quoted(prompt.prefill),
-            self._quoted(prompt.system),
-            tuple(map(self._quoted_turn, prompt.history)),
-            tuple(map(self._quoted, prompt.tools)),
-            None if prompt.thought is None else self._quoted(prompt.thought),
-        )
-        return render(self.tokenizer, quoted, self.thinker, thinking=thinking)
+        try:
+            with suppress(jinja2.TemplateError):
+                return render(self.tokenizer, self._quoted_prompt(prompt, 0), self.thinker, thinking=thinking)
+            # A template may cut texts before a mark such as "</think>", which a mark inside of it prevents.
+            return render(
+                self.tokenizer, DESCRIBED.prompt(self._quoted_prompt(prompt, 1)), self.thinker, thinking=thinking
+            )
+        except jinja2.TemplateError as problem:
+            raise QuestionError(f"the model's chat template does not accept this conversation: {problem}.") from problem
 
-    def _quoted(self, text: str) -> str:
-        """Return a text with `_PLAIN` before every part that looks like a reserved token."""
-        found = [each for each in self.reserved if each in text]
-        places = {match.start() for each in found for match in re.finditer(re.escape(each), text)}
-        return "".join(_PLAIN * (i in places) + char for i, char in enumerate(text)) if places else text
+    def _quoted_prompt(self, prompt: Prompt, depth: int) -> Prompt:
+        """Return a prompt with a mark `depth` characters behind the start of every part like a reserved token."""
 
-    def _quoted_turn(self, turn: Turn) -> Turn:
-        calls = (
-            replace(call, name=self._quoted(call.name), arguments=self._quoted(call.arguments)) for call in turn.calls
+        def quoted(text: str) -> str:
+            found = [each for each in self.reserved if each in text]
+            places = {match.start() + depth for each in found for match in re.finditer(re.escape(each), text)}
+            mark = (_PLAIN, _INSIDE)[depth]
+            return "".join(mark * (i in places) + char for i, char in enumerate(text)) if places else text
+
+        def quoted_turn(turn: Turn) -> Turn:
+            calls = (replace(call, name=quoted(call.name), arguments=quoted(call.arguments)) for call in turn.calls)
+            return replace(turn, text=quoted(turn.text), calls=tuple(calls))
+
+        return Prompt(
+            tuple(map(quoted, prompt.turns)),
+            quoted(prompt.prefill),
+            quoted(prompt.system),
+            tuple(map(quoted_turn, prompt.history)),
+            tuple(map(quoted, prompt.tools)),
+            None if prompt.thought is None else quoted(prompt.thought),
         )
-        return replace(turn, text=self._quoted(turn.text), calls=tuple(calls))
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a rendered text, which contains all special tokens already."""
         # The tokenizer would encode a user's "<|im_end|>" as a special token. So secl splits this text after its first
         # character, and encodes both parts separately.
-        first, *others = re.sub(f"{_PLAIN}(.)", rf"\1{_PLAIN}", text).split(_PLAIN)
+        first, *others = re.sub(f"{_PLAIN}(.)", rf"\1{_INSIDE}", text).split(_INSIDE)
         ids = self._ids(first)
         for other in others:
             # Some tokenizers add a space at the start of a text, but none after a line break. So secl encodes a line

@@ -73,9 +73,8 @@ def grow(count: int, folder: Path) -> dict[str, float]:
     reopened: list[Run] = []
     resuming = seconds(lambda: reopened.append(resume_run(folder, load=load)))
     with reopened[0].store as store:
-        again = reopened[0].records
         reports: list[RunReport] = []
-        summing = seconds(lambda: reports.append(RunReport.of(store, again)))
+        summing = seconds(lambda: reports.append(RunReport.of(store)))
         writing = seconds(lambda: write_report(folder / "report", reports[0]))
     return {
         "questions": count,

@@ -19,7 +19,6 @@ import secl
 from secl.evaluation.acceptance import answers_of
 from secl.grading.rules import grade
 from secl.labels.label import random_order
-from secl.labels.state import relabelled
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 
@@ -38,7 +37,7 @@ def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".cs
     for position in random_order(range(len(records)), seed=42)[:LABELS]:
         record = records[position]
         log.append(chat.label(record, grade(by_position[record.position], record.answer), chance=1))
-    rated = list(relabelled(records, log))
+    rated = chat.recalibrate(records)
     before, after = (sum(each.confidence for each in group) / len(group) for group in (records, rated))
     print(f"{len(records)} answers, mean confidence {before:.2f}; after {LABELS} labels {after:.2f}")
 

@@ -186,5 +186,11 @@ def make_report(
     estimators = {key: ESTIMATORS[key] for key in keys if learned or key != "secl"}
     summary = summarise(records, estimators, intervals=False)
     return RunReport(
-        name=name, records=records, manifest=manifest, seconds=3.0, summary=summary, answers=answers_of(records)
+        name=name,
+        records=records,
+        measured=records,
+        manifest=manifest,
+        seconds=3.0,
+        summary=summary,
+        answers=answers_of(records),
     )

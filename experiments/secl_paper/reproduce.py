@@ -9,7 +9,7 @@ from pathlib import Path
 
 from secl import RunSettings, Store
 from secl.errors import ParameterError
-from secl.runs.labelling import current_records
+from secl.runs.labelling import held_out_records
 from secl.runs.manifest import Manifest
 from secl.runs.sweep import Job, is_finished, plan, ready
 from secl_paper.compare import FilledTable, FinishedRun, compare, untrained
@@ -117,4 +117,4 @@ class Reproduction:
 
 def _read_run(job: Job) -> FinishedRun:
     with Store(job.folder) as store:
-        return FinishedRun(list(current_records(store)), Manifest.of(store))
+        return FinishedRun(list(held_out_records(store)), Manifest.of(store))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from inspect import isfunction
 from typing import Any, Self
 
@@ -56,14 +57,19 @@ class CalibratedModel(Shown):
 
     @property
     def accept(self) -> float | None:
-        """Lowest confidence at which an answer is accepted, in [0, 1], or None. May change between questions."""
+        """Lowest confidence at which an answer is accepted, in [0, 1], or None. May change between questions.
+
+        You may set a confidence or an `Advice`. Later labels move the confidences and `accept` together, so that they
+        change no decision. In a domain with a shift of its own, `Record.accept` differs from this value.
+        """
         return self.calibrator.accept
 
     @accept.setter
-    def accept(self, threshold: float | None) -> None:
-        if threshold is not None and not 0 <= threshold <= 1:
-            raise ParameterError(f"accept is {threshold}; it must be a confidence from 0 to 1, or None.")
-        self.calibrator.accept = threshold
+    def accept(self, accept: float | Advice | None) -> None:
+        if isinstance(accept, Advice):
+            self.calibrator.threshold = None if accept.threshold is None else accept.threshold.label_free
+        else:
+            self.calibrator.accept = accept
 
     def ask(
         self,
@@ -170,7 +176,7 @@ class CalibratedModel(Shown):
         fields = Schema.of(schema)
         asked = [request_of(document, fields, context=context, instruction=instruction) for document in documents]
         writer = writer_of(self.calibrator.model, asked)
-        for found in weigh_objects(writer, asked, self.calibrator.weigh, accept=self.accept):
+        for found in weigh_objects(writer, asked, self.calibrator.weigh, lambda: self.accept):
             if isinstance(found, SeclError):
                 raise found
             for record in found.fields.values():
@@ -221,7 +227,7 @@ class CalibratedModel(Shown):
             tools = [definition_of(tool) if isfunction(tool) else tool for tool in tools]
         parts: dict[str, Any] = {"system": system, "history": history, "context": context}
         asked = CallRequest.of(request, tools, choice=choice, parallel=parallel, **parts)
-        (calls,) = weigh_calls(model, [asked], self.calibrator.weigh, accept=self.accept)
+        (calls,) = weigh_calls(model, [asked], self.calibrator.weigh, lambda: self.accept)
         if isinstance(calls, SeclError):
             raise calls
         for record in calls.records:
@@ -306,7 +312,7 @@ class CalibratedModel(Shown):
 
         secl computes the threshold from the answers that this object has returned. If the labelled answers were drawn
         at random, the threshold keeps the risk with this certainty. Without labels, the risk is an estimate. To use the
-        threshold, set `accept` to `Advice.value`.
+        threshold, set `accept` to the result. `Advice.accepts` and `recalibrate` apply it to earlier answers.
 
         Args:
             risk: largest share of wrong answers among accepted answers, in (0, 1).
@@ -315,7 +321,23 @@ class CalibratedModel(Shown):
         Raises:
             ParameterError: no question was asked yet, or the risk or certainty lies outside (0, 1).
         """
-        return advise(answers_from(self._judgements, self._labels), risk, certainty)
+        return advise(answers_from(self._judgements, self._labels, self.calibrator.state.labels), risk, certainty)
+
+    def recalibrate(self, answers: Iterable[Record]) -> list[Record]:
+        """Return earlier answers with the confidences and thresholds that they would get now.
+
+        Labels and `accept` change later answers only. So compare confidences of different times after this call.
+
+        >>> import secl
+        >>> model = secl.load(secl.ScriptedModel())
+        >>> before = model.ask("Capital of Peru?")
+        >>> _ = model.label(before, False)
+        >>> (after,) = model.recalibrate([before])
+        >>> after.confidence < before.confidence
+        True
+        """
+        labels, threshold = self.calibrator.state.labels, self.calibrator.threshold
+        return [labels.apply(replace(answer, threshold=threshold)) for answer in answers]
 
     def _noted(self, record: Record) -> Record:
         """Keep position, confidence and grade of a record for `threshold`, and return the record."""

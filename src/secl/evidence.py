@@ -236,6 +236,7 @@ class Labelled:
         labels: number of labels.
         of_domain: number of labels of the question's domain.
         until: number of the latest entry in the log of labels; 0 for an empty log.
+        accept: `Record.threshold` on the scale of `confidence`; None without a threshold.
     """
 
     label_free: float
@@ -245,3 +246,4 @@ class Labelled:
     labels: int
     of_domain: int
     until: int
+    accept: float | None = None

@@ -156,7 +156,7 @@ class Record(Shown):
         posterior: probabilities of the candidates; None if not computed.
         answers_best: whether secl returns the most probable candidate instead of the model's own answer.
         labelled: the confidence calibrated by labels; None if not computed.
-        accept: threshold for `label_free` at the time of this answer; None without a threshold.
+        threshold: lowest accepted `label_free`, which labels do not move; None without a threshold.
         signal: the training signal, by default normalised P(True) of the answer (Eq. normp); None without usable
             evidence.
         outcome: what learning did.
@@ -177,7 +177,7 @@ class Record(Shown):
     posterior: Posterior | None = None
     answers_best: bool = False
     labelled: Labelled | None = None
-    accept: float | None = None
+    threshold: float | None = None
     signal: float | None = None
     outcome: LearningOutcome
     update: Update | None = None
@@ -243,12 +243,18 @@ class Record(Shown):
         return tuple(sorted(pairs.items(), key=lambda pair: -pair[1]))
 
     @property
-    def accepted(self) -> bool | None:
-        """Whether the label-free confidence reaches `accept`; None without a threshold, False without an answer.
+    def accept(self) -> float | None:
+        """Lowest accepted confidence, on the scale of `confidence`; None without a threshold.
 
-        Labels do not move this confidence, so a threshold keeps its meaning when labels arrive.
+        If labels move the confidences of a domain, `accept` moves with these, and `accepted` stays.
         """
-        return None if self.accept is None else self.answer is not None and self.label_free >= self.accept
+        moved = None if self.labelled is None else self.labelled.accept
+        return self.threshold if moved is None else moved
+
+    @property
+    def accepted(self) -> bool | None:
+        """Whether `confidence` reaches `accept`; None without a threshold, False without an answer."""
+        return None if self.threshold is None else self.answer is not None and self.label_free >= self.threshold
 
     @property
     def given(self) -> bool:

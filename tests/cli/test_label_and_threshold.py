@@ -108,7 +108,7 @@ def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(shell: Sh
 
 
 @pytest.mark.usefixtures("scripted")
-def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(shell: Shell, tmp_path: Path) -> None:
+def test_ask_takes_over_what_labels_taught_and_compares_thresholds_after_them(shell: Shell, tmp_path: Path) -> None:
     run, question = tmp_path / "run", ("ask", "Which one?", "--option", "x", "--option", "y", "--json")
     asked = ("run", "--benchmarks", "capitals:12", "--method", "posterior", "--answer", "best")
     assert shell(*asked, "--out", run).code == 0
@@ -117,8 +117,9 @@ def test_ask_takes_over_what_labels_taught_and_compares_thresholds_before_them(s
     assert (refused.code, refused.err.count("\n"), "has no labels" in refused.err) == (2, 1, True)
     give_labels(run, lambda _position: False)
     after = json.loads(shell(*question, "--calibration", run, "--accept", before).out)
-    assert after["confidence"] < before
-    assert after["accepted"]
+    assert (after["confidence"] < before, after["accept"], after["accepted"]) == (True, before, False)
+    at = json.loads(shell(*question, "--calibration", run, "--accept", after["confidence"]).out)
+    assert (at["confidence"], at["accept"], at["accepted"]) == (after["confidence"], after["confidence"], True)
     # Labels of answers from elsewhere calibrate no answers of the model.
     (tmp_path / "given.csv").write_text("question,answer\nCapital of Peru?,Lima\n")
     assert shell("score", tmp_path / "given.csv", "--out", tmp_path / "scored").code == 0
@@ -144,7 +145,8 @@ def test_labels_give_a_promise_and_confidences_alone_an_estimate(shell: Shell, t
     promise |= {"at most 5% wrong, 90% certainty": "", "rests on": "120 answers with a reference"}
     assert facts(ended.out).items() >= promise.items()
     assert "random sample" in ended.out
-    assert ended.out.endswith("next: secl run ... --accept 0.7, or secl serve ... --accept 0.7\n")
+    step = f"next: secl export {run} --accept 0.7 --format csv; for later questions: secl run ... --accept 0.7\n"
+    assert ended.out.endswith(step)
     values = json.loads(shell("threshold", run, "--risk", 0.05, "--json").out)
     assert (values["guarantee"], values["labels"], values["answers"]) == (True, 120, 120)
     assert (values["threshold"]["value"], round(values["threshold"]["bound"], 4)) == (0.7, 0.0376)
@@ -242,7 +244,7 @@ def test_a_resumed_run_may_accept_more_and_both_kinds_of_answers_are_counted(
     ended = shell("run", "--resume", tmp_path / "run", "--accept", 0.7).fine
     assert accepted(stored(tmp_path / "run")) == [(0.8, False)] * 2 + [(0.7, True)] * 4
     assert "Accepted at thresholds from 0.7 to 0.8: 4 of 6 answers (67%)" in ended.out
-    records = [replace(r, accept=0.6) for r in answered([0.9, 0.9, 0.9, 0.5, 0.5], [True, True, False, False, None])]
+    records = [replace(r, threshold=0.6) for r in answered([0.9, 0.9, 0.9, 0.5, 0.5], [True, True, False, False, None])]
     right = "67% of these are right; 0% of rejected answers are right."
     assert accepted_sentence(records) == f"Accepted at 0.6: 3 of 5 answers (60%); {right}"
     assert accepted_sentence(answered([0.9], [True])) is None

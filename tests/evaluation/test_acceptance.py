@@ -14,7 +14,7 @@ from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import GAP, assess, conclude, from_grades
 from secl.evidence import Labelled, LetterOrder
 from secl.labels.label import Label, LabelSource, label_of
-from secl.labels.state import relabelled
+from secl.labels.state import held_out
 from secl.reports.verdict import sentence_of, trust_line
 from tests.answers import answered, compared, make_record, weighed
 
@@ -77,7 +77,7 @@ def test_a_promise_rests_on_one_random_sample() -> None:
 def test_thresholds_are_tested_and_given_on_label_free_confidences() -> None:
     records = answered([0.9] * 40 + [0.5] * 40, [None] * 80)
     log = [said(records[k], k < 40 and k % 2 == 0, "review") for k in (*range(20), *range(40, 60))]
-    answers = answers_of(relabelled(records, log), log)
+    answers = answers_of(held_out(records, log), log)
     assert answers.confidence.tolist() == [record.label_free for record in records]
     pruned = answers_of(records[70:], log)  # labels of pruned records count as before
     assert advise(pruned, 0.1).labels == 40

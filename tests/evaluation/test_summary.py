@@ -20,7 +20,7 @@ from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.json_values import json_value
 from secl.evaluation.summary import Measures, measure
 from secl.labels.label import label_of
-from secl.labels.state import relabelled
+from secl.labels.state import held_out
 from secl.metrics import intervals as of
 from secl.metrics.measures import MEASURES, ece_floor, prr, standard_measures, wilson
 from secl.metrics.recalibration import FOLDS
@@ -273,7 +273,7 @@ def test_what_is_undefined_is_said_and_null_and_confidences_after_labels_rank_no
     assert json_value(comparison)["measures"]["auroc"] == undefined
     records = [make_record(i, digit=i % 10, correct=None, frozen_correct=None) for i in range(40)]
     log = [label_of(record, record.position % 3 == 0, number=record.position + 1, chance=1) for record in records]
-    labelled = [record.with_label(record.position % 3 == 0) for record in relabelled(records, log)]
+    labelled = [record.with_label(record.position % 3 == 0) for record in held_out(records, log)]
     measures = compare(side(labelled, "stated"), side(labelled, "stated_with_labels")).measures
     assert math.isnan(measures["auroc"].b)
     assert measures["ece"].b < measures["ece"].a

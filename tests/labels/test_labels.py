@@ -21,8 +21,8 @@ from secl.errors import ParameterError, RunError
 from secl.evaluation.acceptance import answers_of
 from secl.labels import state as of_labels
 from secl.labels.label import MIN_CHANCE, Label, label_of, random_order
-from secl.labels.state import LabelState, Prior, fit, label_weights, log_odds, relabelled
-from secl.runs.labelling import current_records, review_queue
+from secl.labels.state import LabelState, Prior, fit, held_out, label_weights, log_odds
+from secl.runs.labelling import current_records, held_out_records, review_queue
 from secl.runs.runner import Run, resume_run, start_run
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import answered, give_labels
@@ -208,7 +208,7 @@ def test_a_fold_of_labels_is_rated_by_the_others_and_equal_confidences_stay_near
     """Leaving out one label at a time ranked right answers below wrong ones: AUROC .00 instead of .5."""
     records = answered([0.85] * 60, [None] * 60)
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1, chance=1) for record in records]
-    rated = list(relabelled(records, log))
+    rated = list(held_out(records, log))
     assert len({record.confidence for record in rated}) == of_labels.FOLDS
     assert {record.label_free for record in rated} == {0.85}
     reported = np.mean([record.confidence for record in rated])
@@ -242,10 +242,12 @@ def test_a_review_moves_the_confidences_of_the_whole_run_and_no_answers_own(tmp_
         assert list(review_queue(store).positions) == [waiting[1], *waiting[8:]]
         now = list(current_records(store))
         said = {label.position: bool(label.correct) for label in store.labels()}
-        for record, other in zip(now, relabelled(run.records, store.label_log()), strict=True):
+        state = LabelState.start().add(store.label_log())
+        for record, other in zip(now, map(state.apply, run.records), strict=True):
             assert record == (other.with_label(said[other.position]) if other.position in said else other)
-        assert all(record.labelled is not None and record.labelled.until == 10 for record in now)
-        counts = {record.position: record.labelled.labels for record in now if record.labelled is not None}
+        measured = list(held_out_records(store))
+        assert all(record.labelled is not None and record.labelled.until == 10 for record in (*now, *measured))
+        counts = {record.position: record.labelled.labels for record in measured if record.labelled is not None}
         assert counts[waiting[20]] == 7  # an answer without a label gets the map of all labels
         assert {counts[position] for position in said} == {5, 6}  # the map leaves out its fold of one or two labels
         assert sum(record.confidence for record in now) < sum(record.confidence for record in run.records)

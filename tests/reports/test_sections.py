@@ -19,7 +19,7 @@ from secl.evaluation.symptoms import Reason
 from secl.evaluation.trust import Verdict
 from secl.evidence import Evidence, Labelled, LetterOrder, Posterior, Sample
 from secl.labels.label import label_of
-from secl.labels.state import relabelled
+from secl.labels.state import held_out
 from secl.metrics.intervals import Interval
 from secl.metrics.measures import MEASURES
 from secl.metrics.risk_control import risk_coverage
@@ -263,7 +263,7 @@ def test_the_table_has_what_matters_and_labels_do_not_rank_the_answers_that_they
     assert cells == ["Stated (frozen)", "60.0%", "60.0%", "0.150"]
     records = answered([0.85] * 60, [None] * 60)
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1, chance=1) for record in records]
-    rated = [record.with_label(record.position % 3 > 0) for record in relabelled(records, log)]
+    rated = [record.with_label(record.position % 3 > 0) for record in held_out(records, log)]
     run = report_of(rated)
     assert "undecided; right answers have higher confidences than wrong answers in 50% of pairs" in " ".join(shown(run))
     assert "(AUROC 0.50, 0.50 to 0.50" in trust_line(run.trust)

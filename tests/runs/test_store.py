@@ -282,7 +282,7 @@ def test_half_a_character_is_an_escape_in_tables(tmp_path: Path, monkeypatch: py
         reply = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)["reply"]
         assert (reply["text"], reply["log_probability"]) == ("so \ud83d", None)
         for format in ("csv", "parquet", "xlsx"):
-            path = export.write(half, format, tmp_path / f"f.{format}", full=True)
+            path = export.write(half, format, tmp_path / f"f.{format}", export.Content(full=True))
             assert path is not None
             (row,) = open_table(path)
             assert isinstance(row.values, dict)

@@ -40,7 +40,7 @@ def answer_and_report(questions: Path, folder: Path) -> None:
     run = start_run(RunSettings.of({"stream.questions": str(questions)}), folder, lambda _: ScriptedModel())
     with run.store:
         run.proceed()
-        report = RunReport.of(run.store, run.records)
+        report = RunReport.of(run.store)
         print_sections(list(sections_of(report)), Console(file=io.StringIO()))
         write_report(folder, report, of_run=True)
 

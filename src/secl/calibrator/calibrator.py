@@ -49,7 +49,7 @@ class Calibrator(Shown):
 
     Attributes:
         learns: whether lessons may change the weights; may be set between questions.
-        accept: lowest confidence at which an answer is accepted, in [0, 1], or None; may be set between questions.
+        threshold: lowest accepted label-free confidence, or None; may be set between questions.
         state: the position in the stream, and the state of gate, posterior and labels. Setting an earlier state undoes
             later answers and labels, but not updates of the weights.
 
@@ -85,14 +85,29 @@ class Calibrator(Shown):
         gate = gate or plan.gate
         self.model, self.plan, self.calibration = model, plan, calibration
         self.gate: Gate = gate_class(gate)() if isinstance(gate, str) else gate
-        self.learns, self.accept = plan.learns, plan.loop.accept
+        self.learns = plan.learns
         self.state = self.start()
+        self.threshold: float | None = None
+        self.accept = plan.loop.accept
         self._latest: Record | None = None
 
     def _facts(self) -> dict[str, object]:
         learning = {"version": self.model.version} if self.learns else {"learns": False}
         facts = {"model": self.model.name, "gate": type(self.gate).__name__, "signal": type(self.plan.signal).__name__}
         return {**facts, "position": self.state.position, **learning}
+
+    @property
+    def accept(self) -> float | None:
+        """Lowest accepted confidence, in [0, 1], or None; may be set between questions.
+
+        secl translates a value once, when it is set: later labels move the confidences and `accept` together, so that
+        they change no decision. In a domain with a shift of its own, `Record.accept` differs.
+        """
+        return None if self.threshold is None else self.state.labels.accept(self.threshold)
+
+    @accept.setter
+    def accept(self, accept: float | None) -> None:
+        self.threshold = None if accept is None else self.state.labels.label_free(accept)
 
     def start(self) -> StreamState:
         labels = LabelState.start(self.calibration)
@@ -198,7 +213,7 @@ class Calibrator(Shown):
             decision=decision,
             evidence=evidence,
             answers_best=self.plan.returns_best(question),
-            accept=self.accept,
+            threshold=self.threshold,
             outcome="waiting" if decision.in_burst and self.learns else "idle",
             correct=grade(question, answer.reply.answer),
             frozen_correct=grade(question, answer.frozen.answer),
@@ -212,8 +227,7 @@ class Calibrator(Shown):
 
     def _reported(self, record: Record, posterior: Posterior | None) -> Record:
         """Return a record with its posterior, and with its confidence calibrated by labels."""
-        weighed = replace(record, posterior=posterior)
-        return replace(weighed, labelled=self.state.labels.rate(record.question.domain, weighed.label_free))
+        return self.state.labels.apply(replace(record, posterior=posterior))
 
     def answer_window(
         self, questions: Sequence[Question], written: Sequence[str | Piece | None] = ()
@@ -303,7 +317,7 @@ class Calibrator(Shown):
             frozen=reply,
             decision=UNTESTED,
             evidence=rating.evidence,
-            accept=self.accept,
+            threshold=self.threshold,
             outcome="given",
             correct=correct,
             frozen_correct=correct,

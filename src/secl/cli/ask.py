@@ -76,7 +76,7 @@ def ask(
     for line in answer_reasons(record):
         screen.print(terminal_text(line), highlight=False)
     if record.accept is not None:
-        screen.print(accepted_line(record.answer, record.label_free, record.accept), soft_wrap=True)
+        screen.print(accepted_line(record.answer, record.confidence, record.accept), soft_wrap=True)
     for table in answer_details(record, recipe.tau(calibrator.model.tau)) if full else ():
         screen.print()
         screen.print(table)

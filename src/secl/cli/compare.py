@@ -20,7 +20,7 @@ from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, print_sections
 from secl.reports.summary_table import main_table
 from secl.reports.table import to_rich
-from secl.runs.labelling import current_records
+from secl.runs.labelling import held_out_records
 from secl.runs.manifest import Manifest
 from secl.runs.runner import Run, estimators_of, start_run
 from secl.runs.settings import RunSettings
@@ -76,7 +76,7 @@ def check_command(
 
 def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
     """Print the check of a run, and return the questions that the run skipped."""
-    report = RunReport.of(store, list(current_records(store)))
+    report = RunReport.of(store)
     if report.check is None or store.is_server:
         raise RunError(
             f"{store.folder} is not a run in which the frozen model's answers have posteriors; name a run of the "
@@ -106,8 +106,8 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
         raise ParameterError(f"--estimator {estimator!r} has {len(names)} parts; give one or two, as in stated:secl.")
     with Store(run_a) as store_a, Store(run_b) as store_b:
         of_a, of_b = Manifest.of(store_a), Manifest.of(store_b)
-        a = _side(run_a, of_a, list(current_records(store_a)), names[0])
-        b = _side(run_b, of_b, list(current_records(store_b)), names[-1])
+        a = _side(run_a, of_a, list(held_out_records(store_a)), names[0])
+        b = _side(run_b, of_b, list(held_out_records(store_b)), names[-1])
     settings = of_a.settings.differences(of_b.settings, ("in A", "in B"))
     notes = ["The runs have different models: weights or files differ."] if of_a.model != of_b.model else []
     if run_a.resolve() == run_b.resolve() and a.estimator.name == b.estimator.name:

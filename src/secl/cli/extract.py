@@ -87,4 +87,11 @@ def _print(run: Run) -> None:
 def _print_json(run: Run) -> None:
     documents = by_document(run.records).items()
     failed = [{"document": each.document, "failed": each.reason} for each in failures(run.store)]
-    print_json({"documents": [{"document": name, **object_results(fields)} for name, fields in documents] + failed})
+    print_json(
+        {
+            "documents": [
+                {"document": name, **object_results(fields, run.calibrator.accept)} for name, fields in documents
+            ]
+            + failed
+        }
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,13 +14,12 @@ from cyclopts import Parameter
 
 from secl.cli.app import AsJson, app, console, echo, print_json
 from secl.errors import RunError
-from secl.evaluation.acceptance import advise, answers_of
 from secl.labels.label import valid
 from secl.records import Record
 from secl.reports.acceptance_report import advice_json, advice_step, advice_table
 from secl.reports.formatting import counted, terminal_text
 from secl.reports.table import to_rich
-from secl.runs.labelling import current_records, review_queue
+from secl.runs.labelling import advice_of, current_records, review_queue
 from secl.runs.store import Store
 
 KEYS = "y right, n wrong, s skip, u undo the last reply, q quit"
@@ -121,12 +121,12 @@ def threshold(
         certainty: Probability that the guarantee holds.
     """
     with Store(run) as store:
-        answers = answers_of(store.records(), store.label_log())
-    advice = advise(answers, risk, certainty)
+        answers, advice = advice_of(store, risk, certainty)
+        step = advice_step(advice, shlex.quote(str(run)), calibrates=bool(store.labels()), server=store.is_server)
     if as_json:
         print_json({"run": str(run), "answers": len(answers.confidence), **advice_json(answers, advice)})
         return
     screen = console()
     screen.print(to_rich(advice_table(answers, advice)))
-    if (step := advice_step(advice)) is not None:
+    if step is not None:
         screen.print(f"next: {step}", soft_wrap=True)

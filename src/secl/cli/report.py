@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -11,19 +10,19 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import Flag, Full, RunFolder, app, console, echo
-from secl.errors import ParameterError
-from secl.grading.rules import regrade
+from secl.errors import ParameterError, RunError
 from secl.question import Grader
-from secl.records import Record
+from secl.reports.acceptance_report import promise_sentence
 from secl.reports.folder import check_folder, write_report
-from secl.reports.formatting import terminal_text
+from secl.reports.formatting import percent, terminal_text
 from secl.reports.result import look_first, next_step
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
 from secl.reports.verdict import trust_line
-from secl.runs.export import write, write_version
+from secl.runs.export import Content, write, write_version
 from secl.runs.folder import check_outside
-from secl.runs.labelling import current_records
+from secl.runs.labelling import advice_of, calibration_of
+from secl.runs.manifest import Manifest
 from secl.runs.runner import write_summary
 from secl.runs.store import Store
 
@@ -45,13 +44,7 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
     if out is not None:
         check_folder(out)
     with Store(run) as store:
-        records = list(current_records(store))
-        if grader is not None and records:
-            kept = (r.question.options or r.question.reference is None or r.outcome == "field" for r in records)
-            if all(kept):
-                raise ParameterError(f"{run} has no open answer to grade by a reference; leave --grader out.")
-            records = regrade(records, grader)
-        write_and_print(store, records, out, full=full)
+        write_and_print(store, out, grader=grader, full=full)
 
 
 @app.command
@@ -62,6 +55,9 @@ def export(
     format: str | None = None,
     full: Annotated[bool, Flag] = False,
     review: Annotated[bool, Flag] = False,
+    accept: float | None = None,
+    risk: float | None = None,
+    certainty: float | None = None,
     version: int | None = None,
     out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> None:
@@ -71,6 +67,9 @@ def export(
         format: csv, xlsx or parquet for the table; jsonl for complete records; by default the suffix of --out.
         full: Add every field of a record to the table, for example reply.entropy.
         review: Put the rows with the most expected errors first, and graded answers last.
+        accept: Fill the column accepted: whether the confidence reaches this value of secl threshold.
+        risk: Fill the column accepted: the most answers of which at most this share is wrong, for example 0.1.
+        certainty: Probability that the guarantee of --risk holds; 0.9 by default.
         version: Write this version of the learned weights instead of the table, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
@@ -78,22 +77,53 @@ def export(
         raise ParameterError("--version writes a folder for PEFT, without a format; leave --format or --version out.")
     if version is not None and str(out) == "-":
         raise ParameterError("an adapter is written as a folder, not as text; name a folder with --out.")
+    if accept is not None and risk is not None:
+        raise ParameterError("--accept and --risk both choose the accepted answers; leave one of them out.")
+    if certainty is not None and risk is None:
+        raise ParameterError("--certainty is the certainty of --risk; give --risk, or leave --certainty out.")
+    if version is not None and (accept is not None or risk is not None):
+        raise ParameterError("learned weights have no accepted answers; leave --version out, or --accept and --risk.")
     with Store(run) as store:
         if version is not None:
             folder = out or run / f"adapter-{version}"
             check_outside(folder, run)
             path: Path | None = write_version(store, version, folder)
         else:
-            path = write(store, format, out, full=full, review=review)
+            threshold = None if accept is None else calibration_of(store).label_free(accept)
+            promise = None
+            if risk is not None:
+                threshold, promise = _promised(store, risk, 0.9 if certainty is None else certainty)
+            content = Content(full=full, review=review, threshold=threshold, objects=promise is None)
+            path = write(store, format, out, content)
+            if promise is not None:
+                echo(promise, error=True)
         if version is None and store.pruned:
             echo(store.pruned, error=True)
     if path is not None:
         console().print(str(path), soft_wrap=True)
 
 
-def write_and_print(store: Store, records: Sequence[Record], out: Path | None = None, *, full: bool = False) -> None:
+def _promised(store: Store, risk: float, certainty: float) -> tuple[float, str]:
+    """Return the label-free threshold for a risk, and a sentence about it.
+
+    Raises:
+        RunError: no threshold keeps the risk.
+    """
+    _, advice = advice_of(store, risk, certainty)
+    if advice.threshold is None:
+        folder = shlex.quote(str(store.folder))
+        raise RunError(
+            f"no confidence keeps a risk of {percent(risk)}, so secl can accept no answer of {store.folder}; secl "
+            f"threshold {folder} --risk {risk:g} shows the next step."
+        )
+    unit = " The promise is about values (columns ending in _accepted), not about whole documents."
+    extracted = Manifest.of(store).mode == "extract"
+    return advice.threshold.label_free, f"{promise_sentence(advice)}{unit if extracted else ''}"
+
+
+def write_and_print(store: Store, out: Path | None = None, *, grader: Grader | None = None, full: bool = False) -> None:
     """Write the report and the summary of a run; print all tables (`full`) or a short result."""
-    run = RunReport.of(store, records)
+    run = RunReport.of(store, grader)
     page = write_report(out or store.folder, run, of_run=out is None)
     write_summary(store, run.summary, run.trust, page.parent)
     screen, sections = console(), list(sections_of(run))

@@ -21,7 +21,6 @@ from secl.records import Record
 from secl.reports.formatting import amount, counted
 from secl.runs.extracting import DocumentFile
 from secl.runs.folder import FILE
-from secl.runs.labelling import current_records
 from secl.runs.recipes import read_toml
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings
@@ -97,7 +96,7 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
 
 def print_result(*, full: bool = False) -> Finish:
     """Return a function that writes the report of a run and prints the result."""
-    return lambda run: write_and_print(run.store, list(current_records(run.store)), full=full)
+    return lambda run: write_and_print(run.store, full=full)
 
 
 def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:

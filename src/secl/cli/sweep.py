@@ -20,7 +20,7 @@ from secl.evaluation.summary import summarise
 from secl.reports.formatting import counted, percent
 from secl.reports.summary_table import score_cells
 from secl.reports.table import Cell, Column, Table, listing, to_rich
-from secl.runs.labelling import current_records
+from secl.runs.labelling import held_out_records
 from secl.runs.lockstep import run_here
 from secl.runs.manifest import Manifest
 from secl.runs.ray_sweep import run_on_ray
@@ -99,7 +99,7 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
     rows = []
     for job in jobs:
         with Store(job.folder) as store:
-            estimators, records = estimators_of(Manifest.of(store)), list(current_records(store))
+            estimators, records = estimators_of(Manifest.of(store)), list(held_out_records(store))
         by_name = summarise(records, estimators, intervals=False).estimators
         name = foremost(job.settings.named_method, by_name)
         cells = score_cells(summarise(records, {name: estimators[name]}).estimators[name])

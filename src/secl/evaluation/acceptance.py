@@ -1,20 +1,21 @@
-"""Thresholds for accepting answers: the label-free confidence that an accepted answer needs, for a given risk.
+"""Thresholds for accepting answers: the confidence that an accepted answer needs, for a given risk.
 
 A guarantee needs a random sample of answers whose grades are known. Three samples can exist: the labels of a review,
 the references, and labels from feedback for which a client drew the answers with equal chances. secl uses the largest
 sample, but ignores feedback if labels of a review exist. A label in a sample overrides the reference of its answer.
 Volunteers choose which answers to rate, so their labels give only an estimate.
 
-secl tests thresholds in the order of the label-free confidences, and `Record.accepted` compares this confidence with
-the threshold. Labels must not change that order: if the labels that test a threshold also changed the confidences, up
-to 99 % of simulated streams would get a false guarantee (docs/lab/log.md).
+secl tests thresholds in the order of the label-free confidences. Labels must not change that order: if the labels that
+test a threshold also changed the confidences, up to 99 % of simulated streams would get a false guarantee
+(docs/lab/log.md). People see confidences that labels calibrated. The map from one scale to the other is strictly
+increasing in each domain (`secl.labels.state`), so each threshold also has a value on the scale that people see.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -23,9 +24,11 @@ import numpy as np
 from secl.errors import ParameterError
 from secl.grading.rules import grade, reported_correct
 from secl.labels.label import Label, LabelSource, standing
+from secl.labels.state import LabelState
 from secl.metrics.probability import Vector
 from secl.metrics.risk_control import (
     RiskCoverage,
+    Scale,
     Threshold,
     check_level,
     estimated,
@@ -49,7 +52,9 @@ class Answers:
     """Answers with their confidences and labels.
 
     Attributes:
-        confidence: label-free, in [0, 1]; 0 for an unreadable answer, which is never accepted.
+        confidence: label-free, in [0, 1]; nan for an unreadable answer, which is never accepted.
+        probability: the same, calibrated by labels.
+        scales: from the former to the latter, for each domain with a map of its own; None stands for all others.
         correct: 1 or 0, nan without a label.
         basis: origin of the labels.
         references: whether the labels are references, or labels that override them.
@@ -57,6 +62,8 @@ class Answers:
     """
 
     confidence: Vector
+    probability: Vector
+    scales: Mapping[str | None, Scale]
     correct: Vector
     basis: Basis
     references: bool = False
@@ -65,7 +72,7 @@ class Answers:
     @property
     def curve(self) -> RiskCoverage:
         """The risk at each coverage."""
-        return risk_coverage(self.confidence, self.correct)
+        return risk_coverage(self.confidence, self.correct, self.probability, self.scales)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,19 +107,33 @@ class Advice:
 
     @property
     def value(self) -> float | None:
-        """Lowest confidence to accept; None if no threshold keeps the risk."""
+        """Lowest confidence to accept, on the scale of `Record.confidence`; None if no threshold keeps the risk.
+
+        `domains` has the value of each domain with a map of its own.
+        """
         return None if self.threshold is None else self.threshold.value
+
+    @property
+    def domains(self) -> Mapping[str, float]:
+        """Lowest confidence to accept in each domain whose confidences labels move by a map of its own."""
+        return {} if self.threshold is None else self.threshold.domains
+
+    def accepts(self, record: Record) -> bool:
+        """Return whether the threshold accepts an answer, also if later labels have moved its confidence."""
+        limit = None if self.threshold is None else self.threshold.label_free
+        return limit is not None and record.answer is not None and record.label_free >= limit
 
 
 class Judgement(NamedTuple):
-    """Position, confidence and reference grade of a record, from which `advise` computes a threshold.
+    """Position, domain, confidence and reference grade of a record, from which `advise` computes a threshold.
 
     Attributes:
-        confidence: label-free, in [0, 1]; 0 for an unreadable answer.
+        confidence: label-free, in [0, 1]; nan for an unreadable answer.
         reference: whether the answer is correct by the question's reference; None without a reference.
     """
 
     position: int
+    domain: str
     confidence: float
     reference: bool | None
 
@@ -120,21 +141,26 @@ class Judgement(NamedTuple):
 def judgement_of(record: Record) -> Judgement:
     """Return the judgement of a record; `reference` ignores the label of the record."""
     reference = reported_correct(record) if record.label is None else grade(record.question, record.answer)
-    return Judgement(record.position, 0.0 if record.answer is None else record.label_free, reference)
+    confidence = math.nan if record.answer is None else record.label_free
+    return Judgement(record.position, record.question.domain, confidence, reference)
 
 
-def answers_of(records: Iterable[Record], log: Sequence[Label] = ()) -> Answers:
-    """Return the answers of records with their labels."""
-    return answers_from(map(judgement_of, records), log)
+def answers_of(records: Iterable[Record], log: Sequence[Label] = (), calibration: LabelState | None = None) -> Answers:
+    """Return the answers of records with their labels; arguments as for `answers_from`."""
+    return answers_from(map(judgement_of, records), log, calibration)
 
 
-def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> Answers:
+def answers_from(
+    judgements: Iterable[Judgement], log: Sequence[Label] = (), calibration: LabelState | None = None
+) -> Answers:
     """Return answers with their labels.
 
     Args:
         judgements: one for each record.
         log: labels in order, including corrected and withdrawn ones.
+        calibration: gives the scale that people see; by default the calibration by `log`.
     """
+    calibration = calibration or LabelState.start().add(log)
     standing_labels = standing(log)
     chances = {source: {each.chance for each in standing_labels if each.source == source} for source in SOURCES}
     labels = {label.position: label for label in standing_labels}
@@ -143,7 +169,7 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
     judged = list(judgements)
     kept = {judgement.position for judgement in judged}
     # A label stores the confidence of its answer, so labels of pruned records count, too.
-    judged += [Judgement(each.position, each.confidence, None) for each in labels.values() if each.position not in kept]
+    judged += [_of_pruned(each) for each in labels.values() if each.position not in kept]
     known: list[dict[str, bool]] = []  # for each answer, by source: whether the answer is right
     for judgement in judged:
         label = labels.get(judgement.position)
@@ -161,7 +187,13 @@ def answers_from(judgements: Iterable[Judgement], log: Sequence[Label] = ()) -> 
     correct = np.array([float(of_source.get(used, math.nan)) for of_source in known])
     left_out = sum(bool(of_source) and used not in of_source for of_source in known)
     confidence = np.array([judgement.confidence for judgement in judged])
-    return Answers(confidence, correct, basis, used == "reference", left_out)
+    probability = np.array([calibration.calibrated(judgement.domain, judgement.confidence) for judgement in judged])
+    return Answers(confidence, probability, calibration.scales, correct, basis, used == "reference", left_out)
+
+
+def _of_pruned(label: Label) -> Judgement:
+    """Return the judgement of a record of which only the label is left; `reported` is 0 for an unreadable answer."""
+    return Judgement(label.position, label.domain, label.confidence if label.reported else math.nan, None)
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
@@ -195,7 +227,7 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
         basis=basis,
         answers=curve.answers,
         labels=curve.total,
-        wrong=int(curve.wrong[-1]),
+        wrong=int(curve.wrong[-1]) if curve.wrong.size else 0,
         threshold=threshold,
         fewest=fewest,
         needed=needed,

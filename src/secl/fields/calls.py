@@ -22,11 +22,12 @@ from secl.fields.values import Path, Reading, Span, WrittenObject
 from secl.fields.weighing import (
     CERTAIN,
     SAMPLES,
+    Accept,
     Cost,
     Weigh,
+    reaches,
     weigh_fields,
     weigh_value,
-    whole_accepted,
     whole_confidence,
 )
 from secl.question import Question
@@ -139,7 +140,7 @@ class Calls(Shown):
         calls: the calls in order; empty if the model calls no tool.
         confidence: probability in [0, 1] that exactly these calls are correct.
         ended: the record of the choice to make no call, or no further call; None if the model had no choice.
-        accepted: whether the label-free confidence reaches the threshold; None without a threshold.
+        accept: lowest accepted confidence of a reply; None without a threshold. Records have thresholds of their own.
         turn: the reply as a turn, for continuing the conversation.
         tokens: number of tokens of the prompt, and of the reply.
         thought: the model's thought before the reply; None if the model answered without a thought.
@@ -149,10 +150,15 @@ class Calls(Shown):
     calls: tuple[Call, ...]
     confidence: float
     ended: Record | None
-    accepted: bool | None
+    accept: float | None
     turn: Turn
     tokens: tuple[int, int]
     thought: Thought | None = None
+
+    @property
+    def accepted(self) -> bool | None:
+        """Whether `confidence` reaches `accept`; None without a threshold."""
+        return reaches(self.confidence, self.accept)
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -171,7 +177,7 @@ class Calls(Shown):
 
 
 def weigh_calls(
-    model: WritesCalls, requests: Sequence[CallRequest], weigh: Weigh, *, accept: float | None = None
+    model: WritesCalls, requests: Sequence[CallRequest], weigh: Weigh, accept: Accept = lambda: None
 ) -> Iterator[Calls | SeclError]:
     """Write replies to requests, and yield each reply with its confidences, or its error; see `weigh_objects`."""
     return in_windows(
@@ -193,7 +199,7 @@ def samples_wanted(request: CallRequest, greedy: WrittenReply) -> int:
     return 0 if min(found, default=0.0) >= math.log(CERTAIN) else SAMPLES
 
 
-def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh, accept: float | None) -> Calls:
+def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh, accept: Accept) -> Calls:
     """Return a reply with its confidences.
 
     Raises:
@@ -227,9 +233,8 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
     ended = choice(len(own.calls), own.ended)
     turn = Turn("assistant", own.text, tuple(ToolCall(call.name, call.arguments.text) for call in own.calls))
     every += [] if ended is None else [ended]
-    accepted = whole_accepted(every, accept)
     confidence = whole_confidence(every)
-    return Calls(own.text, tuple(calls), confidence, ended, accepted, turn, written.tokens, own.thought)
+    return Calls(own.text, tuple(calls), confidence, ended, accept(), turn, written.tokens, own.thought)
 
 
 def _fields(

@@ -16,7 +16,7 @@ from secl.evidence import Thought
 from secl.fields.redrawn import uncertain_places
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import WrittenObject
-from secl.fields.weighing import REDRAWN, SAMPLES, Cost, Weigh, weigh_fields, whole_accepted, whole_confidence
+from secl.fields.weighing import REDRAWN, SAMPLES, Accept, Cost, Weigh, reaches, weigh_fields, whole_confidence
 from secl.ledger import Ledger
 from secl.question import Question
 from secl.records import Record
@@ -161,7 +161,7 @@ class Extraction(Shown):
         candidates: the distinct objects that the model wrote, the most probable first. Each has the probability that
             all its values are correct.
         tokens: number of tokens of the prompt, and of the object.
-        accepted: whether the label-free confidence reaches the threshold; None without a threshold.
+        accept: lowest accepted confidence of an object; None without a threshold. Fields have thresholds of their own.
         thought: the model's thought before the object; None if the model wrote the object without a thought.
     """
 
@@ -171,8 +171,13 @@ class Extraction(Shown):
     fields: Mapping[str, Record]
     candidates: tuple[tuple[str, float], ...]
     tokens: tuple[int, int]
-    accepted: bool | None = None
+    accept: float | None = None
     thought: Thought | None = None
+
+    @property
+    def accepted(self) -> bool | None:
+        """Whether `confidence` reaches `accept`; None without a threshold."""
+        return reaches(self.confidence, self.accept)
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -210,14 +215,14 @@ def request_of(document: object, schema: Schema, *, context: str = "", instructi
 
 
 def weigh_objects(
-    model: WritesObjects, requests: Sequence[ObjectRequest], weigh: Weigh, *, accept: float | None = None
+    model: WritesObjects, requests: Sequence[ObjectRequest], weigh: Weigh, accept: Accept = lambda: None
 ) -> Iterator[Extraction | SeclError]:
     """Write the objects of requests, and yield each object with its confidences, or its error, as soon as possible.
 
     Args:
         weigh: makes the record of a field (`Weigh`). secl calls `weigh` when the caller takes an object, so labels that
             arrive in between change the confidences of the next object.
-        accept: lowest confidence of an accepted object; None for no threshold.
+        accept: returns the lowest confidence of an accepted object; None for no threshold.
     """
     return in_windows(
         requests,
@@ -241,7 +246,7 @@ def in_windows(
                 yield problem
 
 
-def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Weigh, accept: float | None) -> Extraction:
+def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Weigh, accept: Accept) -> Extraction:
     """Return an object with its confidences.
 
     Raises:
@@ -259,7 +264,7 @@ def _weighed(request: ObjectRequest, written: Objects[WrittenObject], weigh: Wei
         MappingProxyType(fields),
         _objects(written, whole),
         written.tokens,
-        whole_accepted([*whole.values()], accept),
+        accept(),
         written.greedy.thought,
     )
 

@@ -39,6 +39,9 @@ FIXED_KINDS = ("choice", "number")
 Weigh = Callable[[Question, Rating], Record]
 """Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
 
+Accept = Callable[[], float | None]
+"""Returns the lowest confidence of an accepted object (`secl.Calibrator.accept`), which moves when labels arrive."""
+
 Cost = tuple[Ledger, float]
 """A field's share of the tokens that went through the network, and of the tokens of a plain answer."""
 
@@ -159,12 +162,9 @@ def whole_confidence(fields: Sequence[Record]) -> float:
     return math.prod(record.confidence for record in fields)
 
 
-def whole_accepted(fields: Sequence[Record], accept: float | None) -> bool | None:
-    """Return whether the probability that all fields are correct reaches a threshold; None without a threshold.
-
-    The threshold applies to label-free confidences, as for a single answer (`Record.accepted`).
-    """
-    return None if accept is None else math.prod(record.label_free for record in fields) >= accept
+def reaches(confidence: float, accept: float | None) -> bool | None:
+    """Return whether a confidence reaches a threshold; None without a threshold."""
+    return None if accept is None else confidence >= accept
 
 
 def elements_of(

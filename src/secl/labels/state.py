@@ -1,5 +1,7 @@
 """The map from label-free to calibrated confidences, fitted to labels, and the confidences of a labelled run.
 
+The calibrated confidence is the scale that people see; a threshold that people type is on this scale, too.
+
 The map is Bayesian Platt scaling in logits, with partial pooling of domains:
 
     c' = sigmoid(a logit(c) + b + d_k),    a ~ N(1, slope^2), b ~ N(0, shift^2), d_k ~ N(0, domains^2) for each domain k
@@ -10,8 +12,8 @@ between domains, but hardly the level. A Gaussian at the maximum approximates th
 map averages over a narrow and a wide prior, weighted by their marginal likelihoods. So a few labels hardly change a
 good confidence, but quickly repair a bad one.
 
-A map changes the level of confidences. Thresholds (`secl.evaluation.acceptance`) and rankings use the order of the
-label-free confidences.
+The map of each domain is strictly increasing, so a threshold on one scale is a threshold on the other. A new label
+moves the map and with it the calibrated value of a threshold, but not the label-free value, nor any accepted answer.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from secl.errors import ParameterError
 from secl.evidence import Labelled
 from secl.labels.label import Label, random_order, standing
 from secl.metrics.probability import Vector
 from secl.metrics.recalibration import fit_logistic
+from secl.metrics.risk_control import ABOVE_ALL, PLAIN, Scale, lowest_reaching, separating
 from secl.records import Record
 
 BAND = 0.9
@@ -44,7 +48,13 @@ FOLDS = 5
 """Number of folds of a run's labels; the map for a fold is fitted to the labels of the other folds."""
 
 CLIP = 1e-3
-"""Minimum distance of confidences from 0 and 1 before the logit, so that one label has a limited effect."""
+"""Distance from 0 and 1 at which `log_odds` becomes linear, so that one label has a limited effect."""
+
+FLATTEST = 0.05
+"""Smallest slope of a map. Labels may contradict the ranking, but thresholds need an increasing map."""
+
+FIXED = 1e-6
+"""Standard deviation of a slope that is held at `FLATTEST`."""
 
 FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
 """Minimum number of labels for a domain's own shift; maximum number of domains with their own shifts.
@@ -96,13 +106,18 @@ class Scaling:
 
     def logit(self, domain: str, confidence: float) -> tuple[float, float]:
         """Return mean and standard deviation of the logit of a calibrated confidence."""
-        row = np.zeros(len(self.mean))
-        row[0], row[1] = log_odds(confidence), 1.0
+        odds, row = log_odds(confidence), np.zeros(len(self.mean))
+        row[0], row[1] = odds, 1.0
         own = self.domains.get(domain)
         if own is not None:
             row[own] = 1.0
         variance = float(row @ np.array(self.covariance) @ row) + (0.0 if own is not None else self.prior.domains**2)
-        return float(row @ np.array(self.mean)), math.sqrt(variance)
+        return self.centre(domain, odds), math.sqrt(variance)
+
+    def centre(self, domain: str | None, odds: float) -> float:
+        """Return the mean logit of a calibrated confidence; None stands for a domain without a shift of its own."""
+        own = None if domain is None else self.domains.get(domain)
+        return self.mean[0] * odds + self.mean[1] + (0.0 if own is None else self.mean[own])
 
 
 def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
@@ -119,11 +134,15 @@ def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
     deviations = np.array([prior.slope, prior.shift, prior.choice, *[prior.domains] * len(domains)])
     mean = np.zeros(len(deviations))
     mean[0] = 1.0
-    theta, loss, curvature = fit_logistic(rows, correct, label_weights(labels, decay), mean, deviations**-2.0)
-    covariance = np.linalg.inv(curvature)
-    evidence = -loss - float(np.log(deviations).sum()) + float(np.linalg.slogdet(covariance)[1]) / 2.0
+    weights = label_weights(labels, decay)
+    theta, loss, curvature = fit_logistic(rows, correct, weights, mean, deviations**-2.0)
+    evidence = -loss - float(np.log(deviations).sum()) - float(np.linalg.slogdet(curvature)[1]) / 2.0
     if not math.isfinite(evidence):
         raise np.linalg.LinAlgError("the marginal likelihood of the labels is not finite")
+    if theta[0] < FLATTEST:
+        mean[0], deviations[0] = FLATTEST, FIXED
+        theta, _, curvature = fit_logistic(rows, correct, weights, mean, deviations**-2.0)
+    covariance = np.linalg.inv(curvature)
     return Scaling(prior, domains, tuple(theta.tolist()), tuple(map(tuple, covariance.tolist())), evidence)
 
 
@@ -144,9 +163,12 @@ def label_weights(labels: Sequence[Label], decay: float) -> Vector:
 
 
 def log_odds(confidence: float) -> float:
-    """Return log(c / (1 - c)) of a confidence c, clipped to [`CLIP`, 1 - `CLIP`]."""
+    """Return log(c / (1 - c)) of a confidence c. Beyond [`CLIP`, 1 - `CLIP`], the tangent continues the curve.
+
+    So the result is strictly increasing, and lies between -7.91 and 7.91.
+    """
     clipped = min(max(confidence, CLIP), 1.0 - CLIP)
-    return math.log(clipped / (1.0 - clipped))
+    return math.log(clipped / (1.0 - clipped)) + (confidence - clipped) / (CLIP * (1.0 - CLIP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +224,56 @@ class LabelState:
         rest = tuple(label for label in self.standing if label.position not in positions)
         return self._of(self.carried, rest, self.until)
 
-    def rate(self, domain: str, confidence: float) -> Labelled:
-        """Return the calibrated confidence for a label-free confidence in [0, 1], with its band."""
+    def calibrated(self, domain: str | None, confidence: float) -> float:
+        """Return the calibrated confidence for a label-free confidence in [0, 1].
+
+        None stands for a domain without a shift of its own.
+        """
+        if self.scalings is _unlabelled():
+            return confidence
+        odds, shares = log_odds(confidence), (self.sound, 1.0 - self.sound)
+        return sum(s * _sigmoid(fit.centre(domain, odds)) for s, fit in zip(shares, self.scalings, strict=True))
+
+    @property
+    def scales(self) -> Mapping[str | None, Scale]:
+        """The maps from label-free to calibrated confidences, as in `secl.metrics.risk_control.RiskCoverage`."""
+        if self.scalings is _unlabelled():
+            return PLAIN
+        names: tuple[str | None, ...] = (None, *self.scalings[0].domains)
+        return {name: functools.partial(self.calibrated, name) for name in names}
+
+    def label_free(self, accept: float) -> float:
+        """Return the label-free value of a threshold on the scale of the domains without a shift of their own.
+
+        Raises:
+            ParameterError: `accept` lies outside [0, 1].
+        """
+        if not 0.0 <= accept <= 1.0:
+            raise ParameterError(f"accept is {accept}; it must be a confidence from 0 to 1, or None.")
+        return lowest_reaching(self.scales[None], accept)
+
+    def accept(self, threshold: float, domain: str | None = None) -> float:
+        """Return the calibrated value of a label-free threshold: the shortest decimal with this label-free value."""
+        if not 0.0 < threshold < ABOVE_ALL:
+            return min(threshold, 1.0)
+        below = math.nextafter(threshold, 0.0)
+        return separating(self.calibrated(domain, threshold), self.calibrated(domain, below))
+
+    def rate(self, domain: str, confidence: float, threshold: float | None = None) -> Labelled:
+        """Return the calibrated confidence for a label-free confidence in [0, 1], with its band.
+
+        `threshold`: lowest accepted label-free confidence.
+        """
         parts = [scaling.logit(domain, confidence) for scaling in self.scalings]
         shares = (self.sound, 1.0 - self.sound)
         low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))
-        calibrated = confidence
-        if self.scalings is not _unlabelled():
-            calibrated = sum(share * _sigmoid(mean) for share, (mean, _) in zip(shares, parts, strict=True))
+        calibrated = self.calibrated(domain, confidence)
+        accept = None if threshold is None else self.accept(threshold, domain)
+        # The map may round two confidences to one. Then move `accept`, so that the comparison stays exact.
+        if threshold is not None and accept is not None and confidence >= threshold:
+            accept = min(accept, calibrated)
+        elif accept is not None and accept <= calibrated:
+            accept = math.nextafter(calibrated, 2.0)
         return Labelled(
             label_free=confidence,
             confidence=calibrated,
@@ -218,23 +282,27 @@ class LabelState:
             labels=len(self.carried) + len(self.standing),
             of_domain=self.of_domain.get(domain, 0),
             until=self.until,
+            accept=accept,
         )
 
+    def apply(self, record: Record) -> Record:
+        """Return a record with its confidence and its threshold on the scale of these labels."""
+        return replace(record, labelled=self.rate(record.question.domain, record.label_free, record.threshold))
 
-def relabelled(records: Iterable[Record], log: Iterable[Label], carried: Sequence[Label] = ()) -> Iterator[Record]:
-    """Yield records with confidences calibrated by all labels of a log.
+
+def held_out(records: Iterable[Record], log: Iterable[Label], carried: Sequence[Label] = ()) -> Iterator[Record]:
+    """Yield records for measures of calibration: no label moves the confidence of an answer in its fold.
 
     A labelled answer gets the map fitted to the other folds (`FOLDS`), so that measures of calibration on labelled
     answers are nearly unbiased (docs/lab/log.md). The maps of the folds change the order of answers, so measures of
-    ranking must use `Record.label_free`.
+    ranking must use `Record.label_free`, and people see the one map of all labels (`LabelState.apply`).
     """
     state = LabelState.start(carried).add(log)
     drawn = random_order((label.position for label in state.standing), 0)
     folds = [drawn[first::FOLDS] for first in range(min(FOLDS, len(drawn)))]
     map_of = {position: held for fold in folds for held in [state.without(frozenset(fold))] for position in fold}
     for record in records:
-        labels = map_of.get(record.position, state)
-        yield replace(record, labelled=labels.rate(record.question.domain, record.label_free))
+        yield map_of.get(record.position, state).apply(record)
 
 
 def _scalings(labels: tuple[Label, ...]) -> tuple[Scaling, Scaling]:

@@ -9,12 +9,16 @@ Thresholds are tested in a fixed order (Learn then Test, Angelopoulos et al. 202
 one down, each at level delta, until the first failure. Then with probability 1 - delta no passed threshold has a risk
 above r, however bad the confidences are. The labels must be a random sample of the answers, drawn independently of
 their content, and later answers must be exchangeable with the present answers.
+
+Labels must not change the order of the tests, but people compare thresholds with confidences that labels calibrated.
+So the curve is in confidences before labels, and `Threshold` also has the values on the scales that people see.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +40,15 @@ MOST_NEEDED, MOST_SEARCHED = 10**6, 10**12
 RISK_STEP = 0.01
 """Difference between two risks that `nearest_risk` tries."""
 
+Scale = Callable[[float], float]
+"""Increasing function from a confidence of the curve to the confidence that people see."""
+
+PLAIN: Mapping[str | None, Scale] = {None: float}
+"""The scale of answers without labels: people see the confidence of the curve."""
+
+ABOVE_ALL = math.nextafter(1.0, 2.0)
+"""Threshold that no confidence reaches."""
+
 LEAST_RISK = 1e-9
 """Smallest valid risk; even without a wrong answer, a guarantee with certainty 0.9 takes 2.3 billion labels."""
 
@@ -52,6 +65,7 @@ class RiskCoverage:
         labels, wrong: number of labelled answers among the accepted answers, and of wrong answers among these.
         expected: risk by the confidences alone, the mean of 1 - confidence over the accepted answers.
         answers: number of all answers, with and without a label.
+        scales: scale of each domain that has its own; None is the key of the scale of all other domains.
     """
 
     confidence: Vector
@@ -60,10 +74,11 @@ class RiskCoverage:
     wrong: npt.NDArray[np.intp]
     expected: Vector
     answers: int
+    scales: Mapping[str | None, Scale] = field(default_factory=lambda: PLAIN)
 
     @property
     def total(self) -> int:
-        """Number of all labels."""
+        """Number of all labels of readable answers."""
         return int(self.labels[-1]) if self.labels.size else 0
 
     @property
@@ -76,22 +91,42 @@ class RiskCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A confidence from which answers are accepted; attributes as in `RiskCoverage`.
+    """A confidence from which answers are accepted; other attributes as in `RiskCoverage`.
 
-    `value` is the shortest decimal that separates accepted from rejected answers; 0 accepts all answers.
+    Attributes:
+        value: shortest decimal that separates accepted from rejected answers on the scale that people see; 0 accepts
+            all readable answers.
+        domains: the same for each domain with a scale of its own.
+        label_free: this threshold before labels. All domains share it.
     """
 
     value: float
+    domains: Mapping[str, float]
+    label_free: float
     coverage: float
     labels: int
     wrong: int
     expected: float
 
 
-def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCoverage:
-    """Return the risk-coverage curve of n answers; the grade of an answer without a label is nan."""
-    labelled = ~np.isnan(np.asarray(correct, np.float64))
-    confidences, grades = graded(confidence, np.where(labelled, correct, 0.0))
+def risk_coverage(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    probability: npt.ArrayLike | None = None,
+    scales: Mapping[str | None, Scale] = PLAIN,
+) -> RiskCoverage:
+    """Return the risk-coverage curve of n answers.
+
+    Args:
+        confidence: gives the order of the answers; nan for an unreadable answer, which no threshold accepts.
+        correct: 1 or 0, nan without a label.
+        probability: the confidence that people see, for `RiskCoverage.expected`; by default `confidence`.
+        scales: as in `RiskCoverage`.
+    """
+    readable, labelled = (~np.isnan(np.asarray(each, np.float64)) for each in (confidence, correct))
+    confidences, grades = graded(np.where(readable, confidence, 0.0), np.where(labelled, correct, 0.0))
+    answers, seen = confidences.size, confidences if probability is None else np.asarray(probability, np.float64)
+    confidences, grades, labelled, seen = (each[readable] for each in (confidences, grades, labelled, seen))
     distinct, index = np.unique(-confidences, return_inverse=True)
     sizes = np.cumsum(np.bincount(index, minlength=distinct.size))
 
@@ -100,11 +135,12 @@ def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCove
 
     return RiskCoverage(
         confidence=-distinct,
-        coverage=sizes / max(1, confidences.size),
+        coverage=sizes / max(1, answers),
         labels=summed(labelled),
         wrong=summed(labelled & (grades == 0)),
-        expected=np.cumsum(np.bincount(index, 1 - confidences, distinct.size)) / np.maximum(sizes, 1),
-        answers=confidences.size,
+        expected=np.cumsum(np.bincount(index, 1 - seen, distinct.size)) / np.maximum(sizes, 1),
+        answers=answers,
+        scales=scales,
     )
 
 
@@ -160,8 +196,7 @@ def guaranteed(curve: RiskCoverage, risk: float, certainty: float) -> Threshold 
     if not tested.size:
         return None
     failed = np.flatnonzero(risk_bound(curve.wrong[tested], curve.labels[tested], certainty) > risk)
-    passed = tested[: failed[0]] if failed.size else tested
-    return threshold_at(curve, int(passed[-1])) if passed.size else None
+    return _last(curve, tested[: failed[0]] if failed.size else tested)
 
 
 def strictest(curve: RiskCoverage, risk: float, certainty: float) -> Threshold | None:
@@ -176,15 +211,16 @@ def _walk(curve: RiskCoverage, risk: float, certainty: float) -> npt.NDArray[np.
     if labels < fewest:
         return np.zeros(0, np.intp)
     first = max(fewest, min(labels // FIRST_TEST_PART, MOST_IN_FIRST_TEST))
-    expected = labels * curve.coverage
+    coverage = curve.coverage / curve.coverage[-1]  # of the readable answers, to which all labels belong
+    expected = labels * coverage
     # Standard deviation of the number of accepted labels, drawn without replacement; 0 if all answers have labels.
-    spread = np.sqrt(expected * (1 - curve.coverage) * (1 - labels / curve.answers))
+    spread = np.sqrt(expected * (1 - coverage) * (1 - labels / (curve.answers * curve.coverage[-1])).clip(0))
     enough = expected - 2 * spread >= first - 1e-9
     # At full coverage, all labels count and the standard deviation is 0, so `enough` is true except for rounding.
     start = int(np.argmax(enough)) if enough.any() else len(enough) - 1
     tested, last = [start], len(enough) - 1
     while tested[-1] < last:
-        following = int(np.searchsorted(curve.coverage, curve.coverage[tested[-1]] + COVERAGE_STEP - 1e-9))
+        following = int(np.searchsorted(coverage, coverage[tested[-1]] + COVERAGE_STEP - 1e-9))
         tested.append(min(following, last))
     return np.array(tested)
 
@@ -222,14 +258,35 @@ def estimated(curve: RiskCoverage, risk: float, *, from_labels: bool = False) ->
     """
     check_finite("risk", risk, 0.0 <= risk <= 1.0, "lie in [0, 1]")
     within = np.flatnonzero((curve.risk if from_labels else curve.expected) <= risk + 1e-12)
-    return threshold_at(curve, int(within[-1])) if within.size else None
+    return _last(curve, within)
+
+
+def _last(curve: RiskCoverage, indices: npt.NDArray[np.intp]) -> Threshold | None:
+    """Return the threshold at the last index at which a number on each scale separates accepted from rejected answers.
+
+    Two confidences may differ by less than the rounding of a scale. All `indices` passed their tests, so the choice
+    among them keeps the guarantee.
+    """
+    found = (threshold_at(curve, int(index)) for index in reversed(indices))
+    return next((threshold for threshold in found if not math.isnan(threshold.value)), None)
 
 
 def threshold_at(curve: RiskCoverage, index: int) -> Threshold:
-    """Return the threshold at an index of the curve."""
+    """Return the threshold at an index of the curve; all its values are nan if no number separates the answers."""
+    lowest = float(curve.confidence[index])
     below = float(curve.confidence[index + 1]) if index + 1 < len(curve.confidence) else None
+    gaps = {name: (None if below is None else scale(below), scale(lowest)) for name, scale in curve.scales.items()}
+    separable = all(under is None or under < least for under, least in gaps.values())
+    value = separating(*gaps[None][::-1]) if separable else math.nan
+    domains = {
+        name: value if under is None or not separable or under < value <= least else separating(least, under)
+        for name, (under, least) in gaps.items()
+        if name is not None
+    }
     return Threshold(
-        value=separating(float(curve.confidence[index]), below),
+        value=value,
+        domains=domains,
+        label_free=lowest_reaching(curve.scales[None], value),
         coverage=float(curve.coverage[index]),
         labels=int(curve.labels[index]),
         wrong=int(curve.wrong[index]),
@@ -248,6 +305,20 @@ def separating(accepted: float, rejected: float | None) -> float:
     middle = (accepted + rejected) / 2
     rounded = (round(middle, digits) for digits in range(2, 17))
     return next((decimal for decimal in rounded if rejected < decimal <= accepted), accepted)
+
+
+def lowest_reaching(scale: Scale, value: float) -> float:
+    """Return the lowest confidence in [0, 1] that reaches a value on an increasing scale, or `ABOVE_ALL`.
+
+    >>> lowest_reaching(float, 0.8), lowest_reaching(lambda c: c / 2, 0.4), lowest_reaching(lambda c: c / 2, 0.7) > 1
+    (0.8, 0.8, True)
+    """
+    below, reaching = 0.0, 1.0
+    if scale(below) >= value or not scale(reaching) >= value:
+        return below if scale(below) >= value else ABOVE_ALL
+    while below < (middle := (below + reaching) / 2) < reaching:
+        below, reaching = (below, middle) if scale(middle) >= value else (middle, reaching)
+    return reaching
 
 
 def check_level(risk: float, certainty: float) -> None:

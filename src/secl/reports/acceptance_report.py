@@ -26,7 +26,8 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
     facts = {"accept from": "no confidence suffices"}
     if threshold is not None:
         facts |= {
-            "accept from": str(threshold.value) if threshold.value else "every answer",
+            "accept from": _accept_from(threshold.value),
+            **{f"accept from, {domain}": _accept_from(value) for domain, value in threshold.domains.items()},
             "answers accepted": f"{percent(threshold.coverage)} of {amount(advice.answers)}",
             "wrong among these": _expected(advice, threshold),
         }
@@ -44,6 +45,21 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
     heading = f"at most {percent(advice.risk)} wrong, {percent(advice.certainty)} certainty"
     guarantee = threshold is not None and advice.basis == "labels"
     return plain_table((heading, ""), facts.items(), [ASSUMPTION] if guarantee else [], texts=2)
+
+
+def _accept_from(value: float) -> str:
+    return str(value) if value else "every answer"
+
+
+def promise_sentence(advice: Advice) -> str | None:
+    """Return a sentence on the answers that a threshold accepts; None without a threshold."""
+    threshold = advice.threshold
+    if threshold is None:
+        return None
+    values = ", ".join(f"{domain} from {value}" for domain, value in threshold.domains.items())
+    where = f"from {threshold.value}{f' ({values})' if values else ''}" if threshold.value else "at any confidence"
+    accepted = f"{percent(threshold.coverage)} of {counted(advice.answers, 'answer')}"
+    return f"Accepted {where}: {accepted}. Wrong among these: {_expected(advice, threshold)}."
 
 
 def _expected(advice: Advice, threshold: Threshold) -> str:
@@ -78,13 +94,21 @@ def _wanted(advice: Advice) -> str:
     )
 
 
-def advice_step(advice: Advice) -> str | None:
-    """Return the recommended next step; None if every answer may be accepted."""
+def advice_step(advice: Advice, folder: str, *, calibrates: bool, server: bool) -> str | None:
+    """Return the recommended next step; None if every answer may be accepted.
+
+    Args:
+        folder: name of the run or server in commands.
+        calibrates: whether later runs can start with the labels of this run.
+    """
     threshold, left = advice.threshold, advice.answers - advice.labels
     if threshold is not None and not threshold.value:
         return None
     if threshold is not None:
-        return f"secl run ... --accept {threshold.value}, or secl serve ... --accept {threshold.value}"
+        accept = f"--accept {threshold.value}"
+        later = f"secl run ... --calibration {folder} {accept}" if calibrates else f"secl run ... {accept}"
+        later = f"secl serve {folder} ... {accept}" if server else later
+        return f"secl export {folder} {accept} --format csv; for later questions: {later}"
     wanted = advice.fewest if advice.needed is None else advice.needed
     if wanted > advice.labels and left:
         return further(wanted - advice.labels, left)
@@ -137,7 +161,7 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
     if not judged:
         return None
     accepted = [record for record in judged if record.accepted]
-    limits = sorted({record.accept for record in judged if record.accept is not None})
+    limits = sorted({_shortest(accept, judged) for record in judged if (accept := record.accept) is not None})
     above = str(limits[0]) if len(limits) == 1 else f"thresholds from {limits[0]} to {limits[-1]}"
     part = percent(len(accepted) / len(judged))
     text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(judged), 'answer')} ({part})"
@@ -145,6 +169,13 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
         grades = [right for record in group if (right := reported_correct(record)) is not None]
         text += f"; {percent(sum(grades) / len(grades))} of {which} are right" if grades else ""
     return f"{text}."
+
+
+def _shortest(accept: float, records: Sequence[Record]) -> float:
+    """Return the shortest decimal near a threshold that accepts the same answers among the records of the threshold."""
+    own = [(record.confidence, record.accepted) for record in records if record.accept == accept and record.answer]
+    decimals = (round(accept, digits) for digits in range(2, 17))
+    return next((each for each in decimals if all((c >= each) == accepted for c, accepted in own)), accept)
 
 
 def risk_table(answers: Answers) -> Table:

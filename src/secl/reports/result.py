@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from secl.display import excerpt
+from secl.evaluation.acceptance import advise
 from secl.evaluation.symptoms import FEWEST, Source, main_source
 from secl.evaluation.trust import ENOUGH, Level, separation
 from secl.grading.rules import reported_correct
@@ -23,6 +24,9 @@ from secl.reports.table import Cell, Column, Table, plain_table
 
 BINS = 5
 """Number of bins of confidence in `bins_table`."""
+
+RISK = 0.1
+"""Risk in the next commands that a report names."""
 
 LONGEST = 100
 """Maximum number of characters of a question in `look_first`."""
@@ -126,7 +130,10 @@ def next_step(run: RunReport, folder: Path) -> str:
     graded = run.trust.graded
     if graded < ENOUGH and graded < len(run.records):
         return f"secl label {shell_name}"
-    threshold = f"secl threshold {shell_name} --risk 0.1"
+    advice = advise(run.answers, RISK)
+    if advice.threshold is not None and advice.basis == "labels":
+        return f"secl export {shell_name} --risk {RISK} --format csv"
+    threshold = f"secl threshold {shell_name} --risk {RISK}"
     return threshold if graded >= ENOUGH else f"ask more questions, then {threshold}"
 
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-from secl.errors import RunError
+from secl.errors import ParameterError, RunError
 from secl.evaluation.acceptance import Answers, answers_of
 from secl.evaluation.check import Check, check
 from secl.evaluation.estimators import foremost
 from secl.evaluation.summary import Summary
 from secl.evaluation.trust import Verdict, assess
+from secl.grading.rules import regrade
 from secl.records import Record
 from secl.reports.figures.drawing import Panel
+from secl.runs.labelling import calibration_of, current_records, held_out_records
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.recipes import used_by_score
 from secl.runs.runner import summary_of
@@ -30,35 +32,52 @@ class RunReport:
     """The data of one run's report.
 
     Attributes:
-        records: records of the questions answered so far, in order.
+        records: records of the questions answered so far, in order, as people see them.
+        measured: the same with the confidences that measures of calibration use (`held_out_records`).
         seconds: time spent on these questions.
-        answers: confidences before labels, with the labels, for thresholds.
+        answers: confidences and labels, for thresholds.
     """
 
     name: str
     records: Sequence[Record]
+    measured: Sequence[Record]
     manifest: Manifest
     seconds: float
     summary: Summary
     answers: Answers
 
     @classmethod
-    def of(cls, store: Store, records: Sequence[Record]) -> Self:
-        """Evaluate the records of an open run, or raise a RunError if the run has no records."""
+    def of(cls, store: Store, grader: str | None = None) -> Self:
+        """Evaluate the records of an open run.
+
+        Args:
+            grader: grades open answers again.
+
+        Raises:
+            RunError: the run has no records.
+            ParameterError: `grader` is given, but the run has no open answer with a reference.
+        """
+        records = list(current_records(store))
         if not records:
             folder = store.folder
             raise RunError(
                 f"{folder} has no answers yet; continue a run with secl run --resume {folder}, or ask the server "
                 "questions."
             )
+        measured = list(held_out_records(store))
+        if grader is not None:
+            kept = (r.question.options or r.question.reference is None or r.outcome == "field" for r in records)
+            if all(kept):
+                raise ParameterError(f"{store.folder} has no open answer to grade by a reference; leave --grader out.")
+            records, measured = regrade(records, grader), regrade(measured, grader)
         manifest, name = Manifest.of(store), store.folder.resolve().name
-        summary, answers = summary_of(manifest, records), answers_of(records, store.label_log())
-        return cls(name, records, manifest, store.seconds, summary, answers)
+        answers = answers_of(records, store.label_log(), calibration_of(store))
+        return cls(name, records, measured, manifest, store.seconds, summary_of(manifest, measured), answers)
 
     @cached_property
     def trust(self) -> Verdict:
         """The verdict on the reported confidences."""
-        return assess(self.records)
+        return assess(self.measured)
 
     @cached_property
     def check(self) -> Check | None:

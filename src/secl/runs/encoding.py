@@ -15,7 +15,7 @@ from secl.posterior.views import pmi_of
 from secl.records import Record
 
 _COMPUTED = ("stated", "stated_hard")
-_REPORTED = ("text", "letter", "confidence", "low", "high", "candidates", "accepted", "answer", "best_answer")
+_REPORTED = ("text", "letter", "confidence", "low", "high", "candidates", "accepted", "accept", "answer", "best_answer")
 
 
 def to_plain(record: Record) -> dict[str, Any]:

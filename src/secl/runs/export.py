@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,9 +25,27 @@ from secl.records import Record
 from secl.runs.encoding import to_export
 from secl.runs.extracting import by_document, document_of, expected_errors, failures, object_results
 from secl.runs.folder import check_outside, storage_errors
-from secl.runs.labelling import current_records
+from secl.runs.labelling import calibration_of, current_records
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What an export holds.
+
+    Attributes:
+        full: every number of a record. The table of an extraction then has a row for each field.
+        review: the rows with the most expected errors first, and graded answers last.
+        threshold: lowest accepted label-free confidence; None for the threshold of the run.
+        objects: whether the threshold applies to whole objects, too. The promise of `secl threshold` is about fields.
+    """
+
+    full: bool = False
+    review: bool = False
+    threshold: float | None = None
+    objects: bool = True
+
 
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
 
@@ -63,13 +82,14 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
     return _merge([(dict(each.question.row) or _cells_of(each.question), _results(each, full)) for each in records])
 
 
-def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
+def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:
     """Return the table of an extraction: a row for each document, or with `full` for each field.
 
     Documents without an object come last. With `review`, these documents come first, and the rows with the most
     expected errors follow.
     """
-    records = _ordered(store, review and full)
+    full, review = content.full, content.review
+    records = _ordered(store, content, review=review and full)
     columns = dict.fromkeys(record.question.domain for record in records)
     rows: list[tuple[str, Any, dict[str, object]]]  # id of the document, cells of its row, results
     if full:
@@ -79,7 +99,11 @@ def _to_object_table(store: Store, full: bool, review: bool) -> tuple[list[str],
         documents = by_document(records)
         if review:
             documents = dict(sorted(documents.items(), key=lambda pair: -expected_errors(pair[1])))
-        rows = [(name, fields[0].question.row, dict(object_results(fields))) for name, fields in documents.items()]
+        threshold = records[0].threshold if records and content.objects else None
+        accept = None if threshold is None else calibration_of(store).accept(threshold)
+        rows = [
+            (name, fields[0].question.row, dict(object_results(fields, accept))) for name, fields in documents.items()
+        ]
     nothing: dict[str, object] = dict.fromkeys(name for *_, results in rows for name in results)
     failed = [(each.document, each.row, {**nothing, "failed": each.reason}) for each in failures(store)]
     rows = [*failed, *rows] if review else [*rows, *failed]
@@ -129,6 +153,7 @@ def _results(record: Record, full: bool) -> dict[str, object]:
         "confidence": defined(record.confidence),
         "low": defined(record.low),
         "high": defined(record.high),
+        "accept": record.accept,
         "accepted": record.accepted,
         "correct": reported_correct(record),
         "label": record.label,
@@ -161,7 +186,7 @@ def _encodable(value: object) -> object:
 
 
 def write(
-    store: Store, format: str | None = None, out: Path | None = None, *, full: bool = False, review: bool = False
+    store: Store, format: str | None = None, out: Path | None = None, content: Content | None = None
 ) -> Path | None:
     """Write the records of a run, and return the path of the file.
 
@@ -170,8 +195,7 @@ def write(
             suffix of `out`, or else "jsonl". The table of an extraction has a row for each document.
         out: the file. None means `records.FORMAT` in the run folder. "-" means standard output, and the function
             returns None.
-        full: add every number of a record. The table of an extraction then has a row for each field.
-        review: put the rows with the most expected errors first, and graded answers last.
+        content: what the file holds; by default all records in order, with their main results.
 
     Raises:
         ParameterError: the format is unknown, a package is missing, `out` is a folder, or a text is too long for a
@@ -181,14 +205,15 @@ def write(
     """
     ending = "" if out is None else out.suffix.lower().removeprefix(".")
     format = format or (ending if ending in FORMATS else "jsonl")
-    if full and format == "jsonl":
+    content = content or Content()
+    if content.full and format == "jsonl":
         raise ParameterError("jsonl always has every number of a record; leave --full out, or export a table.")
     if format not in FORMATS:
         raise ParameterError(f"format {format!r} is not one of {', '.join(FORMATS)}.")
     if out is not None and str(out) == "-":
         if format in ("parquet", "xlsx"):
             raise ParameterError(f"{format} is a binary format; name a file with --out.")
-        _write_text(sys.stdout, store, format, full, review)
+        _write_text(sys.stdout, store, format, content)
         return None
     path = out or store.folder / f"records.{format}"
     check_outside(path, store.folder)
@@ -198,11 +223,11 @@ def write(
     try:
         with storage_errors(path):
             if format in ("parquet", "xlsx"):
-                table = _table(store, full, review)
+                table = _table(store, content)
                 unfinished.write_bytes(_parquet(*table) if format == "parquet" else _workbook(*table))
             else:
                 with unfinished.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-                    _write_text(stream, store, format, full, review)
+                    _write_text(stream, store, format, content)
             unfinished.rename(path)
     finally:
         with suppress(OSError):
@@ -210,26 +235,26 @@ def write(
     return path
 
 
-def _ordered(store: Store, review: bool) -> Sequence[Record]:
+def _ordered(store: Store, content: Content, *, review: bool) -> Sequence[Record]:
     """Return the records in the order of the run; for a review, ungraded ones first, the least certain at the top."""
-    records = list(current_records(store))
+    records = list(current_records(store, threshold=content.threshold))
     if not review:
         return records
     return sorted(records, key=lambda record: (reported_correct(record) is not None, record.expected_grade))
 
 
-def _table(store: Store, full: bool, review: bool) -> tuple[list[str], list[list[object]]]:
+def _table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:
     if Manifest.of(store).mode == "extract":
-        return _to_object_table(store, full, review)
-    return to_table(_ordered(store, review), full=full)
+        return _to_object_table(store, content)
+    return to_table(_ordered(store, content, review=content.review), full=content.full)
 
 
-def _write_text(stream: IO[str], store: Store, format: str, full: bool, review: bool) -> None:
+def _write_text(stream: IO[str], store: Store, format: str, content: Content) -> None:
     if format == "jsonl":
-        for record in _ordered(store, review):
+        for record in _ordered(store, content, review=content.review):
             stream.write(json.dumps(json_value(to_export(record)), allow_nan=False, ensure_ascii=False) + "\n")
         return
-    columns, rows = _table(store, full, review)
+    columns, rows = _table(store, content)
     writer = csv.writer(stream)
     if columns:
         writer.writerow(map(harmless, columns))

@@ -20,7 +20,7 @@ from secl.evaluation.json_values import defined
 from secl.fields.extraction import WINDOW, ObjectRequest, WritesObjects, field_question, request_of, weigh_objects
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import shown
-from secl.fields.weighing import whole_accepted, whole_confidence
+from secl.fields.weighing import reaches, whole_confidence
 from secl.grading.rules import reported_correct
 from secl.grading.texts import parse_number
 from secl.model import Model, Rating
@@ -225,18 +225,25 @@ def expected_errors(records: Iterable[Record]) -> float:
     return math.fsum(1 - record.expected_grade for record in records if reported_correct(record) is None)
 
 
-def object_results(fields: Sequence[Record]) -> Mapping[str, object]:
-    """Return the results of a document by column: value and confidence of each field, and of the whole object."""
-    values = {record.question.domain: record for record in fields}
+def object_results(fields: Sequence[Record], accept: float | None) -> Mapping[str, object]:
+    """Return the results of a document by column: of each field, and of the whole object.
+
+    The columns of a field have its value and its confidence, and with a threshold whether secl accepts the value.
+    `accept` is the lowest accepted confidence of an object; None without a threshold for objects.
+    """
     results: dict[str, object] = {}
-    for name, record in values.items():
+    for record in fields:
+        name = record.question.domain
         results |= {name: value_in(record), f"{name}_confidence": defined(record.confidence)}
+        results |= {} if record.accepted is None else {f"{name}_accepted": record.accepted}
     grades = [reported_correct(record) for record in fields]
     ungraded = (record for record, grade in zip(fields, grades, strict=True) if grade is None)
     unsure = sorted(ungraded, key=lambda record: record.expected_grade)
+    whole = whole_confidence(fields)
     return results | {
-        "confidence": defined(whole_confidence(fields)),
-        "accepted": whole_accepted(fields, fields[0].accept),
+        "confidence": defined(whole),
+        "accept": accept,
+        "accepted": reaches(whole, accept),
         "correct": False if False in grades else None if None in grades else True,
         "expected_errors": expected_errors(fields),
         "least_certain": [record.question.domain for record in unsure[:LEAST_CERTAIN]] or None,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from secl.evaluation.acceptance import Advice, Answers, advise, answers_of
 from secl.labels.label import Label, random_order, standing
-from secl.labels.state import relabelled
+from secl.labels.state import LabelState, held_out
 from secl.records import Record
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
@@ -18,16 +19,49 @@ RECENT = 1000
 """Number of latest answers from which a review of a server draws, so that labels describe recent answers."""
 
 
-def current_records(store: Store, log: Sequence[Label] | None = None) -> Iterator[Record]:
-    """Yield all records in order, with labels and calibrated confidences.
+def calibration_of(store: Store, log: Sequence[Label] | None = None) -> LabelState:
+    """Return the present calibration of a run or server, by all its labels. `log` replaces the stored labels."""
+    return LabelState.start(Manifest.of(store).calibration).add(store.label_log() if log is None else log)
 
-    Every report, comparison and export reads records through this function. Records of a server keep the confidence
-    that the server reported. `log` replaces the stored labels.
+
+def current_records(
+    store: Store, log: Sequence[Label] | None = None, *, threshold: float | None = None
+) -> Iterator[Record]:
+    """Yield all records in order as people see them: with labels, and with confidences by the present calibration.
+
+    Tables, pages and exports read records through this function, so all confidences and thresholds of a run or server
+    have the same scale. A server's own pages and replies keep the confidence of their time.
+
+    Args:
+        log: replaces the stored labels.
+        threshold: lowest accepted label-free confidence; replaces the threshold of the records.
     """
-    log = store.label_log() if log is None else log
-    records = store.records()
+    log, records = store.label_log() if log is None else log, store.records()
+    if threshold is not None:
+        records = (replace(record, threshold=threshold) for record in records)
+    if log or threshold is not None:  # without labels, the stored confidences are those of the present calibration
+        records = map(calibration_of(store, log).apply, records)
+    return _graded(records, log)
+
+
+def advice_of(store: Store, risk: float, certainty: float = 0.9) -> tuple[Answers, Advice]:
+    """Return the answers of a run or server, and the advice for a risk (`secl.evaluation.acceptance.advise`)."""
+    answers = answers_of(store.records(), store.label_log(), calibration_of(store))
+    return answers, advise(answers, risk, certainty)
+
+
+def held_out_records(store: Store) -> Iterator[Record]:
+    """Yield all records in order, with labels, for measures of calibration: no label moves its own answer's confidence.
+
+    A server computed each confidence before the answer had a label, so its records keep this confidence.
+    """
+    log, records = store.label_log(), store.records()
     if log and not store.is_server:
-        records = relabelled(records, log, Manifest.of(store).calibration)
+        records = held_out(records, log, Manifest.of(store).calibration)
+    return _graded(records, log)
+
+
+def _graded(records: Iterable[Record], log: Sequence[Label]) -> Iterator[Record]:
     grades = {label.position: bool(label.correct) for label in standing(log)}
     for record in records:
         yield record.with_label(grades[record.position]) if record.position in grades else record

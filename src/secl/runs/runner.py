@@ -24,7 +24,7 @@ from secl.records import Record
 from secl.runs.export import write_version
 from secl.runs.extracting import FAILURES, DocumentFile, extract_fields
 from secl.runs.folder import check_free, storage_errors
-from secl.runs.labelling import current_records
+from secl.runs.labelling import held_out_records
 from secl.runs.loading import Load, askable, build_calibrator, calibration, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment, stream_fingerprint
 from secl.runs.recipes import check_scored, with_absolute_paths
@@ -132,7 +132,7 @@ class Run:
     def finish(self) -> dict[str, object]:
         """Store the last adapter version, and write and return the summary."""
         self.keep()
-        records = list(current_records(self.store))
+        records = list(held_out_records(self.store))
         return write_summary(self.store, summary_of(self.manifest, records), assess(records), self.store.folder)
 
 
@@ -203,6 +203,8 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
             model.restore(snapshot)
         run = Run(store, calibrator, asked, records, notes)
         calibrator.take_labels(store.label_log())
+        if "loop.accept" in (changes or {}):  # typed now, on the scale of all present labels
+            calibrator.accept = settings.loop.accept
     except BaseException:
         store.close()
         raise

@@ -36,7 +36,7 @@ from secl.records import Record
 from secl.runs.encoding import from_body, to_body
 from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
 
-FORMAT = 11
+FORMAT = 12
 """Number of the file format of runs and servers. secl reads only this format."""
 
 KEEP_EVERY = 50

@@ -179,7 +179,7 @@ def _number(record: Record, remark: str | None) -> list[str]:
         remark or "",
         little if mass < LOW_DIGIT_MASS else "",
         _labels(record),
-        "" if record.accept is None else accepted_line(record.answer, record.label_free, record.accept),
+        "" if record.accept is None else accepted_line(record.answer, record.confidence, record.accept),
     ]
 
 

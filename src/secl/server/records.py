@@ -94,7 +94,8 @@ class Point(BaseModel):
     """A record as lists and charts show it.
 
     time: in seconds since 1970. frozen_confidence: stated by the frozen model. label: whether people judged the answer
-    right, null while unlabelled. accepted: whether the confidence reaches the threshold, null without a threshold.
+    right, null while unlabelled. accept: lowest accepted confidence at the time of the answer, null without a
+    threshold. accepted: whether the confidence reaches it.
     """
 
     record_id: str
@@ -109,6 +110,7 @@ class Point(BaseModel):
     alarm: bool
     in_burst: bool
     label: bool | None
+    accept: float | None
     accepted: bool | None
 
 
@@ -128,7 +130,8 @@ class RecordList(BaseModel):
 
 _POINTS = """
     SELECT id, position, time, domain, reported, frozen, nullif(json_extract(body, '$.reply.entropy'), 'nan'), version,
-           outcome, json_extract(body, '$.decision.alarm'), json_extract(body, '$.decision.in_burst'), correct, accepted
+           outcome, json_extract(body, '$.decision.alarm'), json_extract(body, '$.decision.in_burst'), correct,
+           json_extract(body, '$.labelled.accept'), accepted
     FROM answers"""
 
 

@@ -193,7 +193,7 @@ class LabelReplay:
         while self._log and self._log[0].number <= stored.until:
             known.append(self._log.popleft())
         self._state = self._state.add(known)
-        now = self._state.rate(record.question.domain, record.label_free)
+        now = self._state.rate(record.question.domain, record.label_free, record.threshold)
         return furthest(now, stored), (
             f"the labels known at this answer give {now.confidence} ({now.low} to {now.high}); the record has "
             f"{stored.confidence} ({stored.low} to {stored.high})"

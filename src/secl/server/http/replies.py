@@ -44,8 +44,9 @@ class Secl(TypedDict):
 
     confidence: this probability, in [0, 1]. low, high: 90 % interval of the calibrated confidence; null if the server
     does not calibrate by labels. candidates: possible answers, the most probable first; null without a posterior.
-    accepted: whether the confidence reaches the server's threshold; null without a threshold. record_id: id for reading
-    the record and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the
+    accept: lowest accepted confidence, which moves together with the confidences when labels arrive; null without a
+    threshold. accepted: whether the confidence reaches it; null without a threshold. record_id: id for reading the
+    record and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the
     stated one; absent otherwise. fields: confidences of an object's fields, by name or JSON pointer; absent for other
     answers. calls: confidences of calls; absent if the request has no tools. ended: confidence of the decision to
     call no other tool; absent if the model did not decide this. detail: the record, as in `/v1/records/{record_id}`;
@@ -56,6 +57,7 @@ class Secl(TypedDict):
     low: float | None
     high: float | None
     candidates: list[Candidate] | None
+    accept: float | None
     accepted: bool | None
     record_id: str | None
     reason: NotRequired[str]
@@ -186,6 +188,7 @@ def unrated(reason: str, record_id: str | None = None) -> Secl:
         "low": None,
         "high": None,
         "candidates": None,
+        "accept": None,
         "accepted": None,
         "record_id": record_id,
         "reason": reason,
@@ -205,6 +208,7 @@ def secl_of(answer: Answer, *, full: bool) -> Secl:
         "low": defined(record.low),
         "high": defined(record.high),
         "candidates": candidates_of(record.candidates) if record.posterior else None,
+        "accept": record.accept,
         "accepted": record.accepted,
         "record_id": answer.record_id if answer.stored else None,
     }

@@ -153,5 +153,6 @@ def _whole(found: Extraction | Calls, answers: Sequence[Answer]) -> Secl:
     if not answers:
         return unrated(WITHOUT_PARTS)
     secl = unrated(IN_PARTS if all(each.stored for each in answers) else NOT_STORED)
-    secl["confidence"], secl["accepted"] = defined(found.confidence), found.accepted
+    secl["confidence"] = defined(found.confidence)
+    secl["accept"], secl["accepted"] = found.accept, found.accepted
     return secl

@@ -99,9 +99,9 @@ def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequenc
         case GivenAnswer():
             return calibrator.rate_window(asked)
         case ObjectRequest():
-            return [*weigh_objects(model, asked, calibrator.weigh, accept=calibrator.accept)]
+            return [*weigh_objects(model, asked, calibrator.weigh, lambda: calibrator.accept)]
         case CallRequest():
-            return [*weigh_calls(model, asked, calibrator.weigh, accept=calibrator.accept)]
+            return [*weigh_calls(model, asked, calibrator.weigh, lambda: calibrator.accept)]
     return calibrator.answer_window(asked, [request.written for request in batch])
 
 

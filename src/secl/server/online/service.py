@@ -100,6 +100,8 @@ class Service:
         """Restore the state of the gate and of the posterior, and start the threads."""
         resumed = self.state.stream(self.calibrator.gate, self.calibrator.plan.posterior)
         self.calibrator.state = replace(resumed, labels=self.calibrator.state.labels)
+        self._take_labels()
+        self.calibrator.accept = self.calibrator.plan.loop.accept  # on the scale of all present labels
         self.refresh_labels()
         self._latest.extend(each.record for each in self.state.latest(WINDOW) if not each.record.given)
         self.learner.restore_state()

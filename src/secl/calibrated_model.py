@@ -331,7 +331,7 @@ class CalibratedModel(Shown):
         >>> import secl
         >>> model = secl.load(secl.ScriptedModel())
         >>> before = model.ask("Capital of Peru?")
-        >>> _ = model.label(before, False)
+        >>> _ = model.label(before, False, chance=1)
         >>> (after,) = model.recalibrate([before])
         >>> after.confidence < before.confidence
         True

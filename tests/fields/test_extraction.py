@@ -261,7 +261,7 @@ def test_an_object_of_a_schema_without_fields_has_its_top_level_keys_as_fields()
     assert fields_of("{}") == {"": ("{}", 1, "short")}
 
 
-def test_labels_of_fields_move_confidences_and_thresholds_but_not_whether_an_object_is_accepted() -> None:
+def test_labels_of_fields_move_confidences_and_thresholds_but_not_whether_a_value_is_accepted() -> None:
     model = secl.load(Scribe(written(GREEDY, p=0.999)), accept=0.7)
     before = model.extract("An invoice.", SCHEMA)
     for record in before.fields.values():
@@ -269,7 +269,10 @@ def test_labels_of_fields_move_confidences_and_thresholds_but_not_whether_an_obj
     after = model.extract("An invoice.", SCHEMA)
     assert all(after.fields[name].confidence < before.fields[name].confidence for name in SCHEMA)
     assert after.confidence < 0.7 < before.confidence
-    assert (before.accepted, after.accepted) == (True, True)
+    assert after.accept is not None
+    assert after.accept < 0.7 == before.accept  # moves with the confidences
+    assert (before.accepted, after.accepted) == (True, after.confidence >= after.accept)
+    assert [after.fields[name].accepted for name in SCHEMA] == [before.fields[name].accepted for name in SCHEMA]
     assert model.threshold(0.5).answers == 4
     with pytest.raises(ParameterError, match="model 'scripted' writes no JSON objects; take a local model or a server"):
         secl.load(secl.ScriptedModel()).extract("x", SCHEMA)

@@ -43,7 +43,7 @@ def error_of(reply: Any) -> dict[str, Any]:
 
 def test_a_reply_holds_an_option_and_a_confidence_and_has_a_record(client: httpx.Client, service: Service) -> None:
     reply = client.post("/v1/ask", json={**OPTIONS, "domain": "law", "detail": "full"}).json()
-    brief = ["text", "letter", "confidence", "low", "high", "candidates", "accepted", "record_id"]
+    brief = ["text", "letter", "confidence", "low", "high", "candidates", "accepted", "accept", "record_id"]
     assert [*client.post("/v1/ask", json=OPTIONS).json()] == brief
     detail = reply.pop("detail")
     assert [*reply] == brief

@@ -50,7 +50,7 @@ def test_a_chat_is_answered_in_the_model_s_words_with_a_confidence(sdk: openai.O
     assert record.reply.text == TEXT
     assert choice.secl == completion.secl
     detail = completion.secl.pop("detail")
-    assert [*completion.secl] == ["confidence", "low", "high", "candidates", "accepted", "record_id"]
+    assert [*completion.secl] == ["confidence", "low", "high", "candidates", "accepted", "accept", "record_id"]
     assert from_plain(detail).reply == record.reply
     assert completion.secl["confidence"] == detail["reply"]["stated"] == pytest.approx(0.85)
     assert detail["ledger"]["answering"] == 10

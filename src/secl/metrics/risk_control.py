@@ -126,7 +126,7 @@ def risk_coverage(
     readable, labelled = (~np.isnan(np.asarray(each, np.float64)) for each in (confidence, correct))
     confidences, grades = graded(np.where(readable, confidence, 0.0), np.where(labelled, correct, 0.0))
     answers, seen = confidences.size, confidences if probability is None else np.asarray(probability, np.float64)
-    confidences, grades, labelled, seen = (each[readable] for each in (confidences, grades, labelled, seen))
+    confidences, grades, seen, labelled = confidences[readable], grades[readable], seen[readable], labelled[readable]
     distinct, index = np.unique(-confidences, return_inverse=True)
     sizes = np.cumsum(np.bincount(index, minlength=distinct.size))
 

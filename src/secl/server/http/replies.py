@@ -44,8 +44,8 @@ class Secl(TypedDict):
 
     confidence: this probability, in [0, 1]. low, high: 90 % interval of the calibrated confidence; null if the server
     does not calibrate by labels. candidates: possible answers, the most probable first; null without a posterior.
-    accept: lowest accepted confidence, which moves together with the confidences when labels arrive; null without a
-    threshold. accepted: whether the confidence reaches it; null without a threshold. record_id: id for reading the
+    accepted: whether the confidence reaches `accept`; null without a threshold. accept: lowest accepted confidence, which
+    moves together with the confidences when labels arrive; null without a threshold. record_id: id for reading the
     record and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the
     stated one; absent otherwise. fields: confidences of an object's fields, by name or JSON pointer; absent for other
     answers. calls: confidences of calls; absent if the request has no tools. ended: confidence of the decision to
@@ -57,8 +57,8 @@ class Secl(TypedDict):
     low: float | None
     high: float | None
     candidates: list[Candidate] | None
-    accept: float | None
     accepted: bool | None
+    accept: float | None
     record_id: str | None
     reason: NotRequired[str]
     fields: NotRequired[dict[str, AnswerReply]]
@@ -188,8 +188,8 @@ def unrated(reason: str, record_id: str | None = None) -> Secl:
         "low": None,
         "high": None,
         "candidates": None,
-        "accept": None,
         "accepted": None,
+        "accept": None,
         "record_id": record_id,
         "reason": reason,
     }
@@ -208,8 +208,8 @@ def secl_of(answer: Answer, *, full: bool) -> Secl:
         "low": defined(record.low),
         "high": defined(record.high),
         "candidates": candidates_of(record.candidates) if record.posterior else None,
-        "accept": record.accept,
         "accepted": record.accepted,
+        "accept": record.accept,
         "record_id": answer.record_id if answer.stored else None,
     }
     reason = answer.remark

@@ -17,7 +17,7 @@ from secl.fields.calls import Calls, WritesCalls, weigh_calls
 from secl.fields.extraction import Extraction, request_of, weigh_objects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
-from secl.labels.label import Label, label_of
+from secl.labels.label import Label, label_of, moment_of
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.extracting import writer_of
@@ -307,7 +307,9 @@ class CalibratedModel(Shown):
         self._labels.append(label)
         return label
 
-    def threshold(self, risk: float, certainty: float = 0.9) -> Advice:
+    def threshold(
+        self, risk: float, certainty: float = 0.9, *, since: str | None = None, anytime: bool = False
+    ) -> Advice:
         """Return the threshold that accepts the most answers while at most the share `risk` of them is wrong.
 
         secl computes the threshold from the answers that this object has returned. If the labelled answers were drawn
@@ -317,11 +319,16 @@ class CalibratedModel(Shown):
         Args:
             risk: largest share of wrong answers among accepted answers, in (0, 1).
             certainty: probability that the guarantee holds, in (0, 1).
+            since: use labels of the last days ("30d"), or from a date on ("2026-03-01", UTC); None for all labels.
+            anytime: whether the guarantee holds however often you call this method while you label.
 
         Raises:
-            ParameterError: no question was asked yet, or the risk or certainty lies outside (0, 1).
+            ParameterError: no question was asked yet, the risk or certainty lies outside (0, 1), or `since` is neither
+                a number of days nor a date.
         """
-        return advise(answers_from(self._judgements, self._labels, self.calibrator.state.labels), risk, certainty)
+        moment = None if since is None else moment_of(since, self._labels)
+        answers = answers_from(self._judgements, self._labels, self.calibrator.state.labels, since=moment)
+        return advise(answers, risk, certainty, anytime=anytime)
 
     def recalibrate(self, answers: Iterable[Record]) -> list[Record]:
         """Return earlier answers with the confidences and thresholds that they would get now.

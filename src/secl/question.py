@@ -16,6 +16,9 @@ from secl.errors import QuestionError
 LETTERS = ascii_uppercase
 """Names of the options of a multiple-choice question, in order."""
 
+NOT_KEPT = "(not kept)"
+"""Text in place of a question's text that a server did not store."""
+
 _LETTER_AND_TEXT = re.compile(r"\(?(?P<letter>[A-Za-z])(?:\)[.:]|[).:])\s*(?P<text>.*)", re.DOTALL)
 """An option as models name it: "B.", "(B)", "B) Paris", "B: Paris"."""
 

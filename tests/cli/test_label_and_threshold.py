@@ -191,7 +191,11 @@ NONE: tuple[tuple[list[float], list[bool | None], dict[str, str], str], ...] = (
 
 def test_without_a_threshold_it_says_why_and_what_next(shell: Shell, tmp_path: Path) -> None:
     for number, (confidence, correct, why, step) in enumerate(NONE):
-        run = run_folder(tmp_path / str(number), answered(confidence, correct))
+        run = run_folder(tmp_path / str(number), answered(confidence, [None] * len(correct)))
+        with Store(run, writable=True) as store:
+            for position, right in enumerate(correct):
+                if right is not None:
+                    store.add_feedback(position, right, drawn=True)
         out = shell("threshold", run, "--risk", 0.1).out
         assert facts(out).items() >= {"accept from": "no confidence suffices", **why}.items()
         assert out.endswith(f"next: {step}\n")

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, app, console, echo, print_json
+from secl.cli.app import AsJson, Flag, app, console, echo, print_json
 from secl.errors import RunError
 from secl.labels.label import valid
 from secl.records import Record
@@ -110,6 +110,8 @@ def threshold(
     *,
     risk: float,
     certainty: float = 0.9,
+    since: str | None = None,
+    anytime: Annotated[bool, Flag] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the lowest confidence to accept for a permitted risk (share of wrong answers among accepted ones).
@@ -119,9 +121,11 @@ def threshold(
     Args:
         risk: Largest permitted risk, for example 0.05.
         certainty: Probability that the guarantee holds.
+        since: Use labels of the last days (30d) or from a date on (2026-03-01, UTC); all labels by default.
+        anytime: Give a guarantee that holds however often you look while you label. It takes more labels.
     """
     with Store(run) as store:
-        answers, advice = advice_of(store, risk, certainty)
+        answers, advice = advice_of(store, risk, certainty, since=since, anytime=anytime)
         step = advice_step(advice, shlex.quote(str(run)), calibrates=bool(store.labels()), server=store.is_server)
     if as_json:
         print_json({"run": str(run), "answers": len(answers.confidence), **advice_json(answers, advice)})

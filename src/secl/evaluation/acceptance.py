@@ -1,9 +1,7 @@
 """Thresholds for accepting answers: the confidence that an accepted answer needs, for a given risk.
 
-A guarantee needs a random sample of answers whose grades are known. Three samples can exist: the labels of a review,
-the references, and labels from feedback for which a client drew the answers with equal chances. secl uses the largest
-sample, but ignores feedback if labels of a review exist. A label in a sample overrides the reference of its answer.
-Volunteers choose which answers to rate, so their labels give only an estimate.
+A guarantee needs a random sample of answers whose grades are known (`secl.evaluation.sample`). Labels of answers that
+people chose give only an estimate. Skipped answers of a sample count as wrong, because reviewers often skip wrong ones.
 
 secl tests thresholds in the order of the label-free confidences. Labels must not change that order: if the labels that
 test a threshold also changed the confidences, up to 99 % of simulated streams would get a false guarantee
@@ -14,16 +12,16 @@ increasing in each domain (`secl.labels.state`), so each threshold also has a va
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from secl.errors import ParameterError
+from secl.evaluation.sample import Doubt, Sample, drawn, sample_of
 from secl.grading.rules import grade, reported_correct
-from secl.labels.label import Label, LabelSource, standing
+from secl.labels.label import Label, since_time, valid
 from secl.labels.state import LabelState
 from secl.metrics.probability import Vector
 from secl.metrics.risk_control import (
@@ -39,12 +37,37 @@ from secl.metrics.risk_control import (
     risk_coverage,
     strictest,
 )
+from secl.metrics.sampling import Flags, Integers, change, selection
+from secl.question import NOT_KEPT
 from secl.records import Record
 
 Basis = Literal["labels", "volunteers", "confidences"]
-"""What a threshold rests on: labels of a random sample, labels of volunteers, or confidences without labels."""
+"""What a threshold rests on: a random sample of labels, labels of answers that people chose, or confidences alone."""
 
-SOURCES = get_args(LabelSource)
+UNLIKE = 0.01
+"""If random samples are as unlike the other answers as the labelled ones in fewer cases, the labels do not count."""
+
+CHANGED = 0.05
+"""p-value below which secl reports that old and new labels differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A difference between old and new labels at equal confidences.
+
+    Attributes:
+        time: time of the first new label, in seconds since 1970.
+        old, new: number of labels before and from this time.
+        old_risk, new_risk: share of wrong answers among these.
+        p: probability of so large a difference by chance.
+    """
+
+    time: float
+    old: int
+    new: int
+    old_risk: float
+    new_risk: float
+    p: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,23 +79,43 @@ class Answers:
         probability: the same, calibrated by labels.
         scales: from the former to the latter, for each domain with a map of its own; None stands for all others.
         correct: 1 or 0, nan without a label.
+        skipped: whether reviewers saw the answer and gave no judgement.
+        unit: number of the document or question of the answer; answers of one unit may be right or wrong together.
         basis: origin of the labels.
         references: whether the labels are references, or labels that override them.
         left_out: number of unused labels and references, from outside the sample.
+        doubt: why the labels allow no guarantee; None if they do, or if no label exists.
+        change: a difference between old and new labels, if the labels show one.
+        older: number of labels left out by age.
+        misdated: number of these that are too old by their place in the log, but not by their time: a clock was wrong.
     """
 
     confidence: Vector
     probability: Vector
     scales: Mapping[str | None, Scale]
     correct: Vector
+    skipped: Flags
+    unit: Integers
     basis: Basis
     references: bool = False
     left_out: int = 0
+    doubt: Doubt | None = None
+    change: Change | None = None
+    older: int = 0
+    misdated: int = 0
 
     @property
     def curve(self) -> RiskCoverage:
-        """The risk at each coverage."""
-        return risk_coverage(self.confidence, self.correct, self.probability, self.scales)
+        """The risk at each coverage, if skipped answers are wrong."""
+        return self._curve(np.where(self.skipped, 0.0, self.correct))
+
+    @property
+    def judged_curve(self) -> RiskCoverage:
+        """The risk at each coverage, if skipped answers are like the other labelled ones."""
+        return self._curve(self.correct)
+
+    def _curve(self, correct: Vector) -> RiskCoverage:
+        return risk_coverage(self.confidence, correct, self.probability, self.scales, self.unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +126,13 @@ class Advice:
         risk: largest permitted share of wrong answers among accepted answers, in [1e-9, 1).
         certainty: probability that the guarantee holds, in (0, 1).
         basis: what `threshold` rests on.
-        answers, labels, wrong: number of answers, of labelled answers, and of wrong answers among these.
+        anytime: whether the guarantee holds however often the user looks.
+        answers, labels, wrong, skipped: number of answers, of labelled answers, of wrong answers among these, and of
+            skipped answers. A guarantee counts skipped answers as wrong.
+        worth: number of independent labels that the labels, with skipped answers, are worth; lower if several labels
+            belong to one document or question.
         threshold: None if no threshold keeps the risk.
+        unskipped: the threshold if skipped answers are like the other labelled ones; None without skipped answers.
         fewest: fewest labels for a guarantee, if all labelled answers are right.
         needed: number of labels for a guarantee if further labels are like the present ones; None if secl knows no
             such number, or if the present labels suffice.
@@ -95,11 +143,15 @@ class Advice:
 
     risk: float
     certainty: float
+    anytime: bool = False
     basis: Basis
     answers: int
     labels: int
     wrong: int
+    skipped: int = 0
+    worth: float
     threshold: Threshold | None
+    unskipped: Threshold | None = None
     fewest: int
     needed: int | None = None
     nearest: float | None = None
@@ -130,28 +182,56 @@ class Judgement(NamedTuple):
     Attributes:
         confidence: label-free, in [0, 1]; nan for an unreadable answer.
         reference: whether the answer is correct by the question's reference; None without a reference.
+        document: hash of the passage, document or request that the question is about; None if unknown.
+        asked: hash of the whole question; None if its texts were not kept.
     """
 
     position: int
     domain: str
     confidence: float
     reference: bool | None
+    document: int | None = None
+    asked: int | None = None
 
 
 def judgement_of(record: Record) -> Judgement:
     """Return the judgement of a record; `reference` ignores the label of the record."""
     reference = reported_correct(record) if record.label is None else grade(record.question, record.answer)
     confidence = math.nan if record.answer is None else record.label_free
-    return Judgement(record.position, record.question.domain, confidence, reference)
+    document, asked = _texts_of(record)
+    return Judgement(record.position, record.question.domain, confidence, reference, document, asked)
 
 
-def answers_of(records: Iterable[Record], log: Sequence[Label] = (), calibration: LabelState | None = None) -> Answers:
+def _texts_of(record: Record) -> tuple[int | None, int | None]:
+    """Return hashes of what a question is about and of the question."""
+    question = record.question
+    if question.text == NOT_KEPT:
+        return None, None
+    asked = hash((question.text, question.options, question.context, question.system, question.history))
+    if record.outcome != "field":
+        return hash(question.context) if question.context else None, asked
+    # Fields of one object share the context; arguments of one request for tools share the first paragraphs.
+    request = question.text.rpartition("\n\n")[0]
+    return hash((request, question.context, question.system, question.history)), asked
+
+
+def answers_of(
+    records: Iterable[Record],
+    log: Sequence[Label] = (),
+    calibration: LabelState | None = None,
+    *,
+    since: float | None = None,
+) -> Answers:
     """Return the answers of records with their labels; arguments as for `answers_from`."""
-    return answers_from(map(judgement_of, records), log, calibration)
+    return answers_from(map(judgement_of, records), log, calibration, since=since)
 
 
 def answers_from(
-    judgements: Iterable[Judgement], log: Sequence[Label] = (), calibration: LabelState | None = None
+    judgements: Iterable[Judgement],
+    log: Sequence[Label] = (),
+    calibration: LabelState | None = None,
+    *,
+    since: float | None = None,
 ) -> Answers:
     """Return answers with their labels.
 
@@ -159,36 +239,96 @@ def answers_from(
         judgements: one for each record.
         log: labels in order, including corrected and withdrawn ones.
         calibration: gives the scale that people see; by default the calibration by `log`.
+        since: leave out older labels, references, and answers before the first answer with a newer label; in seconds
+            since 1970.
     """
     calibration = calibration or LabelState.start().add(log)
-    standing_labels = standing(log)
-    chances = {source: {each.chance for each in standing_labels if each.source == source} for source in SOURCES}
-    labels = {label.position: label for label in standing_labels}
-    # If a volunteer later labels an answer of the random sample, the label of the sample counts.
-    labels |= {each.position: each for each in standing(e for e in log if e.chance is not None or e.correct is None)}
+    everything = log
+    if since is not None:
+        log = since_time(log, since)
+    old = everything[: len(everything) - len(log)]
+    entries = {entry.position: entry for entry in (*valid(log), *drawn(log))}
     judged = list(judgements)
     kept = {judgement.position for judgement in judged}
     # A label stores the confidence of its answer, so labels of pruned records count, too.
-    judged += [_of_pruned(each) for each in labels.values() if each.position not in kept]
-    known: list[dict[str, bool]] = []  # for each answer, by source: whether the answer is right
-    for judgement in judged:
-        label = labels.get(judgement.position)
-        of_source = {} if judgement.reference is None else {"reference": judgement.reference}
-        if label is not None:
-            at_random = label.chance is not None and len(chances[label.source] - {None}) == 1
-            of_source |= {label.source if at_random else "volunteers": bool(label.correct)}
-            of_source |= dict.fromkeys(of_source, bool(label.correct)) if at_random else {}
-        known.append(of_source)
-    counts = Counter(source for of_source in known for source in of_source)
-    # A review beats feedback: secl drew the answers of the review, but cannot check how a client chose answers.
-    drawn = [name for name in counts if name != "volunteers" and (name != "feedback" or "review" not in counts)]
-    used = max(drawn or counts, key=lambda source: counts[source], default="")
-    basis: Basis = "labels" if drawn else "volunteers" if used else "confidences"
-    correct = np.array([float(of_source.get(used, math.nan)) for of_source in known])
-    left_out = sum(bool(of_source) and used not in of_source for of_source in known)
+    judged += [_of_pruned(entry) for entry in entries.values() if entry.position not in kept]
+    if since is not None:
+        first = min(entries, default=0)
+        judged = [each._replace(reference=None) for each in judged if each.position >= first]
+    references = {each.position: each.reference for each in judged if each.reference is not None}
+    sample = sample_of(log, references, len(judged))
+    verdicts = [sample.verdicts.get(judgement.position) for judgement in judged]
+    in_sample = np.array([judgement.position in sample.verdicts for judgement in judged], np.bool_)
     confidence = np.array([judgement.confidence for judgement in judged])
     probability = np.array([calibration.calibrated(judgement.domain, judgement.confidence) for judgement in judged])
-    return Answers(confidence, probability, calibration.scales, correct, basis, used == "reference", left_out)
+    correct = np.array([math.nan if verdict is None else float(verdict) for verdict in verdicts])
+    unit = _units(judged)
+    doubt, left_out = sample.doubt, sample.left_out
+    if doubt is None and _unlike(judged, in_sample, confidence, unit):
+        doubt, left_out = "unlike", left_out + len(sample.verdicts)
+        correct[:], in_sample[:] = math.nan, False
+    basis: Basis = "confidences" if not in_sample.any() else "labels" if doubt is None else "volunteers"
+    return Answers(
+        confidence=confidence,
+        probability=probability,
+        scales=calibration.scales,
+        correct=correct,
+        skipped=in_sample & np.isnan(correct),
+        unit=unit,
+        basis=basis,
+        references=sample.references,
+        left_out=left_out,
+        doubt=doubt,
+        change=None if sample.references else _change(judged, sample, unit, entries),
+        older=len(valid(everything)) - len(valid(log)),
+        misdated=0 if since is None else sum(entry.time >= since for entry in valid(old)),
+    )
+
+
+def _units(judged: Sequence[Judgement]) -> Integers:
+    """Return the number of each answer's unit: its document, or else its question.
+
+    If all answers are about one text, that text is no document but the setting of the questions.
+    """
+    documents = len({each.document for each in judged} - {None}) > 1
+    numbers: dict[object, int] = {}
+    units = []
+    for each in judged:
+        unit: object = ("text", each.document) if documents and each.document is not None else ("asked", each.asked)
+        if unit == ("asked", None):
+            unit = ("position", each.position)
+        units.append(numbers.setdefault(unit, len(numbers)))
+    return np.array(units, np.intp)
+
+
+def _unlike(judged: Sequence[Judgement], in_sample: Flags, confidence: Vector, unit: Integers) -> bool:
+    """Return whether the sample differs too much from the other answers for a random sample.
+
+    Answers of one unit are alike, so the test uses one answer of each unit, drawn at random.
+    """
+    order = np.random.default_rng(0).permutation(unit.size)
+    rows = order[np.unique(unit[order], return_index=True)[1]]
+    _, domain = np.unique(np.array([judged[row].domain for row in rows], np.object_), return_inverse=True)
+    return selection(in_sample[rows], np.nan_to_num(confidence[rows], nan=-1.0), domain) < UNLIKE
+
+
+def _change(judged: Sequence[Judgement], sample: Sample, unit: Integers, entries: Mapping[int, Label]) -> Change | None:
+    """Return a difference between old and new labels, by one label of each unit, if the labels show a difference."""
+    confidence_of = {each.position: each.confidence for each in judged}
+    unit_of = {each.position: number for each, number in zip(judged, unit.tolist(), strict=True)}
+    labels = [
+        (unit_of[position], confidence_of[position], verdict, entries[position].time)
+        for position, verdict in sample.verdicts.items()
+        if verdict is not None and not math.isnan(confidence_of[position])
+    ]
+    first_of_unit = {label[0]: label for label in reversed(labels)}
+    labels = [label for label in labels if first_of_unit[label[0]] is label]
+    correct = np.array([float(label[2]) for label in labels])
+    p, start = change(np.array([label[1] for label in labels]), correct)
+    if p >= CHANGED:
+        return None
+    old, new = correct[:start], correct[start:]
+    return Change(labels[start][3], len(old), len(new), 1 - float(old.mean()), 1 - float(new.mean()), p)
 
 
 def _of_pruned(label: Label) -> Judgement:
@@ -196,10 +336,13 @@ def _of_pruned(label: Label) -> Judgement:
     return Judgement(label.position, label.domain, label.confidence if label.reported else math.nan, None)
 
 
-def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
+def advise(answers: Answers, risk: float, certainty: float = 0.9, *, anytime: bool = False) -> Advice:
     """Return the threshold of the largest coverage with at most this risk.
 
     If the labels guarantee no threshold, the advice has the number of labels that a guarantee needs.
+
+    Args:
+        anytime: whether the guarantee is to hold for a user who looks again and again while labels arrive.
 
     Raises:
         ParameterError: no answers, or a risk or certainty out of range.
@@ -207,28 +350,34 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9) -> Advice:
     check_level(risk, certainty)
     if not len(answers.confidence):
         raise ParameterError("there are no answers, so there is nothing to accept; ask some questions first.")
-    curve, fewest = answers.curve, fewest_labels(risk, certainty)
+    curve, judged, fewest = answers.curve, answers.judged_curve, fewest_labels(risk, certainty, anytime=anytime)
     # If volunteers gave too few labels, the threshold rests on the confidences.
     basis: Basis = "confidences" if answers.basis == "volunteers" and curve.total < fewest else answers.basis
-    needed = nearest = first = None
+    needed = nearest = first = unskipped = None
     if answers.basis == "labels":
-        threshold = guaranteed(curve, risk, certainty)
+        threshold = guaranteed(curve, risk, certainty, anytime=anytime)
+        if answers.skipped.any():
+            unskipped = guaranteed(judged, risk, certainty, anytime=anytime)
         if threshold is None:
-            needed = labels_needed(curve, risk, certainty)
-            nearest = nearest_risk(curve, certainty, above=risk)
-            first = strictest(curve, risk, certainty)
+            needed = labels_needed(curve, risk, certainty, anytime=anytime)
+            nearest = nearest_risk(curve, certainty, above=risk, anytime=anytime)
+            first = strictest(curve, risk, certainty, anytime=anytime)
     elif basis == "volunteers":
         threshold = estimated(curve, risk, from_labels=True)
     else:
-        threshold, needed = estimated(curve, risk), labels_needed(curve, risk, certainty)
+        threshold, needed = estimated(curve, risk), labels_needed(curve, risk, certainty, anytime=anytime)
     return Advice(
         risk=risk,
         certainty=certainty,
+        anytime=anytime,
         basis=basis,
         answers=curve.answers,
-        labels=curve.total,
-        wrong=int(curve.wrong[-1]) if curve.wrong.size else 0,
+        labels=judged.total,
+        wrong=int(judged.wrong[-1]) if judged.wrong.size else 0,
+        skipped=curve.total - judged.total,
+        worth=curve.total_worth,
         threshold=threshold,
+        unskipped=unskipped,
         fewest=fewest,
         needed=needed,
         nearest=nearest,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 from secl.errors import ParameterError
 from secl.records import Record
+
+DAY = 86400.0
 
 MIN_CHANCE = 1e-4
 """Smallest `Label.chance`. A label's weight is 1 / chance, so a smaller chance would outweigh all other labels."""
@@ -95,6 +99,51 @@ def standing(log: Iterable[Label]) -> tuple[Label, ...]:
     [3]
     """
     return tuple(entry for entry in valid(log) if entry.correct is not None)
+
+
+def moment_of(since: str, log: Sequence[Label]) -> float:
+    """Return a time in seconds since 1970 from a number of days before now, like "30d", or a date in UTC.
+
+    Raises:
+        ParameterError: the text is neither, or the latest label is newer than the clock of this computer by a day.
+
+    >>> moment_of("2026-03-01", []), moment_of("2026-03-01T12:30:00", []) - moment_of("2026-03-01", [])
+    (1772323200.0, 45000.0)
+    """
+    if not (days := re.fullmatch(r"(\d{1,6})d", since.strip())):
+        try:
+            date = datetime.fromisoformat(since.strip())
+            return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            remedy = "give a number of days, like 30d, or a date, like 2026-03-01"
+            raise ParameterError(f"since is {since[:40]!r}; {remedy}.") from None
+    now = time.time()
+    if log and log[-1].time > now + DAY:
+        raise ParameterError(
+            f"the latest label is from {utc(log[-1].time)}, but the clock of this computer shows {utc(now)}, so an age "
+            "in days has no meaning; correct the clock, or give a date."
+        )
+    return now - int(days[1]) * DAY
+
+
+def utc(seconds: float) -> str:
+    """Return a time in seconds since 1970 as text that `moment_of` reads: "1970-01-01T00:00:00"."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def since_time(log: Sequence[Label], since: float) -> Sequence[Label]:
+    """Return the entries of a log from a time on, in seconds since 1970.
+
+    The order of the log decides, not each clock time: an entry counts only if no later entry has an earlier time, so a
+    clock that once ran ahead makes no old label new.
+
+    >>> same = {"confidence": 0.5, "domain": "", "reported": 0.5, "source": "review", "chance": 1.0, "correct": True}
+    >>> log = [Label(number=n, position=n, time=t, **same) for n, t in enumerate((10.0, 99.0, 20.0, 30.0), start=1)]
+    >>> [label.number for label in since_time(log, 20.0)]
+    [3, 4]
+    """
+    older = (place for place, entry in enumerate(log, start=1) if entry.time < since)
+    return log[max(older, default=0) :]
 
 
 def random_order(positions: Iterable[int], seed: int) -> list[int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from secl.evaluation.acceptance import Advice, Answers
+from secl.evaluation.sample import Doubt
 from secl.grading.rules import reported_correct
-from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong, risk_bound
+from secl.labels.label import utc
+from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong
 from secl.records import Record
 from secl.reports.formatting import UNDEFINED, amount, counted, percent
 from secl.reports.table import Table, plain_table
@@ -15,6 +17,25 @@ from secl.reports.verdict import further
 
 ASSUMPTION = "This holds if the labelled answers are a random sample and later questions are of the same kinds."
 """Note on the conditions of a guarantee."""
+
+ONE_LOOK = (
+    "A guarantee holds for one look. If you look after every 5 labels until a threshold appears, up to a third of "
+    "guarantees is false; --anytime allows any number of looks."
+)
+ANYTIME = "A guarantee with --anytime holds however often you look. It takes about twice as many labels."
+"""Notes on repeated looks."""
+
+_DRAW = "label a random sample (secl label RUN, or secl export RUN --sample 50)"
+
+DOUBTS: Mapping[Doubt, str] = {
+    "chosen": f"people chose the labelled answers, or the choice is unknown; {_DRAW}",
+    "unequal": f"the labelled answers were drawn with unequal chances; {_DRAW}",
+    "partly": "some answers have no reference; if you drew the rows with a reference at random: "
+    "secl label RUN --references --random",
+    "unlike": "the labelled answers differ from the others in confidence or domain more than 99% of random samples, "
+    f"so they were not drawn at random from these answers; {_DRAW}",
+}
+"""Why labels allow no guarantee, and what to do."""
 
 MOSTLY_WRONG = 0.5
 """A guaranteed risk at or above this share is useless, so the table omits the guarantee."""
@@ -32,7 +53,8 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
             "wrong among these": _expected(advice, threshold),
         }
         if threshold.labels:
-            facts["labelled among these"] = f"{amount(threshold.labels)}, {amount(threshold.wrong)} wrong"
+            wrong = "wrong or skipped" if advice.skipped else "wrong"
+            facts["labelled among these"] = f"{amount(threshold.labels)}, {amount(threshold.wrong)} {wrong}"
     elif advice.labels:
         facts["wrong"] = f"{amount(advice.wrong)} of {counted(advice.labels, 'graded answer')}"
     facts["rests on"] = _basis(answers, advice)
@@ -40,11 +62,38 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
         facts["for a guarantee"] = _wanted(advice)
     if threshold is None and advice.nearest is not None and advice.nearest < MOSTLY_WRONG:
         facts["lowest risk guaranteed now"] = percent(advice.nearest)
+    heading = f"at most {percent(advice.risk)} wrong, {percent(advice.certainty)} certainty"
+    notes = [ASSUMPTION] if threshold is not None and advice.basis == "labels" else []
+    notes.append(ANYTIME if advice.anytime else ONE_LOOK)
+    return plain_table((heading, ""), {**facts, **sample_facts(answers, advice)}.items(), notes, texts=2)
+
+
+def sample_facts(answers: Answers, advice: Advice) -> dict[str, str]:
+    """Return what is special about the labelled answers: skips, documents, ages, and labels left out."""
+    facts = {}
+    if advice.skipped:
+        others = "no confidence suffices" if advice.unskipped is None else _accept_from(advice.unskipped.value)
+        skipped = f"{counted(advice.skipped, 'answer')}, counted as wrong"
+        facts["skipped"] = f"{skipped}; if these are like the others, accept from: {others}"
+    if advice.basis == "labels" and round(advice.worth) < advice.labels + advice.skipped:
+        facts["independent labels"] = (
+            f"about {round(advice.worth)}: labels of one document, or of a repeated question, count together"
+        )
+    if (change := answers.change) is not None:
+        facts["old and new labels"] = (
+            f"the newest {amount(change.new)}: {percent(change.new_risk)} wrong; the older {amount(change.old)}: "
+            f"{percent(change.old_risk)} (p = {change.p:.2g} at equal confidences); if later answers are like the "
+            f"newest, add --since {utc(change.time)}"
+        )
+    if answers.older:
+        facts["too old"] = f"{counted(answers.older, 'label')}"
+        if answers.misdated:
+            facts["too old"] += f"; a clock was wrong: {amount(answers.misdated)} of these came before older labels"
     if answers.left_out:
         facts["left out"] = f"{counted(answers.left_out, 'label')} of answers that were not drawn at random"
-    heading = f"at most {percent(advice.risk)} wrong, {percent(advice.certainty)} certainty"
-    guarantee = threshold is not None and advice.basis == "labels"
-    return plain_table((heading, ""), facts.items(), [ASSUMPTION] if guarantee else [], texts=2)
+    if answers.doubt is not None:
+        facts["why no guarantee"] = DOUBTS[answers.doubt]
+    return facts
 
 
 def _accept_from(value: float) -> str:
@@ -65,7 +114,7 @@ def promise_sentence(advice: Advice) -> str | None:
 def _expected(advice: Advice, threshold: Threshold) -> str:
     """Return the estimated or guaranteed share of wrong answers among accepted answers, in words."""
     if advice.basis == "labels":
-        bound = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
+        bound = threshold.bound(advice.certainty, anytime=advice.anytime)
         return f"at most {percent(bound)}: guaranteed with {percent(advice.certainty)} certainty"
     known = threshold.wrong / threshold.labels if advice.basis == "volunteers" else threshold.expected
     return f"about {percent(known)}: an estimate"
@@ -76,7 +125,7 @@ def _basis(answers: Answers, advice: Advice) -> str:
         return "the confidences alone"
     if answers.references:
         return f"{counted(advice.labels, 'answer')} with a reference"
-    drawn = "drawn at random" if advice.basis == "labels" else "that people chose to rate"
+    drawn = "drawn at random" if advice.basis == "labels" else "not drawn at random"
     return f"{counted(advice.labels, 'label')} of answers {drawn}"
 
 
@@ -87,10 +136,12 @@ def _wanted(advice: Advice) -> str:
         return f"about {counted(advice.needed, 'label')} of answers drawn at random, if {like}"
     if advice.first is None:
         return f"at least {counted(advice.fewest, 'label')} of answers drawn at random"
-    allowed = most_wrong(advice.first.labels, advice.risk, advice.certainty)
+    count = round(advice.first.worth)
+    wrong = round(advice.first.wrong * count / max(1, advice.first.labels))
+    allowed = most_wrong(count, advice.risk, advice.certainty, anytime=advice.anytime)
     return (
-        f"at most {amount(max(0, allowed))} of the {amount(advice.first.labels)} most confident graded answers may "
-        f"be wrong, but {amount(advice.first.wrong)} {'is' if advice.first.wrong == 1 else 'are'}"
+        f"at most {amount(max(0, allowed))} of the {amount(count)} most confident graded answers may "
+        f"be wrong{' or skipped' if advice.skipped else ''}, but {amount(wrong)} {'is' if wrong == 1 else 'are'}"
     )
 
 
@@ -144,8 +195,10 @@ def advice_json(answers: Answers, advice: Advice) -> dict[str, object]:
     plain, threshold = asdict(advice), advice.threshold
     guarantee = threshold is not None and advice.basis == "labels"
     if threshold is not None and guarantee:
-        plain["threshold"]["bound"] = float(risk_bound(threshold.wrong, threshold.labels, advice.certainty))
-    return plain | {"guarantee": guarantee, "left_out": answers.left_out}
+        plain["threshold"]["bound"] = threshold.bound(advice.certainty, anytime=advice.anytime)
+    of_sample = {name: getattr(answers, name) for name in ("left_out", "doubt", "older", "misdated")}
+    change = None if answers.change is None else asdict(answers.change)
+    return plain | {"guarantee": guarantee, **of_sample, "change": change}
 
 
 RISKS = (0.05, 0.1, 0.2)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from secl.evaluation.acceptance import Advice, Answers, advise, answers_of
-from secl.labels.label import Label, random_order, standing
+from secl.labels.label import Label, moment_of, random_order, standing
 from secl.labels.state import LabelState, held_out
 from secl.records import Record
 from secl.runs.manifest import Manifest
@@ -44,10 +44,17 @@ def current_records(
     return _graded(records, log)
 
 
-def advice_of(store: Store, risk: float, certainty: float = 0.9) -> tuple[Answers, Advice]:
-    """Return the answers of a run or server, and the advice for a risk (`secl.evaluation.acceptance.advise`)."""
-    answers = answers_of(store.records(), store.label_log(), calibration_of(store))
-    return answers, advise(answers, risk, certainty)
+def advice_of(
+    store: Store, risk: float, certainty: float = 0.9, *, since: str | None = None, anytime: bool = False
+) -> tuple[Answers, Advice]:
+    """Return the answers of a run or server, and the advice for a risk (`secl.evaluation.acceptance.advise`).
+
+    `since`: age or date of the oldest label that counts (`secl.labels.label.moment_of`).
+    """
+    log = store.label_log()
+    moment = None if since is None else moment_of(since, log)
+    answers = answers_of(store.records(), log, calibration_of(store), since=moment)
+    return answers, advise(answers, risk, certainty, anytime=anytime)
 
 
 def held_out_records(store: Store) -> Iterator[Record]:

@@ -20,7 +20,7 @@ from secl.evaluation.symptoms import source_of
 from secl.evidence import Evidence, Thought
 from secl.methods import Plan
 from secl.prompts.parsing import is_brief
-from secl.question import Question, has_half_character
+from secl.question import NOT_KEPT, Question, has_half_character
 from secl.records import Record, Reply
 
 Values = dict[str, Any]
@@ -41,8 +41,8 @@ Text = Annotated[str, AfterValidator(_encodable)]
 Keep = Literal["none", "full"]
 """Texts that a server stores: none, or all ("full")."""
 
-NOT_KEPT, ANOTHER = "(not kept)", "(another one, not kept)"
-"""Replacements for texts. `ANOTHER` replaces the frozen model's open answer if the adapted model's answer differs."""
+ANOTHER = "(another one, not kept)"
+"""Text in place of the frozen model's open answer if the adapted model's answer differs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,9 @@ def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Fi
     if drawn.size:
         coverage, labels, wrong = curve.coverage[drawn], curve.labels[drawn], curve.wrong[drawn]
         tail = (1 - LEVEL) / 2
-        high, low = risk_bound(wrong, labels, 1 - tail), 1 - risk_bound(labels - wrong, labels, 1 - tail)
+        worth, scale = curve.worth[drawn], curve.worth[drawn] / labels
+        high = risk_bound(wrong * scale, worth, 1 - tail)
+        low = 1 - risk_bound((labels - wrong) * scale, worth, 1 - tail)
         axes.fill_between(coverage, low, high, color=SKY, alpha=0.35, linewidth=0, label="exact 90% interval")
         axes.plot(coverage, wrong / labels, color=BLUE, linewidth=1.6, label="labelled answers")
     shown = spread(len(curve.coverage))

@@ -232,10 +232,13 @@ class Labelled:
     Attributes:
         label_free: the confidence before calibration, in [0, 1].
         confidence: the calibrated confidence; without labels equal to `label_free`.
-        low, high: bounds of the 90% credible interval; without labels, bounds of the prior's interval.
+        low, high: bounds of the 90% credible interval, under the assumption that the map from label-free to calibrated
+            confidences is a line in logits and lies within its prior; without labels, bounds of the prior's interval.
         labels: number of labels.
         of_domain: number of labels of the question's domain.
         until: number of the latest entry in the log of labels; 0 for an empty log.
+        near: number of labels of a random sample whose calibrated confidences differ from this one by at most 0.1.
+        near_right: number of right answers among these.
         accept: `Record.threshold` on the scale of `confidence`; None without a threshold.
     """
 
@@ -246,4 +249,19 @@ class Labelled:
     labels: int
     of_domain: int
     until: int
+    near: int = 0
+    near_right: int = 0
     accept: float | None = None
+
+    @property
+    def observed(self) -> tuple[float, float] | None:
+        """Exact 90% interval of the accuracy of answers near this confidence; None without such labels.
+
+        The interval needs no assumption about the map, in contrast to `low` and `high`.
+        """
+        if not self.near:
+            return None
+        from secl.metrics.risk_control import risk_bound
+
+        wrong = self.near - self.near_right
+        return 1.0 - float(risk_bound(wrong, self.near, 0.95)), float(risk_bound(self.near_right, self.near, 0.95))

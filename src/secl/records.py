@@ -221,12 +221,12 @@ class Record(Shown):
 
     @property
     def low(self) -> float:
-        """Lower bound of the 90 % credible interval of `confidence`; nan if not computed."""
+        """Lower bound of the 90 % credible interval of `confidence` (`Labelled.low`); nan if not computed."""
         return math.nan if self.labelled is None or self.answer is None else self.labelled.low
 
     @property
     def high(self) -> float:
-        """Upper bound of the 90 % credible interval of `confidence`; nan if not computed."""
+        """Upper bound of the 90 % credible interval of `confidence` (`Labelled.high`); nan if not computed."""
         return math.nan if self.labelled is None or self.answer is None else self.labelled.high
 
     @property

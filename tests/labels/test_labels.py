@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit as sigmoid
+from scipy.stats import binomtest
 
 from secl import RunSettings, Store
 from secl.calibrator import Calibrator
@@ -83,6 +84,19 @@ def test_the_two_priors_are_weighed_by_their_evidence() -> None:
     rated = state.rate("a", 0.9)
     means = [sigmoid(scaling.logit("a", 0.9)[0]) for scaling in (narrow, wide)]
     assert rated.confidence == pytest.approx(state.sound * means[0] + (1 - state.sound) * means[1])
+
+
+def test_the_labels_near_a_confidence_are_counted_with_an_exact_interval() -> None:
+    drawn = [label(n, n % 4 > 0, confidence=0.8) for n in range(1, 21)]
+    far = [label(n, False, confidence=0.2) for n in range(21, 31)]
+    thumbs = [label(n, False, confidence=0.8, chance=None) for n in range(31, 34)]
+    state = LabelState.start().add([*drawn, *far, *thumbs])
+    rated = state.rate("a", 0.8)
+    assert (rated.near, rated.near_right) == (20, 15)
+    assert rated.observed == pytest.approx(tuple(binomtest(15, 20).proportion_ci(0.9, "exact")), abs=1e-9)
+    assert state.rate("a", 0.2).near_right == 0
+    assert LabelState.start().rate("a", 0.8).observed is None
+    assert LabelState.start().add(thumbs).rate("a", 0.8).observed is None
 
 
 def test_what_is_taken_back_is_as_if_never_said_and_labels_of_an_earlier_run_as_if_given_first() -> None:

@@ -21,9 +21,11 @@ from __future__ import annotations
 import functools
 import logging
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 
@@ -55,6 +57,9 @@ FLATTEST = 0.05
 
 FIXED = 1e-6
 """Standard deviation of a slope that is held at `FLATTEST`."""
+
+NEAR = 0.1
+"""Largest difference of the calibrated confidences of an answer and of the labels near it (`Labelled.near`)."""
 
 FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
 """Minimum number of labels for a domain's own shift; maximum number of domains with their own shifts.
@@ -185,6 +190,7 @@ class LabelState:
         until: number of the latest entry of the log; 0 before the first.
         scalings: the fits under the narrow and the wide prior.
         sound: probability of the narrow prior, which assumes that label-free confidences are nearly calibrated.
+        sample: calibrated confidence and grade of the labels of the largest random sample, in rising order.
     """
 
     carried: tuple[Label, ...]
@@ -193,6 +199,7 @@ class LabelState:
     until: int
     scalings: tuple[Scaling, Scaling]
     sound: float
+    sample: tuple[tuple[float, bool], ...] = ()
 
     @classmethod
     def start(cls, carried: Sequence[Label] = ()) -> LabelState:
@@ -210,7 +217,13 @@ class LabelState:
             log.warning("%d labels cannot be fitted (%s), so secl ignores all labels", len(labels), problem)
         narrow, wide = scalings
         counts = Counter(label.domain for label in labels)
-        return cls(carried, own, counts, until, scalings, _sigmoid(narrow.evidence - wide.evidence))
+        state = cls(carried, own, counts, until, scalings, _sigmoid(narrow.evidence - wide.evidence))
+        ((kind, _),) = Counter((each.source, each.chance) for each in labels if each.chance).most_common(1) or (
+            (None, 0),
+        )
+        drawn = [label for label in labels if (label.source, label.chance) == kind]
+        graded = sorted((state.calibrated(each.domain, each.confidence), bool(each.correct)) for each in drawn)
+        return replace(state, sample=tuple(graded))
 
     def add(self, labels: Iterable[Label]) -> LabelState:
         """Return the state after more entries of the log."""
@@ -274,6 +287,8 @@ class LabelState:
             accept = min(accept, calibrated)
         elif accept is not None and accept <= calibrated:
             accept = math.nextafter(calibrated, 2.0)
+        first = bisect_left(self.sample, calibrated - NEAR, key=itemgetter(0))
+        near = self.sample[first : bisect_right(self.sample, calibrated + NEAR, key=itemgetter(0))]
         return Labelled(
             label_free=confidence,
             confidence=calibrated,
@@ -282,6 +297,8 @@ class LabelState:
             labels=len(self.carried) + len(self.standing),
             of_domain=self.of_domain.get(domain, 0),
             until=self.until,
+            near=len(near),
+            near_right=sum(right for _, right in near),
             accept=accept,
         )
 

@@ -8,11 +8,11 @@ from rich.table import Table as RichTable
 
 from secl.display import excerpt
 from secl.evaluation.symptoms import seen_in_one
-from secl.evidence import Posterior, PTrue, Sample
+from secl.evidence import Labelled, Posterior, PTrue, Sample
 from secl.prompts.parsing import is_brief
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.reports.formatting import counted, percent, percents
+from secl.reports.formatting import amount, counted, percent, percents
 from secl.reports.table import Table, listing, plain_table
 from secl.reports.verdict import sentence_of
 
@@ -30,9 +30,11 @@ def answer_table(record: Record) -> Table:
     """Return a table: the returned answer with its confidence and 90 % interval, then the other candidates."""
     posterior, own = record.posterior, record.reply.answer
     stated = f"own answer, stated {percent(record.reply.stated)}" if own is not None else "no readable answer"
+    observed = near_labels(record.labelled if record.answer is not None else None)
+    notes = [f"{observed}."] if observed else []
     if posterior is None or record.answer is None:
         rows = [(record.text or "no readable answer", _confidence(record), stated if own is not None else "")]
-        return plain_table(("answer", "confidence", ""), rows, texts=1)
+        return plain_table(("answer", "confidence", ""), rows, notes, texts=1)
     order = _ranked(posterior)
     returned = posterior.best if record.answers_best else posterior.own
     rows = []
@@ -43,7 +45,7 @@ def answer_table(record: Record) -> Table:
             rows.append((excerpt(_candidate(posterior, number), LONGEST), share, note))
     if len(order) > len(rows):
         rows.append((f"and {counted(len(order) - len(rows), 'other')}", "", ""))
-    notes = [] if own is not None else ["The model's own reply holds no readable answer."]
+    notes += [] if own is not None else ["The model's own reply holds no readable answer."]
     return plain_table(("answer", "confidence", ""), rows, notes, texts=1)
 
 
@@ -51,6 +53,14 @@ def _candidate(posterior: Posterior, number: int) -> str:
     """Return a candidate as text; the last candidate may stand for all unlisted answers."""
     unlisted = posterior.none_last and number == len(posterior.candidates) - 1
     return "any other answer" if unlisted else posterior.candidates[number]
+
+
+def near_labels(labelled: Labelled | None) -> str:
+    """Return the accuracy of labelled answers near a confidence, with its exact interval; empty without such labels."""
+    if labelled is None or (ends := labelled.observed) is None:
+        return ""
+    share = f"{amount(labelled.near_right)} of {counted(labelled.near, 'labelled answer')} with a confidence within 0.1"
+    return f"{share} of this one {'is' if labelled.near_right == 1 else 'are'} right ({percents(*ends)}, exact)"
 
 
 def _confidence(record: Record) -> str:

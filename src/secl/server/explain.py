@@ -14,6 +14,7 @@ from secl.prompts.templates import answer_prompt, confidence_prompt, request_for
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.acceptance_report import accepted_line
+from secl.reports.console import near_labels
 from secl.reports.formatting import counted
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
@@ -219,10 +220,14 @@ def _labels(record: Record) -> str:
     labelled = record.labelled
     if labelled is None:
         return ""
-    band = f"with 90 % probability the calibrated confidence lies between {labelled.low:.4f} and {labelled.high:.4f}"
+    band = (
+        "if the map of labels is a line in logits, the calibrated confidence lies with 90 % probability between "
+        f"{labelled.low:.4f} and {labelled.high:.4f}"
+    )
     if not labelled.labels:
         return f"no answer had a label yet; {band}"
     changed = labelled.confidence - labelled.label_free
     moved = f"moved the confidence by {changed:+.4f} to {labelled.confidence:.4f}"
     domain = f"{labelled.of_domain} of them in the same domain"
-    return f"{counted(labelled.labels, 'label')}, {domain}, {moved}; {band}"
+    observed = near_labels(labelled)
+    return f"{counted(labelled.labels, 'label')}, {domain}, {moved}; {band}{observed and '; '}{observed}"

@@ -42,15 +42,15 @@ class CallSecl(TypedDict):
 class Secl(TypedDict):
     """The probability that an answer is correct.
 
-    confidence: this probability, in [0, 1]. low, high: 90 % interval of the calibrated confidence; null if the server
-    does not calibrate by labels. candidates: possible answers, the most probable first; null without a posterior.
-    accepted: whether the confidence reaches `accept`; null without a threshold. accept: lowest accepted confidence,
-    which moves together with the confidences when labels arrive; null without a threshold. record_id: id for reading
-    the record and labelling the answer. reason: why confidence or record_id is null, or why the confidence is the
-    stated one; absent otherwise. fields: confidences of an object's fields, by name or JSON pointer; absent for other
-    answers. calls: confidences of calls; absent if the request has no tools. ended: confidence of the decision to
-    call no other tool; absent if the model did not decide this. detail: the record, as in `/v1/records/{record_id}`;
-    absent unless the request asks for it.
+    confidence: this probability, in [0, 1]. low, high: 90 % credible interval, if the map of labels is a line in
+    logits; null if the server does not calibrate by labels. candidates: possible answers, the most probable first;
+    null without a posterior. accepted: whether the confidence reaches `accept`; null without a threshold. accept:
+    lowest accepted confidence, which moves together with the confidences when labels arrive; null without a threshold.
+    record_id: id for reading the record and labelling the answer. reason: why confidence or record_id is null, or why
+    the confidence is the stated one; absent otherwise. fields: confidences of an object's fields, by name or JSON
+    pointer; absent for other answers. calls: confidences of calls; absent if the request has no tools. ended:
+    confidence of the decision to call no other tool; absent if the model did not decide this. detail: the record, as
+    in `/v1/records/{record_id}`; absent unless the request asks for it.
     """
 
     confidence: float | None

@@ -252,16 +252,3 @@ class Labelled:
     near: int = 0
     near_right: int = 0
     accept: float | None = None
-
-    @property
-    def observed(self) -> tuple[float, float] | None:
-        """Exact 90% interval of the accuracy of answers near this confidence; None without such labels.
-
-        The interval needs no assumption about the map, in contrast to `low` and `high`.
-        """
-        if not self.near:
-            return None
-        from secl.metrics.risk_control import risk_bound
-
-        wrong = self.near - self.near_right
-        return 1.0 - float(risk_bound(wrong, self.near, 0.95)), float(risk_bound(self.near_right, self.near, 0.95))

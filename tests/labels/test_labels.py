@@ -22,7 +22,7 @@ from secl.errors import ParameterError, RunError
 from secl.evaluation.acceptance import answers_of
 from secl.labels import state as of_labels
 from secl.labels.label import MIN_CHANCE, Label, label_of, random_order
-from secl.labels.state import LabelState, Prior, fit, held_out, label_weights, log_odds
+from secl.labels.state import LabelState, Prior, fit, held_out, label_weights, log_odds, observed
 from secl.runs.labelling import current_records, held_out_records, review_queue
 from secl.runs.runner import Run, resume_run, start_run
 from secl.testing import ScriptedModel, toy_stream
@@ -93,10 +93,10 @@ def test_the_labels_near_a_confidence_are_counted_with_an_exact_interval() -> No
     state = LabelState.start().add([*drawn, *far, *thumbs])
     rated = state.rate("a", 0.8)
     assert (rated.near, rated.near_right) == (20, 15)
-    assert rated.observed == pytest.approx(tuple(binomtest(15, 20).proportion_ci(0.9, "exact")), abs=1e-9)
+    assert observed(rated) == pytest.approx(tuple(binomtest(15, 20).proportion_ci(0.9, "exact")), abs=1e-9)
     assert state.rate("a", 0.2).near_right == 0
-    assert LabelState.start().rate("a", 0.8).observed is None
-    assert LabelState.start().add(thumbs).rate("a", 0.8).observed is None
+    assert observed(LabelState.start().rate("a", 0.8)) is None
+    assert observed(LabelState.start().add(thumbs).rate("a", 0.8)) is None
 
 
 def test_what_is_taken_back_is_as_if_never_said_and_labels_of_an_earlier_run_as_if_given_first() -> None:

@@ -34,7 +34,7 @@ from secl.evidence import Labelled
 from secl.labels.label import Label, random_order, standing
 from secl.metrics.probability import Vector
 from secl.metrics.recalibration import fit_logistic
-from secl.metrics.risk_control import ABOVE_ALL, PLAIN, Scale, lowest_reaching, separating
+from secl.metrics.risk_control import ABOVE_ALL, PLAIN, Scale, lowest_reaching, risk_bound, separating
 from secl.records import Record
 
 BAND = 0.9
@@ -305,6 +305,17 @@ class LabelState:
     def apply(self, record: Record) -> Record:
         """Return a record with its confidence and its threshold on the scale of these labels."""
         return replace(record, labelled=self.rate(record.question.domain, record.label_free, record.threshold))
+
+
+def observed(labelled: Labelled) -> tuple[float, float] | None:
+    """Return the exact 90% interval of the accuracy of answers near a confidence; None without labels near it.
+
+    The interval needs no assumption about the map, in contrast to `Labelled.low` and `Labelled.high`.
+    """
+    if not labelled.near:
+        return None
+    ends = risk_bound([labelled.near - labelled.near_right, labelled.near_right], labelled.near, (1.0 + BAND) / 2.0)
+    return 1.0 - float(ends[0]), float(ends[1])
 
 
 def held_out(records: Iterable[Record], log: Iterable[Label], carried: Sequence[Label] = ()) -> Iterator[Record]:

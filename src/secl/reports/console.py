@@ -9,6 +9,7 @@ from rich.table import Table as RichTable
 from secl.display import excerpt
 from secl.evaluation.symptoms import seen_in_one
 from secl.evidence import Labelled, Posterior, PTrue, Sample
+from secl.labels.state import observed
 from secl.prompts.parsing import is_brief
 from secl.question import Question
 from secl.records import Record, Reply
@@ -30,8 +31,8 @@ def answer_table(record: Record) -> Table:
     """Return a table: the returned answer with its confidence and 90 % interval, then the other candidates."""
     posterior, own = record.posterior, record.reply.answer
     stated = f"own answer, stated {percent(record.reply.stated)}" if own is not None else "no readable answer"
-    observed = near_labels(record.labelled if record.answer is not None else None)
-    notes = [f"{observed}."] if observed else []
+    near = near_labels(record.labelled if record.answer is not None else None)
+    notes = [f"{near}."] if near else []
     if posterior is None or record.answer is None:
         rows = [(record.text or "no readable answer", _confidence(record), stated if own is not None else "")]
         return plain_table(("answer", "confidence", ""), rows, notes, texts=1)
@@ -57,7 +58,7 @@ def _candidate(posterior: Posterior, number: int) -> str:
 
 def near_labels(labelled: Labelled | None) -> str:
     """Return the accuracy of labelled answers near a confidence, with its exact interval; empty without such labels."""
-    if labelled is None or (ends := labelled.observed) is None:
+    if labelled is None or (ends := observed(labelled)) is None:
         return ""
     share = f"{amount(labelled.near_right)} of {counted(labelled.near, 'labelled answer')} with a confidence within 0.1"
     return f"{share} of this one {'is' if labelled.near_right == 1 else 'are'} right ({percents(*ends)}, exact)"

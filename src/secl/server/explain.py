@@ -229,5 +229,5 @@ def _labels(record: Record) -> str:
     changed = labelled.confidence - labelled.label_free
     moved = f"moved the confidence by {changed:+.4f} to {labelled.confidence:.4f}"
     domain = f"{labelled.of_domain} of them in the same domain"
-    observed = near_labels(labelled)
-    return f"{counted(labelled.labels, 'label')}, {domain}, {moved}; {band}{observed and '; '}{observed}"
+    near = near_labels(labelled)
+    return f"{counted(labelled.labels, 'label')}, {domain}, {moved}; {band}{near and '; '}{near}"

@@ -303,9 +303,30 @@ class CalibratedModel(Shown):
         """
         number = self.calibrator.state.labels.until + 1
         label = label_of(answer, correct, number=number, chance=chance, skipped=skipped)
-        self.calibrator.take_labels([label])
-        self._labels.append(label)
+        self._take([label])
         return label
+
+    def label_references(self, answers: Iterable[Record], *, chance: float | None) -> int:
+        """Label answers by the references of their questions, and return the number of labels.
+
+        Args:
+            answers: records that this object returned; those without a reference get no label.
+            chance: as for `label`: 1 if you drew the questions with references at random.
+
+        >>> import secl
+        >>> model, rows = secl.load(secl.ScriptedModel()), [{"question": "Capital of Peru?", "reference": "Lima"}]
+        >>> model.label_references(model.ask_all(rows), chance=None)
+        1
+        """
+        graded = [(each, right) for each in answers if (right := judgement_of(each).reference) is not None]
+        numbered = enumerate(graded, self.calibrator.state.labels.until + 1)
+        self._take(label_of(*each, number=number, source="reference", chance=chance) for number, each in numbered)
+        return len(graded)
+
+    def _take(self, labels: Iterable[Label]) -> None:
+        taken = [*labels]
+        self.calibrator.take_labels(taken)
+        self._labels += taken
 
     def threshold(
         self, risk: float, certainty: float = 0.9, *, since: str | None = None, anytime: bool = False

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from secl import Record, SeclError
+from secl import Record, SeclError, Store
 from secl.cli import extract
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
+from secl.labels.label import valid
 from secl.runs.encoding import to_body
 from secl.runs.runner import TOO_WEAK
+from secl.runs.sheets import own_id
 from tests.answers import stored
 from tests.cli.conftest import Interrupt, Shell, Use
 from tests.fields.scribe import Scribe, written
@@ -159,6 +161,61 @@ def test_fields_are_labelled_reported_and_get_thresholds(
     assert f"extract.schema_file={schema}" in said
     assert "at most 30% wrong, 90% certainty" in shell("threshold", run, "--risk", 0.3).out
     assert "leave --grader out" in shell("report", run, "--grader", "exact").err
+
+
+def test_sheets_of_documents_and_of_fields_become_labels_of_fields(
+    shell: Shell, refused: Any, documents: Path, schema: Path, tmp_path: Path
+) -> None:
+    run, file = tmp_path / "run", tmp_path / "sheet.csv"
+    records = extracted(shell, documents, "--schema", schema, "--text", "body", "--out", run)
+
+    def filled(rows: list[dict[str, str]]) -> dict[tuple[int, int], bool | None]:
+        """Label the run from rows; return the labels by document and field."""
+        with file.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, rows[0].keys())
+            writer.writeheader()
+            writer.writerows(rows)
+        assert shell("label", run, "--from", file).code == 0
+        with Store(run) as store:
+            return {divmod(each.position, 4): each.correct for each in valid(store.label_log())}
+
+    names = [record.question.domain for record in records[:4]]
+    rows = read(shell("export", run, "--review", "--format", "csv", "--out", "-").out)
+    document = {rows[-1]["record_id"]: None, rows[-2]["record_id"]: None}
+    first, second = (int(name.split("_")[1]) // 4 for name in document)
+    rows[-1] |= {"label": "right"}
+    rows[-2] |= {"wrong_fields": "Total, lines"}
+    labels = filled(rows)
+    assert labels == {
+        **{(first, n): True for n in range(4)},
+        **{(second, n): names[n] not in ("total", "lines") for n in range(4)},
+    }
+    for cells, *words in (
+        ({"label": "wrong", "wrong_fields": ""}, "whole object", "wrong_fields"),
+        ({"label": "right", "wrong_fields": "total"}, "whole object"),
+        ({"label": "", "wrong_fields": "sum"}, "'sum' in 'wrong_fields'", "number, total, paid, lines"),
+    ):
+        with file.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, rows[0].keys())
+            writer.writeheader()
+            writer.writerow(rows[-1] | cells)
+        refused(("label", run, "--from", file), "line 2", *words)
+    # A sample has a row for each field; a right answer is a value as people write it.
+    out = shell("export", run, "--sample", 100, "--format", "csv", "--out", "-").out
+    rows = read(out)
+    assert {row["field"] for row in rows} == {*names}
+    with Store(run) as store:
+        by_id = {own_id(record): record for record in store.records()}
+    for row in rows:
+        row["correct_answer"] = by_id[row["record_id"]].text or ""
+    assert {*filled(rows).values()} == {True}  # the sample has the fields of the two documents, too
+    others = {"number": "Z-9", "total": "null", "paid": "null", "lines": "[]"}
+    again = [row | {"correct_answer": others[row["field"]]} for row in rows]
+    labels = filled(again)
+    answers = [by_id[row["record_id"]] for row in rows]
+    right = [others[each.question.domain] == each.text for each in answers]
+    assert [labels[divmod(each.position, 4)] for each in answers] == right
+    assert sum(right) < 3
 
 
 @pytest.mark.parametrize("count", [1, 10, 31])

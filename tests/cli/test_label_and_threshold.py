@@ -16,6 +16,7 @@ import pytest
 from secl import Store
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
 from secl.runs.labelling import review_queue
+from secl.runs.sheets import own_id
 from tests.answers import answered, give_labels, run_folder, stored
 from tests.cli.conftest import Interrupt, Shell
 
@@ -261,3 +262,102 @@ def test_one_answer_says_whether_it_is_accepted(shell: Shell, scripted: None, re
     assert "accepted" not in shell(*ask).out
     refused((*ask, "--accept", 2), "accept is 2", "from 0 to 1")
     assert "could not be read" in accepted_line(None, 0.9, 0.5)
+
+
+def sheet(run: Path, file: Path, rows: str) -> Path:
+    """A sheet with these rows, in which R0, R1, ... are the ids of the answers at these positions."""
+    with Store(run) as store:
+        ids = {f"R{record.position}": own_id(record) for record in store.records()}
+    file.write_text(re.sub(r"R\d+", lambda found: ids.get(found[0], found[0]), rows))
+    return file
+
+
+BAD_SHEETS = {
+    "record_id,label\nR0,y\nrec_7_00000000,n\n": ("line 3", "rec_7_00000000", "no answer of", "a sheet of this run"),
+    "record_id,label\nR0,y\n,n\n": ("line 3", "a verdict but no record_id"),
+    "record_id,label\nR0,y\nR1,y\nR0,n\n": ("line 4", "contradicts the verdict of line 2"),
+    "record_id,label\nR0,y\nR1,perhaps\n": ("line 3", "'perhaps' in 'label'", "write right or wrong", "correct_answer"),
+    "record_id,correct_answer\nR0,yes\nR1,maybe\n": ("line 3", "none of its options", "A. yes", "B. no"),
+    "record_id,correct_answer\nR0,3\n": ("line 2", "3"),
+    "record_id,label,correct_answer\nR0,wrong,yes\n": ("line 2", "'wrong'", "'correct_answer' says the opposite"),
+    "record_id,label,sample\nR0,y,5 of 9 (1)\n": ("line 2", "'5 of 9 (1)' in 'sample'", "restore it"),
+    "record_id,label,sample\nR0,y,all\n": ("line 2", "'all' in 'sample'"),
+    "record_id,label\nR0\n": ("line 2", "1 fields but the header has 2"),
+    "record_id,label\nR0,\nR1,\n": ("no verdict", "write right or wrong"),
+    "record_id,label\n": ("no verdict",),
+    "record_id,verdict\nR0,y\n": ("'record_id' and 'label'", "but has 'record_id', 'verdict'", "--review"),
+    "id,label\nq0,y\n": ("'record_id' and 'label'",),
+    "": ("is empty",),
+    '{"record_id": ["R0"], "label": {"a": 1}, "sample": [1]}\n': ("line 1", "no answer of"),
+    '{"record_id": "R0", "label": {"a": 1}}\n': ("line 1", "in 'label'"),
+    '{"record_id": "R0", "label": "y", "sample": [1]}\n': ("line 1", "'[1]' in 'sample'"),
+}
+
+
+@pytest.mark.parametrize("rows", BAD_SHEETS)
+def test_a_sheet_with_one_bad_row_is_refused_with_its_line_and_no_label_is_stored(
+    refused: Any, tmp_path: Path, rows: str
+) -> None:
+    run = run_folder(tmp_path / "run", answered([0.9] * 4, [None] * 4))
+    file = sheet(run, tmp_path / ("sheet.jsonl" if rows.startswith("{") else "sheet.csv"), rows)
+    refused(("label", run, "--from", file), str(file), *BAD_SHEETS[rows])
+    assert said(run) == []
+
+
+def test_labels_of_the_wrong_table_or_of_no_table_are_refused(refused: Any, shell: Shell, tmp_path: Path) -> None:
+    other, run = (
+        run_folder(
+            tmp_path / name, [replace(r, question=replace(r.question, text=name)) for r in answered([0.9], [None])]
+        )
+        for name in ("other", "run")
+    )
+    shell("export", other, "--review", "--out", tmp_path / "sheet.csv")
+    text = (tmp_path / "sheet.csv").read_text().replace("0.9,", "0.9,y,")
+    (tmp_path / "sheet.csv").write_text(text)
+    refused(("label", run, "--from", tmp_path / "sheet.csv"), "line 2", "no answer of")
+    refused(("label", run, "--from", tmp_path / "none.csv"), "does not exist")
+    refused(("label", run, "--references"), "no question of", "has a right answer", "--columns reference=NAME")
+    refused(("label", run, "--random"), "--random needs")
+    refused(("label", run, "--references", "--undo", 0), "one of --from FILE, --references and --undo")
+    for arguments, *words in (
+        (("--sample", 0), "at least 1"),
+        (("--sample", 3, "--full"), "bias labels"),
+        (("--sample", 3, "--review"), "bias labels"),
+    ):
+        refused(("export", run, *arguments), *words)
+    rows = answered([0.9], [None])  # the user's own column "label" has no verdicts
+    own = run_folder(
+        tmp_path / "own", [replace(r, question=replace(r.question, row=(("label", "yes"),))) for r in rows]
+    )
+    shell("export", own, "--out", tmp_path / "own.csv")
+    refused(("label", own, "--from", tmp_path / "own.csv"), "your own column 'label'", "--review")
+
+
+@pytest.mark.usefixtures("scripted")
+def test_right_answers_of_random_rows_calibrate_this_run_and_the_next(
+    shell: Shell, tmp_path: Path, refused: Any
+) -> None:
+    """Before, `--calibration` said that such a run "has no labels", and its confidences stayed unchanged."""
+    rows = "".join(f"Number {n}?,x|y,{'A' if n < 20 else ''}\n" for n in range(40))
+    (tmp_path / "mine.csv").write_text(f"question,options,Category\n{rows}")
+    asked = ("run", "--questions", tmp_path / "mine.csv", "--columns", "reference=Category", "--method", "stated")
+    first = tmp_path / "first"
+    assert "next: secl label" in shell(*asked, "--out", first).out
+    assert "secl label" in refused((*asked, "--out", tmp_path / "b", "--calibration", first), "--references")
+    ended = shell("label", first, "--references", "--random").fine
+    assert "20 labels: " in ended.out
+    assert re.search(r"Mean confidence 0\.\d+ without labels, 0\.\d+ now", ended.out)
+    before, after = stored(first), [json.loads(line) for line in shell("export", first, "--out", "-").out.splitlines()]
+    assert all(row["confidence"] != record.confidence for record, row in zip(before, after, strict=True))
+    assert shell(*asked, "--out", tmp_path / "next", "--calibration", first).code == 0
+    assert stored(tmp_path / "next")[30].confidence == after[30]["confidence"]
+    refs = "rests on"
+    assert facts(shell("threshold", first, "--risk", 0.3).out)[refs].startswith("20 ")
+
+
+def test_the_line_after_a_sitting_has_the_mean_before_all_labels_and_before_the_sitting(
+    say: Any, reviewed: Path
+) -> None:
+    assert "without labels, 0." in say("n|n|q", reviewed).out
+    assert "before this command" not in say("q", reviewed).out.split("Mean")[0]
+    assert re.search(r"Mean confidence 0\.750 without labels, 0\.\d+ before this command, 0", say("n|q", reviewed).out)

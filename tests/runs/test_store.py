@@ -240,7 +240,7 @@ def test_an_export_is_the_own_table_with_results_and_no_cell_is_a_formula(store:
     assert "'=cmd|' /C calc'!A0" in cells
     own = [*dict.fromkeys(name for row in ROWS for name in row)]
     names = [{"confidence": "given_confidence", "low": "given_low", "@name": "'@name"}.get(name, name) for name in own]
-    results = ["answer", "confidence", "low", "high", "correct"]
+    results = ["record_id", "answer", "confidence", "low", "high", "correct"]
     assert [*rows[0]] == [*names, *results]
     assert rows[0]["options"] == '["f | g", "=SUM(A1)", "-5"]'
     assert rows[0]["answer"].removeprefix("'") in ROWS[0]["options"]

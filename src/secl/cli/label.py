@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
@@ -13,13 +13,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import AsJson, Flag, app, console, echo, print_json
-from secl.errors import RunError
-from secl.labels.label import valid
+from secl.errors import ParameterError, RunError
+from secl.labels.label import Label, valid
 from secl.records import Record
 from secl.reports.acceptance_report import advice_json, advice_step, advice_table
 from secl.reports.formatting import counted, terminal_text
 from secl.reports.table import to_rich
 from secl.runs.labelling import advice_of, current_records, review_queue
+from secl.runs.sheets import labels_from_references, labels_from_sheet
 from secl.runs.store import Store
 
 KEYS = "y right, n wrong, s skip, u undo the last reply, q quit"
@@ -32,12 +33,23 @@ def label(
     run: Annotated[Path, Parameter(help="A run, or the state folder of a server that is not running.")],
     /,
     *,
-    undo: Annotated[int | None, Parameter(help="Only take back the label of the answer at this position.")] = None,
+    from_: Annotated[Path | None, Parameter(name="--from")] = None,
+    references: Annotated[bool, Flag] = False,
+    random: Annotated[bool, Flag] = False,
+    undo: int | None = None,
 ) -> None:
     """Show answers in random order and ask whether each is right; then update the confidences of all answers.
 
     secl stores each label at once. After Ctrl-C, the same command continues.
+
+    Args:
+        from_: Take the labels from a table of secl export that people have filled in, all of them or none.
+        references: Turn the right answers of your own table into labels.
+        random: Say that you drew the judged rows of your table at random, so that their labels allow a guarantee.
+        undo: Only take back the label of the answer at this position.
     """
+    if sum((from_ is not None, references, undo is not None)) > 1 or (random and from_ is None and not references):
+        raise ParameterError("give one of --from FILE, --references and --undo; --random needs one of the first two.")
     with Store(run, writable=True) as store:
         if undo is not None:
             if store.record(undo).position not in {each.position for each in valid(store.label_log())}:
@@ -45,18 +57,38 @@ def label(
             store.add_feedback(undo, None)
             echo(f"the label of the answer at position {undo} is taken back.")
             return
-        waiting, log = review_queue(store).positions, store.label_log()
-        with suppress(KeyboardInterrupt):
-            _review(store, waiting)
-        labels, entries = store.labels(), valid(store.label_log())
-        right = sum(bool(each.correct) for each in labels)
-        skipped = f", {len(entries) - len(labels)} skipped" if len(entries) > len(labels) else ""
-        echo(f"\n{counted(len(labels), 'label')}: {right} right, {len(labels) - right} wrong{skipped}.")
-        if store.is_server:
-            echo("The server uses these labels from its next start on.")
-        elif labels:
-            before, after = (fmean(each.expected_grade for each in current_records(store, by)) for by in (log, None))
-            echo(f"Mean confidence {before:.3f} before, {after:.3f} now; see: secl report {run}")
+        log = store.label_log()
+        if from_ is not None:
+            store.add_labels(labels_from_sheet(store, from_, random=random))
+        elif references:
+            store.add_labels(labels_from_references(store, random=random))
+        else:
+            with suppress(KeyboardInterrupt):
+                _review(store, review_queue(store).positions)
+        for line in _result(store, log):
+            echo(line)
+
+
+def _result(store: Store, before: Sequence[Label]) -> Iterator[str]:
+    """Yield lines on the labels of a run, of which `before` are the entries before this command."""
+    labels, log = store.labels(), store.label_log()
+    right, skipped = sum(bool(each.correct) for each in labels), len(valid(log)) - len(labels)
+    more = f", {skipped} skipped" if skipped else ""
+    yield f"\n{counted(len(labels), 'label')}: {right} right, {len(labels) - right} wrong{more}."
+    if any(entry.chance is None and entry.correct is not None for entry in log[len(before) :]):
+        yield (
+            "secl does not know how the new answers were chosen, so their labels allow no guarantee. If you drew the "
+            "judged rows at random, give the same command with --random."
+        )
+    if store.is_server:
+        yield "The server uses these labels from its next start on."
+    elif labels:
+        logs = {"without labels": (), "before this command": before, "now": log}
+        means = {name: fmean(each.expected_grade for each in current_records(store, by)) for name, by in logs.items()}
+        shown = ", ".join(
+            f"{mean:.3f} {name}" for name, mean in means.items() if before or name != "before this command"
+        )
+        yield f"Mean confidence {shown}; see: secl report {store.folder}"
 
 
 def _review(store: Store, waiting: Sequence[int]) -> None:

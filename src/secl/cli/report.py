@@ -55,6 +55,7 @@ def export(
     format: str | None = None,
     full: Annotated[bool, Flag] = False,
     review: Annotated[bool, Flag] = False,
+    sample: int | None = None,
     accept: float | None = None,
     risk: float | None = None,
     certainty: float | None = None,
@@ -67,6 +68,7 @@ def export(
         format: csv, xlsx or parquet for the table; jsonl for complete records; by default the suffix of --out.
         full: Add every field of a record to the table, for example reply.entropy.
         review: Put the rows with the most expected errors first, and graded answers last.
+        sample: Write a table of this many answers, drawn at random, for people to label (secl label RUN --from FILE).
         accept: Fill the column accepted: whether the confidence reaches this value of secl threshold.
         risk: Fill the column accepted: the most answers of which at most this share is wrong, for example 0.1.
         certainty: Probability that the guarantee of --risk holds; 0.9 by default.
@@ -93,7 +95,7 @@ def export(
             promise = None
             if risk is not None:
                 threshold, promise = _promised(store, risk, 0.9 if certainty is None else certainty)
-            content = Content(full=full, review=review, threshold=threshold, objects=promise is None)
+            content = Content(full=full, review=review, threshold=threshold, objects=promise is None, sample=sample)
             path = write(store, format, out, content)
             if promise is not None:
                 echo(promise, error=True)

@@ -19,7 +19,8 @@ from secl.question import LETTERS, Cell, Form, Grader, Question, References, let
 Values = Mapping[str, object]
 """Values of a row by the meaning of their column (`secl.data.columns`), such as {"question": "Capital of Peru?"}."""
 
-_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_TRUTH = dict.fromkeys(("true", "1", "1.0", "yes", "y", "right", "correct"), True)
+_TRUTH |= dict.fromkeys(("false", "0", "0.0", "no", "n", "wrong", "incorrect"), False)
 _TWO_WAYS = "has its own options, but options for all rows are also given; keep one way to give options."
 
 
@@ -99,6 +100,17 @@ def build_question(
     return built
 
 
+def with_reference(question: Question, value: object) -> Question:
+    """Return a question with a right answer from a cell. Raises DataError: the answer does not fit the question."""
+    reference, _ = _reference({"reference": value}, question, ())
+    try:
+        graded = replace(question, reference=reference)
+        check_grader(graded)
+    except QuestionError as error:
+        raise DataError(f"has a right answer that cannot be used: {error}") from error
+    return graded
+
+
 def text(values: Values, key: str) -> str | None:
     """Return a value as a text without spaces at both ends. Numbers become texts; null and "" become None."""
     value = values.get(key)
@@ -125,7 +137,8 @@ def truth(values: Values, key: str) -> bool | None:
     word = str(value).strip().casefold()
     if word not in _TRUTH:
         raise DataError(
-            f"has {str(value)[:40]!r} in {key!r}; write true or false, and put a right answer into 'reference'."
+            f"has {str(value)[:40]!r} in {key!r}; write right or wrong, and put a right answer into "
+            f"{'correct_answer' if key == 'label' else 'reference'!r}."
         )
     return _TRUTH[word]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -18,8 +19,8 @@ DAY = 86400.0
 MIN_CHANCE = 1e-4
 """Smallest `Label.chance`. A label's weight is 1 / chance, so a smaller chance would outweigh all other labels."""
 
-LabelSource = Literal["review", "feedback"]
-"""Source of a label: a review of answers drawn at random (`secl label`, a server's page), or feedback."""
+LabelSource = Literal["review", "feedback", "reference"]
+"""Source of a label: a review of answers drawn at random (`secl label`, a page), feedback, or the user's references."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class Label:
     Attributes:
         number: number of the entry in the log, from 1; 0 before the log has the entry.
         correct: whether the answer is right; None for a skipped answer, and to withdraw the answer's earlier entries.
-        confidence: label-free confidence of the answer.
+        confidence: label-free confidence of the answer; 0 if undefined, as for some unreadable answers.
         reported: `Record.confidence` of the answer, which earlier labels may have moved; 0 for an unreadable answer.
         time: time of the judgement, in seconds since 1970.
         chance: probability with which this answer was chosen for labelling, in [1e-4, 1]. If all probabilities are
@@ -72,7 +73,7 @@ def label_of(
         number=number,
         position=record.position,
         correct=correct,
-        confidence=record.label_free,
+        confidence=0.0 if math.isnan(record.label_free) else record.label_free,
         domain=record.question.domain,
         reported=record.expected_grade,
         time=time.time(),

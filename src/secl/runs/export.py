@@ -8,7 +8,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from secl.runs.extracting import by_document, document_of, expected_errors, fail
 from secl.runs.folder import check_outside, storage_errors
 from secl.runs.labelling import calibration_of, current_records
 from secl.runs.manifest import Manifest
+from secl.runs.sheets import OBJECT_VERDICTS, PREFIX, VERDICTS, draw, ids_of, own_id, row_id
 from secl.runs.store import Store
 
 
@@ -39,18 +40,17 @@ class Content:
         review: the rows with the most expected errors first, and graded answers last.
         threshold: lowest accepted label-free confidence; None for the threshold of the run.
         objects: whether the threshold applies to whole objects, too. The promise of `secl threshold` is about fields.
+        sample: only this number of answers, drawn at random, as a table to label without confidences.
     """
 
     full: bool = False
     review: bool = False
     threshold: float | None = None
     objects: bool = True
+    sample: int | None = None
 
 
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
-
-PREFIX = "given_"
-"""Prefix for a column of the user's table if a column of results has the same name."""
 
 PROBABILITIES = ("confidence", "low", "high")
 """Columns that a workbook shows with three decimals. The cells hold all digits."""
@@ -71,15 +71,39 @@ def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
     return pandas.DataFrame(rows, columns=columns)
 
 
-def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str], list[list[object]]]:
+def to_table(
+    records: Iterable[Record],
+    *,
+    full: bool = False,
+    id_of: Callable[[Record], str] | None = None,
+    kept: Collection[str] = (),
+) -> tuple[list[str], list[list[object]]]:
     """Return the columns and rows of a table of records.
 
     A row starts with the cells of the question's row in the input (a file or table). A question without such a row
-    gives cells such as id, domain, question, options and reference. The results follow: answer, confidence and grade,
-    and with `full` every number of the record. Columns of results without any value are left out. If a column of
-    results has the same name as a column of the input, the latter gets `PREFIX`.
+    gives cells such as id, domain, question, options and reference. The results follow: the id by `id_of`, answer,
+    confidence and grade, and with `full` every number of the record. Columns of results without any value are left out,
+    unless they are in `kept`. If a column of results has the same name as a column of the input, the latter gets
+    `PREFIX`.
     """
-    return _merge([(dict(each.question.row) or _cells_of(each.question), _results(each, full)) for each in records])
+    pairs = []
+    for record in records:
+        name = {"record_id": id_of(record)} if id_of else {}
+        pairs.append((dict(record.question.row) or _cells_of(record.question), name | _results(record, full)))
+    return _merge(pairs, kept)
+
+
+def _to_sample(store: Store, count: int) -> tuple[list[str], list[list[object]]]:
+    """Return the table of the next `count` answers of a review, without their confidences, which would bias labels."""
+    drawn, cell = draw(store, count)
+    extracted, id_of, empty = Manifest.of(store).mode == "extract", ids_of(store), dict.fromkeys(VERDICTS)
+    pairs = []
+    for record in drawn:
+        question = record.question
+        field = {"field": question.domain} if extracted else {}
+        results = {"record_id": id_of(record), **field, "answer": record.text, **empty, "sample": cell}
+        pairs.append((dict(question.row) or _cells_of(question), results))
+    return _merge(pairs, VERDICTS)
 
 
 def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:
@@ -93,7 +117,7 @@ def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[li
     columns = dict.fromkeys(record.question.domain for record in records)
     rows: list[tuple[str, Any, dict[str, object]]]  # id of the document, cells of its row, results
     if full:
-        of_field = ((record, {"field": record.question.domain}) for record in records)
+        of_field = ((record, {"record_id": own_id(record), "field": record.question.domain}) for record in records)
         rows = [(document_of(each.question), each.question.row, name | _results(each, full)) for each, name in of_field]
     else:
         documents = by_document(records)
@@ -101,14 +125,21 @@ def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[li
             documents = dict(sorted(documents.items(), key=lambda pair: -expected_errors(pair[1])))
         threshold = records[0].threshold if records and content.objects else None
         accept = None if threshold is None else calibration_of(store).accept(threshold)
+        asked: dict[str, object] = dict.fromkeys(OBJECT_VERDICTS if review else ())
         rows = [
-            (name, fields[0].question.row, dict(object_results(fields, accept))) for name, fields in documents.items()
+            (
+                name,
+                fields[0].question.row,
+                {"record_id": row_id(fields, "doc"), **asked, **object_results(fields, accept)},
+            )
+            for name, fields in documents.items()
         ]
     nothing: dict[str, object] = dict.fromkeys(name for *_, results in rows for name in results)
     failed = [(each.document, each.row, {**nothing, "failed": each.reason}) for each in failures(store)]
     rows = [*failed, *rows] if review else [*rows, *failed]
     named = [({} if name in dict(row).values() else {"document": name}, dict(row), each) for name, row, each in rows]
-    return _merge([(name | row, results) for name, row, results in named], () if full else columns)
+    kept = {*VERDICTS} if full and review else {*columns, *OBJECT_VERDICTS}
+    return _merge([(name | row, results) for name, row, results in named], kept)
 
 
 def _merge(
@@ -157,6 +188,7 @@ def _results(record: Record, full: bool) -> dict[str, object]:
         "accepted": record.accepted,
         "correct": reported_correct(record),
         "label": record.label,
+        "correct_answer": None,
     }
     if full:
         # The table leaves out columns without a value. So the next line sets three fields to None: they would repeat
@@ -204,8 +236,12 @@ def write(
         StorageError: writing fails.
     """
     ending = "" if out is None else out.suffix.lower().removeprefix(".")
-    format = format or (ending if ending in FORMATS else "jsonl")
     content = content or Content()
+    format = format or (ending if ending in FORMATS else "jsonl" if content.sample is None else "csv")
+    if content.sample is not None and content != Content(sample=content.sample):
+        raise ParameterError(
+            "--sample writes no confidences, which would bias labels; leave --full, --review, --accept and --risk out."
+        )
     if content.full and format == "jsonl":
         raise ParameterError("jsonl always has every number of a record; leave --full out, or export a table.")
     if format not in FORMATS:
@@ -215,7 +251,7 @@ def write(
             raise ParameterError(f"{format} is a binary format; name a file with --out.")
         _write_text(sys.stdout, store, format, content)
         return None
-    path = out or store.folder / f"records.{format}"
+    path = out or store.folder / f"{'records' if content.sample is None else 'sample'}.{format}"
     check_outside(path, store.folder)
     if not path.name:
         raise ParameterError(f"{str(out)!r} is a folder; name a file with --out.")
@@ -244,21 +280,36 @@ def _ordered(store: Store, content: Content, *, review: bool) -> Sequence[Record
 
 
 def _table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:
+    if content.sample is not None:
+        return _to_sample(store, content.sample)
     if Manifest.of(store).mode == "extract":
         return _to_object_table(store, content)
-    return to_table(_ordered(store, content, review=content.review), full=content.full)
+    records, kept = _ordered(store, content, review=content.review), VERDICTS if content.review else ()
+    return to_table(records, full=content.full, id_of=ids_of(store), kept=kept)
 
 
 def _write_text(stream: IO[str], store: Store, format: str, content: Content) -> None:
     if format == "jsonl":
-        for record in _ordered(store, content, review=content.review):
-            stream.write(json.dumps(json_value(to_export(record)), allow_nan=False, ensure_ascii=False) + "\n")
+        stream.writelines(
+            json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n" for line in _lines(store, content)
+        )
         return
     columns, rows = _table(store, content)
     writer = csv.writer(stream)
     if columns:
         writer.writerow(map(harmless, columns))
     writer.writerows(map(_cell, row) for row in rows)
+
+
+def _lines(store: Store, content: Content) -> Iterator[dict[str, object]]:
+    """Yield the complete records with their ids, or the rows of a sample."""
+    if content.sample is not None:
+        columns, rows = _to_sample(store, content.sample)
+        yield from (dict(zip(columns, row, strict=True)) for row in rows)
+        return
+    id_of = ids_of(store)
+    for record in _ordered(store, content, review=content.review):
+        yield {"record_id": id_of(record)} | json_value(to_export(record))
 
 
 def _cell(value: object) -> object:

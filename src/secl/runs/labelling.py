@@ -91,10 +91,22 @@ def review_queue(store: Store, after: int | None = None) -> Queue:
     report wrong answers more often. The order depends only on positions and skips, so all reviews, and a later review,
     have the same order.
     """
-    first = max(store.first, len(store) - RECENT) if store.is_server else store.first
-    order, skipped = random_order(range(first, len(store)), SEED), store.sample(first)
+    within = _reviewed(store, len(store))
+    order, skipped = random_order(within, SEED), store.sample(within.start)
     ranks = {position: (position in skipped, rank) for rank, position in enumerate(order)}
     waiting = sorted((each for each in order if skipped.get(each) is not False), key=ranks.__getitem__)
     if after in ranks:
         waiting = [each for each in waiting if ranks[each] > ranks[after] or ranks[after][0] > ranks[each][0]]
-    return Queue(tuple(waiting), store.label_count(first), len(order))
+    return Queue(tuple(waiting), store.label_count(within.start), len(order))
+
+
+def drawn_until(store: Store, last: int, count: int) -> frozenset[int]:
+    """Return the positions of the sample that ends with answer `last`, drawn when the store had `count` answers."""
+    within = _reviewed(store, count)
+    order = random_order({*within, last}, SEED)
+    return frozenset(order[: order.index(last) + 1]) & {*within}
+
+
+def _reviewed(store: Store, count: int) -> range:
+    """Return the positions from which a review draws if the store has `count` answers."""
+    return range(max(store.first, count - RECENT) if store.is_server else store.first, count)

@@ -205,7 +205,10 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
             'settings marked "here".'
         )
     if not labels:
-        raise RunError(f"{folder} has no labels, so there is nothing to calibrate with; see secl label {folder}")
+        raise RunError(
+            f"{folder} has no labels, so there is nothing to calibrate with; label answers with secl label {folder}, "
+            f"or turn the right answers of its table into labels with secl label {folder} --references."
+        )
     return (*manifest.calibration, *labels)
 
 

@@ -1,0 +1,220 @@
+"""Sheets that people fill in become labels; samples keep their chances; references count if the user says so."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from secl import Question, Record, Store
+from secl.labels.label import Label, valid
+from secl.runs import export
+from secl.runs.labelling import current_records, review_queue
+from secl.runs.sheets import labels_from_references, labels_from_sheet
+from tests.answers import answered, make_record, run_folder
+
+WORDS = {
+    True: ("y", "Yes", "TRUE", "1", "1.0", " right ", "Correct"),
+    False: ("n", "NO", "false", "0", "0.0", "Wrong", "incorrect"),
+    None: ("s", "skip", "SKIPPED"),
+}
+"""Words for a verdict; None is a skip."""
+
+Said = list[tuple[int, bool | None, str, float | None]]
+
+
+def entries(log: Sequence[Label]) -> Said:
+    """Position, verdict, source and chance of labels."""
+    return [(each.position, each.correct, each.source, each.chance) for each in log]
+
+
+def taken(store: Store, path: Path, *, random: bool = False) -> Said:
+    """Store the labels of a sheet, and return the new entries of the log."""
+    before = len(store.label_log())
+    store.add_labels(labels_from_sheet(store, path, random=random))
+    return entries(store.label_log()[before:])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    """A run of 40 questions with options, whose rows have an own column "label"."""
+    records = answered([0.6 + 0.005 * k for k in range(40)], [None] * 40)
+    with_rows = [
+        replace(r, question=replace(r.question, row=(("id", f"T{r.position}"), ("label", "no")))) for r in records
+    ]
+    with Store(run_folder(tmp_path / "run", with_rows), writable=True) as store:
+        yield store
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def write(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def sheet(store: Store, path: Path, verdicts: Mapping[int, object], column: str = "label", **how: Any) -> Path:
+    """Export a sheet of a run, and fill in verdicts by position."""
+    export.write(store, "csv", path, export.Content(**how))
+    rows = read(path)
+    for row in rows:
+        row[column] = verdicts.get(int(row["record_id"].split("_")[1]), row.get(column, ""))
+    return write(path, rows)
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet", "jsonl"])
+def test_a_sample_that_people_fill_in_gives_the_labels_of_a_review_in_the_terminal(
+    store: Store, tmp_path: Path, ending: str
+) -> None:
+    path, drawn = tmp_path / f"sample.{ending}", review_queue(store).positions[:12]
+    export.write(store, None, path, export.Content(sample=12))
+    readers: dict[str, Any] = {"csv": pd.read_csv, "xlsx": pd.read_excel, "parquet": pd.read_parquet}
+    frame = pd.read_json(path, lines=True) if ending == "jsonl" else readers[ending](path)
+    assert list(frame.columns) == ["id", "given_label", "record_id", "answer", "label", "correct_answer", "sample"]
+    assert [int(name[1:]) for name in frame["id"]] == list(drawn)
+    frame["label"] = [position % 3 > 0 for position in drawn]
+    getattr(frame, {"csv": "to_csv", "xlsx": "to_excel", "parquet": "to_parquet"}.get(ending, "to_json"))(
+        path, **({"orient": "records", "lines": True} if ending == "jsonl" else {"index": False})
+    )
+    assert taken(store, path) == [(position, position % 3 > 0, "review", 1.0) for position in drawn]
+    assert taken(store, path) == []  # a sheet may be read again
+    assert review_queue(store).positions[0] not in drawn
+
+
+@pytest.mark.parametrize(("word", "verdict"), [(word, verdict) for verdict, words in WORDS.items() for word in words])
+def test_verdicts_have_the_words_that_people_use(store: Store, tmp_path: Path, word: str, verdict: bool | None) -> None:
+    path = sheet(store, tmp_path / "a.csv", {3: word}, review=True)
+    assert taken(store, path) == [(3, verdict, "feedback", None)]
+    assert store.label_log()[-1].skipped is (verdict is None)
+
+
+ASKED = (
+    (
+        Question("Capital of Peru?", options=("Quito", "Lima")),
+        "B",
+        {"B": True, "lima": True, "(b) Lima": True, "a": False},
+    ),
+    (Question("How many?", form="number"), "12", {"12": True, 12: True, "12.0": True, "about 13": False}),
+    (Question("Who?"), "Ada Lovelace", {"ada lovelace": True, "Lovelace": True, "Grace Hopper": False}),
+)
+
+
+@pytest.mark.parametrize(("question", "answer", "right"), ASKED)
+def test_a_right_answer_is_graded_by_the_grader_of_the_question(
+    tmp_path: Path, question: Question, answer: str, right: dict[object, bool]
+) -> None:
+    records = []
+    for position in range(len(right)):
+        record = make_record(position, answer=answer)
+        asked = replace(question, id=f"q{position}", domain="quiz")
+        records.append(replace(record, question=asked, reply=replace(record.reply, text=answer), correct=None))
+    with Store(run_folder(tmp_path / "run", records), writable=True) as store:
+        path = sheet(store, tmp_path / "a.csv", dict(enumerate(right)), "correct_answer", review=True)
+        assert [correct for _, correct, *_ in sorted(taken(store, path))] == [*right.values()]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_sample_may_be_split_sorted_and_lose_rows_and_each_unjudged_answer_counts_as_skipped(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    folder = tmp_path / str(len([*tmp_path.iterdir()]))
+    with Store(run_folder(folder / "run", [make_record(n, correct=None) for n in range(30)]), writable=True) as store:
+        export.write(store, "csv", folder / "all.csv", export.Content(sample=15))
+        drawn = list(review_queue(store).positions[:15])
+        said = data.draw(st.lists(st.sampled_from(["y", "n", "skip", "", "gone"]), min_size=15, max_size=15))
+        reviewer = data.draw(st.lists(st.sampled_from([0, 1]), min_size=15, max_size=15))
+        rows = read(folder / "all.csv")
+        for number in data.draw(st.permutations([0, 1])):
+            part = [row | {"label": word} for row, word, who in zip(rows, said, reviewer, strict=True) if who == number]
+            part = [row for row in part if row["label"] != "gone"]
+            if {*(row["label"] for row in part)} - {""}:
+                taken(store, write(folder / "part.csv", data.draw(st.permutations(part))))
+        words = dict(zip(drawn, said, strict=True))
+        if {*said} & {"y", "n", "skip"}:
+            kept = {each.position: each for each in valid(store.label_log())}
+            assert kept.keys() == {*drawn}
+            assert all((entry.chance, entry.source) == (1.0, "review") for entry in kept.values())
+            verdict = {"y": True, "n": False}
+            assert {position: entry.correct for position, entry in kept.items()} == {
+                position: verdict.get(word) for position, word in words.items()
+            }
+
+
+def test_rows_of_ones_choice_have_no_chance_and_a_correction_keeps_the_chance_of_the_sample(
+    store: Store, tmp_path: Path
+) -> None:
+    first, second, third, *_ = review_queue(store).positions
+    store.add_feedback(first, True, drawn=True)
+    path = sheet(store, tmp_path / "a.csv", {first: "wrong", second: "wrong"}, review=True)
+    assert sorted(taken(store, path)) == sorted([(first, False, "review", 1.0), (second, False, "feedback", None)])
+    # The label of a chosen row gets a chance only if the user says that the rows were drawn at random.
+    assert taken(store, path) == []
+    assert taken(store, path, random=True) == [(second, False, "feedback", 1.0)]
+    path = sheet(store, tmp_path / "b.csv", {third: "right"})  # an export has the labels, which are no news
+    assert taken(store, path) == [(third, True, "feedback", None)]
+
+
+def test_a_run_that_went_on_after_its_sample_was_drawn_skips_none_of_the_new_answers(tmp_path: Path) -> None:
+    with Store(run_folder(tmp_path / "run", [make_record(n, correct=None) for n in range(10)]), writable=True) as store:
+        drawn = review_queue(store).positions[:4]
+        path = sheet(store, tmp_path / "a.csv", dict.fromkeys(drawn[:3], "y"), sample=4)
+        for position in range(10, 40):
+            store.add(make_record(position, correct=None), 0.1)
+        assert [position for position, *_ in taken(store, path)] == [*drawn]
+        assert store.sample() == {position: position == drawn[3] for position in drawn}
+
+
+def test_references_become_labels_once_and_the_user_may_correct_how_they_were_chosen(tmp_path: Path) -> None:
+    graded: list[bool | None] = [True, False, True, None, None]
+    with Store(run_folder(tmp_path / "run", answered([0.8] * 5, graded)), writable=True) as store:
+        store.add_feedback(2, False, drawn=True)  # a person overrides the reference
+
+        def references(random: bool) -> Said:
+            before = len(store.label_log())
+            store.add_labels(labels_from_references(store, random=random))
+            return entries(store.label_log()[before:])
+
+        assert references(random=True) == [(0, True, "reference", 1.0), (1, False, "reference", 1.0)]
+        assert references(random=True) == []
+        assert store.sample() == {0: False, 1: False, 2: False}
+        assert len(references(random=False)) == 4
+        assert store.sample() == {2: False}
+        before, after = ([r.confidence for r in current_records(store, log)] for log in ((), None))
+        assert before != after
+
+
+def test_ten_thousand_rows_are_one_transaction(tmp_path: Path) -> None:
+    records = [make_record(position, correct=None) for position in range(10_000)]
+    with Store.create(tmp_path / "run", {"total": 1, "settings": {"method": "stated"}}) as store:
+        with store.writing():
+            for record in records:
+                store.write_record(record, 0.1)
+        path = sheet(store, tmp_path / "a.csv", {n: "y" if n % 3 else "n" for n in range(10_000)}, review=True)
+        assert len(taken(store, path)) == 10_000
+
+
+def unreadable() -> Record:
+    """A record without a readable answer and without a stated confidence."""
+    record = make_record(0, answer=None, correct=None)
+    return replace(record, reply=replace(record.reply, bins=()), outcome="field")
+
+
+def test_an_unreadable_answer_can_be_labelled(tmp_path: Path) -> None:
+    with Store(run_folder(tmp_path / "run", [unreadable()]), writable=True) as store:
+        path = sheet(store, tmp_path / "a.csv", {0: "wrong"}, review=True)
+        assert taken(store, path) == [(0, False, "feedback", None)]
+        assert store.labels()[0].confidence == 0.0

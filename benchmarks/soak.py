@@ -133,7 +133,7 @@ def main() -> None:
         for error, count in sorted({error: errors.count(error) for error in errors}.items())[:20]:
             print(f"  {count} x {error}")
         sys.stdout.flush()
-        subprocess.run([SECL, "verify", f"{folder}/state", "--last", "20"], check=False)
+        subprocess.run([SECL, "verify", f"{folder}/state"], check=False)
 
 
 if __name__ == "__main__":

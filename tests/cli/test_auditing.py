@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from secl import Question, Turn
+from secl.runs import chain
 from secl.runs.folder import FILE
 from secl.server.entries import Keep
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
-from secl.testing import ScriptedModel, toy_stream
+from secl.testing import toy_stream
 from tests.cli.conftest import Shell, Use
 from tests.server import conftest as serving
 from tests.server.waiting import ask_all, close, filled
@@ -78,15 +79,15 @@ def test_history_show_and_verify_explain_a_confidence(shell: Shell, use: Use, st
     assert found["record"]["update"]["version"] == 4
     assert found["record"]["reply"]["stated"] == pytest.approx(0.7375)
 
-    use(ScriptedModel())
-    out, found = told("verify", "--last", 40)
-    assert "every decision is as stored" in out
-    assert "all tables agree" in out
-    assert "40 answers computed again: 40 agree\n" in out
-    _, found = told("verify", "--record", "7")
+    out, found = told("verify")
+    lines = (
+        "every row has its hash",
+        "every decision is as stored",
+        "all tables agree",
+        f"head        {found['head']}",
+    )
+    assert [each for each in lines if each not in out] == []
     assert (found["agrees"], found["examined"], found["findings"]) == (True, 40, [])
-    assert found["rederived"] == [{"position": 7, "version": 7, "agrees": True, "difference": 0, "detail": ""}]
-    assert [each["difference"] for each in told("verify")[1]["rederived"]] == [0] * 20
 
 
 @pytest.mark.usefixtures("loads_nothing")
@@ -95,45 +96,68 @@ def test_without_texts_show_and_verify_say_so(shell: Shell, make_service: servin
     shown = shell("show", folder, "3").fine
     assert "texts were not kept (keep-text none)" in shown.out
     assert TEXT not in shown.out
-    ended = shell("verify", folder)
-    assert (ended.code, ended.err, "12 not verifiable" in ended.out) == (3, "", True)
+    assert "replayed over 12 records" in shell("verify", folder).fine.out
 
 
-def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(shell: Shell, use: Use, state: Path) -> None:
-    def altered(statement: str) -> None:
-        with closing(sqlite3.connect(state / FILE)) as db, db:
-            db.execute(statement)
+def altered(folder: Path, statement: str) -> None:
+    with closing(sqlite3.connect(folder / FILE)) as db, db:
+        assert db.execute(statement).rowcount > 0
 
-    use(ScriptedModel())
-    altered("UPDATE records SET body = json_set(body, '$.decision.statistic', 3.0) WHERE position = 30")
-    altered("UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
-    ended = shell("verify", state, "--last", 3)
-    assert (ended.code, ended.err) == (1, "")
-    assert "gate of record 30: the gate now decides" in ended.out
-    assert "confidence of record 39: asked again, the model states" in ended.out
-    found = json.loads(shell("verify", state, "--last", 3, "--json").out)
-    assert (found["agrees"], [each["agrees"] for each in found["rederived"]]) == (False, [False] * 3)
-    assert len(found["findings"]) == 4
-    altered("UPDATE records SET body = json_remove(body, '$.decision') WHERE position = 30")
+
+@pytest.mark.usefixtures("loads_nothing")
+def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(shell: Shell, state: Path) -> None:
+    altered(state, "UPDATE records SET body = json_set(body, '$.decision.statistic', 3.0) WHERE position = 30")
+    altered(state, "UPDATE versions SET weights = (SELECT weights FROM versions WHERE version = 2) WHERE version = 10")
     ended = shell("verify", state)
     assert (ended.code, ended.err) == (1, "")
-    assert "no answer computed again" in ended.out
-    assert "integrity" in ended.out
-    assert shell("verify", state, "--record", 5).code == 1
+    assert "gate of record 30: the gate now decides" in ended.out
+    assert "chain of record 30: the row 30 of the table records was changed" in ended.out
+    assert "chain: the row 10 of the table versions was changed" in ended.out
+    found = json.loads(shell("verify", state, "--json").out)
+    assert (found["agrees"], len(found["findings"])) == (False, 3)
+    altered(state, "UPDATE records SET body = json_remove(body, '$.decision') WHERE position = 30")
+    ended = shell("verify", state)
+    assert (ended.code, ended.err) == (1, "")
+    assert "the record cannot be read or replayed" in ended.out
     assert shell("show", state, 30).code == 2
+
+
+@pytest.mark.usefixtures("loads_nothing")
+def test_a_noted_head_finds_a_rewritten_chain_and_an_older_copy(shell: Shell, state: Path, tmp_path: Path) -> None:
+    def head(folder: Path) -> str:
+        noted: str = json.loads(shell("verify", folder, "--json").out)["head"]
+        return noted
+
+    older = shutil.copytree(state, tmp_path / "older")
+    early = head(state)
+    with ServerStore(state, writable=True) as opened:
+        opened.add_feedback(3, True)
+    late = head(state)
+    for noted in (early, late):
+        assert shell("verify", state, "--head", noted).fine
+    forged = shutil.copytree(state, tmp_path / "forged")
+    altered(forged, "UPDATE labels SET correct = 1 - correct")
+    with ServerStore(forged, writable=True) as opened, opened.db:  # a forger who knows the chain
+        opened.db.execute("DELETE FROM chain WHERE name = 'labels'")
+        chain.extend(opened.db, "labels", 1)
+    assert shell("verify", forged).fine
+    for folder in (older, forged):
+        ended = shell("verify", folder, "--head", late)
+        assert (ended.code, "the chain has no entry with this hash" in ended.out) == (1, True)
 
 
 def test_mistakes_are_one_sentence(refused: Any, state: Path, tmp_path: Path, loads_nothing: None) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
-    for command, *more in (("history",), ("show", "3"), ("verify",)):
+    for command, *more in (("history",), ("show", "3")):
         refused((command, plain, *more), plain, "not a server's state folder")
         refused((command, tmp_path / "nosuch", *more), "nosuch is not a server's state folder", "secl serve")
     refused(("show", state, "rec_4x"), "rec_4x", "there is no record")
     refused(("show", state, "40"), "no record 40")
-    refused(("verify", state, "--record", "40"), "no record 40")
-    refused(("verify", state, "--record", "3", "--last", 4), "--last and --record")
-    refused(("verify", state, "--last", -1), "--last")
+    for folder in (plain, tmp_path / "nosuch"):
+        refused(("verify", folder), folder, "is not a run folder")
+    for noted in ("", "0" * 63, "g" * 64):
+        refused(("verify", state, "--head", noted), "--head", "64 digits")
 
 
 def test_what_people_sent_is_shown_in_its_chat_and_cannot_steer_the_terminal(
@@ -153,8 +177,8 @@ def test_what_people_sent_is_shown_in_its_chat_and_cannot_steer_the_terminal(
     begin = lines.index("system: You are Anna.")
     assert lines[begin + 1 : begin + 4] == ["user: Who are you?", "assistant: Anna, a gardener.", "user: Name a fruit."]
     with ServerStore(folder) as opened:
-        assert len(opened.label_log()) == 3
-    assert shell("verify", folder, "--last", 0).fine  # labels from the shell leave nothing to verify
+        assert len(opened.label_log()) == 4  # no, undone, skipped, yes
+    assert shell("verify", folder).fine  # labels from the shell leave nothing to verify
 
 
 LABELS = {2: True, 3: False, 5: False, 8: False}
@@ -194,9 +218,9 @@ def test_a_backup_is_verified_and_pruned_like_any_state(shell: Shell, tmp_path: 
     assert (ended.code, ended.out) == (0, f"{copy} holds 100 records; check it with: secl verify {copy}\n")
     with ServerStore(copy, writable=True) as opened:
         assert prune(opened, Retention(records=30)) == 70
-    found = json.loads(shell("verify", copy, "--last", 0, "--json").out)
+    found = json.loads(shell("verify", copy, "--json").out)
     assert (found["agrees"], found["examined"], found["first"]) == (True, 30, 70)
-    again = shell("verify", copy, "--last", 0).fine
+    again = shell("verify", copy).fine
     assert "the records before number 70; secl checked the kept records" in again.out
     assert "was pruned, like all records before 70" in shell("show", copy, "3").err
     ended = shell("export", copy, "--out", tmp_path / "x.csv", "--format", "csv")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl import RunSettings, ScriptedModel, resume_run, start_run
-from secl.errors import ParameterError, RunError
+from secl import RunSettings, ScriptedModel, Store, resume_run, start_run
+from secl.errors import ParameterError, RunError, SeclError
 from secl.gates import GATES, Always, EntropyShift, Gate, Never, PageHinkley, gate_class, replay
 from secl.records import Decision
+from secl.runs.loading import calibration, load_for_asking
+from secl.runs.settings import Recipe
+from secl.server.online.factory import create_state, open_service, serving_settings
+from secl.server.retention import Retention, prune
+from secl.server.store import ServerStore, open_folder
+from secl.server.verify import Verification, examine
 from secl.settings.groups import GateSettings
 from tests.runs.conftest import stop_after
 
@@ -186,14 +193,65 @@ def test_a_run_with_a_gate_of_ones_own_goes_on_as_it_began(tmp_path: Path, monke
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     file.write_text(MINE.replace("% 3", "% 4"))
-    changed = resume_run(tmp_path / "run", load=lambda _: ScriptedModel())
+    named = {"gate.name": f"{file}:EveryThird"}
+    changed = resume_run(tmp_path / "run", named, lambda _: ScriptedModel())
     with changed.store, pytest.raises(RunError, match="position 3 differs from the recorded one; restore the gate's"):
         changed.proceed()
     file.write_text(MINE)
-    resumed = resume_run(tmp_path / "run", load=lambda _: ScriptedModel())
+    resumed = resume_run(tmp_path / "run", {"gate": {"name": "../mine.py:EveryThird"}}, lambda _: ScriptedModel())
     with resumed.store:
         resumed.proceed()
     assert [record.position for record in resumed.records if record.decision.in_burst] == [0, 3, 6]
+    for name in ("../mine.py:EveryThird", named["gate.name"]):
+        found = verified(tmp_path / "run", name)
+        assert (found.findings, found.examined) == ([], 9)
+
+
+def verified(folder: Path, gate: str | None = None) -> Verification:
+    with open_folder(folder) as store:
+        return examine(store, gate)
+
+
+def pruned(folder: Path) -> int:
+    with ServerStore(folder, writable=True) as state:
+        return prune(state, Retention(records=1))
+
+
+@pytest.mark.parametrize("gate", ["run/evil.py:Gate", "{run}/evil.py:Gate"])
+def test_a_file_that_only_a_folder_names_is_never_executed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run, state = tmp_path / "run", tmp_path / "state"
+    values = {"method": "secl", "gate.name": "always"}
+    with start_run(
+        RunSettings.of({**values, "stream.benchmarks": ["capitals:3"]}), run, lambda _: ScriptedModel()
+    ).store:
+        pass
+    create_state(state, serving_settings(values), "full", ScriptedModel()).close()
+    (run / "evil.py").write_text('open("PWNED", "w").close()\nclass Gate: pass\n')
+    for folder in (run, state):
+        with Store(folder, writable=True) as store, store.db:
+            change = "UPDATE manifest SET value = json_set(value, '$.gate.name', ?) WHERE key = 'settings'"
+            store.db.execute(change, (gate.format(run=run),))
+    opened: list[Callable[[], object]] = [
+        lambda: resume_run(run, load=lambda _: ScriptedModel()),
+        lambda: resume_run(run, {"gate.name": "always"}, lambda _: ScriptedModel()),
+        lambda: resume_run(run, {"gate.name": "other.py:Gate"}, lambda _: ScriptedModel()),
+        lambda: verified(run),
+        lambda: verified(run, "other.py:Gate"),
+        lambda: verified(state),
+        lambda: pruned(state),
+        lambda: open_service(state, serving_settings(values), load=lambda _: ScriptedModel()),
+        lambda: calibration(Recipe.of({**values, "model.calibration": str(run)}), ScriptedModel()),
+        lambda: load_for_asking({}, run),
+    ]
+    for number, read in enumerate(opened):
+        with pytest.raises(
+            SeclError, match=r"add --gate .*evil.py:Gate|other settings|do not apply|no labels|learned nothing"
+        ):
+            read()
+        assert not (tmp_path / "PWNED").exists(), number
 
 
 def test_what_is_no_gate_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

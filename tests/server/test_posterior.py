@@ -19,8 +19,8 @@ from secl.question import GivenAnswer, Question
 from secl.records import Reply
 from secl.server.http.health import view
 from secl.server.online.service import Service
-from secl.server.recompute import verify
 from secl.server.records import history
+from secl.server.verify import examine
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import Make, client_of, metrics_of, opened
 from tests.server.waiting import ask_all, examined, explained, settled
@@ -213,10 +213,8 @@ def test_the_trail_of_rated_answers_verifies_and_explains_itself(make_service: M
     position = answer.record.position
     service.stop()
     with service.state as state:
-        found = verify(state, state.latest(31), ScriptedModel())
-        assert found.findings == []
-        assert found.examined == 31
-        assert {each.difference for each in found.rederived} == {0}
+        found = examine(state)
+        assert (found.findings, found.examined, {*found.largest.values()}) == ([], 31, {0.0})
         page = "\n".join(map(str, explanation_page(state.served(position), explained(state, position))))
         assert f"(record {position}), rated " in page
 

@@ -12,6 +12,7 @@ from secl.errors import ParameterError, StorageError
 from secl.runs.folder import FILE
 from secl.runs.store import Store
 from secl.server import records, retention, store
+from secl.server.entries import moment
 from secl.server.http.health import problems
 from secl.server.records import Search, history, search
 from secl.server.retention import DAY, Retention, prune
@@ -183,6 +184,62 @@ def test_records_older_than_so_many_days_are_pruned(make_service: Make) -> None:
         db.execute("UPDATE served SET time = time - ?", (100 * DAY,))
     prune(service.state, Retention(days=12))
     assert service.state.first == 19  # the latest always stays
+
+
+NOW = 1.8e9
+"""The right time in tests of clocks."""
+
+OLD, YOUNG = NOW - 40 * DAY, NOW - 5 * DAY
+
+CLOCKS = {
+    "all are old, one is of 2036": ([OLD, OLD, NOW + 3650 * DAY, *[OLD] * 5], 7),
+    "all are of 2036 but the newest": ([*[NOW + 3650 * DAY] * 7, NOW], 0),
+    "the first are of 2036, and older than old answers": ([*[NOW + 3650 * DAY] * 3, *[OLD] * 3, YOUNG, YOUNG], 6),
+    "one was 20 days ahead, and is no longer in the future": ([OLD, OLD, NOW - 20 * DAY, *[OLD] * 5], 7),
+    "one is of 1970, before all": ([0.0, *[YOUNG] * 7], 0),
+    "one is of 1970, among old ones": ([OLD, 0.0, OLD, OLD, *[YOUNG] * 4], 4),
+    "some are of 1970, among young ones": ([YOUNG, YOUNG, *[5.0] * 4, YOUNG, YOUNG], 0),
+    "the clock was set back by a year, and right again": ([YOUNG, YOUNG, *[NOW - 365 * DAY] * 4, YOUNG, YOUNG], 0),
+    "the clock was set back by a year, and is right": ([*[YOUNG] * 4, *[NOW - 365 * DAY] * 4], 0),
+    "all are young": ([YOUNG] * 8, 0),
+}
+
+
+@pytest.mark.parametrize(("times", "pruned"), CLOCKS.values(), ids=CLOCKS)
+def test_wrong_clocks_at_the_time_of_answers_neither_keep_nor_delete(
+    make_service: Make, monkeypatch: Patch, times: list[float], pruned: int
+) -> None:
+    service = make_service(settings={"gate.name": "never"})
+    ask_all(service, toy_stream(len(times)))
+    with service.state.db as db:
+        db.executemany("UPDATE served SET time = ? WHERE position = ?", [(t, n) for n, t in enumerate(times)])
+    monkeypatch.setattr(retention, "STEP", 100)
+    for clock in (0.0, 1000.0):  # set back at the time of the look
+        assert prune(service.state, Retention(days=30), now=clock) == 0
+    assert prune(service.state, Retention(days=30), now=NOW) == pruned
+
+
+def test_a_clock_that_runs_ahead_for_one_look_deletes_nothing_and_a_clock_behind_is_reported(
+    make_service: Make, monkeypatch: Patch
+) -> None:
+    service = make_service(settings={"gate.name": "never"})
+    ask_all(service, toy_stream(8))
+    answered = service.state.served(7).time
+    pruner = service.pruner
+    pruner.policy = Retention(days=30)
+    looks = [
+        (answered + 60, 0, {}),
+        (answered + 31 * DAY, 0, {}),  # ahead for one look
+        (answered + 120, 0, {}),
+        (0.0, 0, {retention.CLOCK: f"the newest record is of {moment(answered)}"}),
+        (answered + 29 * DAY, 0, {}),
+        (answered + 31 * DAY, 0, {}),
+        (answered + 31 * DAY + 600, 7, {}),  # a month later
+    ]
+    for clock, first, found in looks:
+        monkeypatch.setattr("time.time", lambda clock=clock: clock)
+        pruner.look()
+        assert (service.state.first, pruner.problems) == (first, found), clock
 
 
 def test_a_server_prunes_by_itself_and_says_when_the_disk_refuses(make_service: Make, monkeypatch: Patch) -> None:

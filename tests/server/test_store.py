@@ -18,7 +18,6 @@ from secl.runs.store import Store
 from secl.server import store as store_module
 from secl.server.entries import Keep
 from secl.server.http.api_keys import Keys
-from secl.server.recompute import verify
 from secl.server.retention import backup
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
@@ -107,8 +106,7 @@ def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service:
     original = [service.ask(question, 10).record for question in questions[12:]]
 
     with ServerStore(tmp_path / "copy") as copy:
-        assert verify(copy).findings == []
-        assert len(copy) == 12
+        assert examined(copy) == (12, [])
     restored = make_service(tmp_path / "copy")
     assert (found := Keys(tmp_path / "copy").find(key))
     assert found.role == "admin"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,22 +14,19 @@ from rich.table import Table
 from rich.text import Text
 
 from secl.cli.app import AsJson, app, console, echo, print_json
-from secl.errors import ParameterError, check_whole
+from secl.errors import ParameterError
 from secl.reports.console import bins_table, candidates_table, p_true_table
 from secl.reports.formatting import UNDEFINED, counted, number, terminal_lines
 from secl.reports.table import listing
-from secl.server import recompute
 from secl.server.entries import Served, Values, answer_text, moment
 from secl.server.explain import Explained, explain, weights_in_words
 from secl.server.http.api_keys import Keys
 from secl.server.records import history as history_of
 from secl.server.retention import backup as copy_state
-from secl.server.store import ServerStore
-from secl.server.verify import Verification
+from secl.server.store import ServerStore, open_folder
+from secl.server.verify import Verification, examine
 
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, which may be running.")]
-CONTRADICTS, UNKNOWN = 1, 3
-"""Exit codes of `secl verify`. 1: a mismatch. 3: no mismatch, but secl cannot verify some answers."""
 
 
 @app.command
@@ -54,29 +52,27 @@ def show(state: StateFolder, record: str, /, *, as_json: AsJson = False) -> None
 
 @app.command
 def verify(
-    state: StateFolder, /, *, last: int | None = None, record: str | None = None, as_json: AsJson = False
+    folder: Annotated[Path, Parameter(help="Folder of a run, or state folder of a server, which may be running.")],
+    /,
+    *,
+    head: str | None = None,
+    gate: str | None = None,
+    as_json: AsJson = False,
 ) -> int:
-    """Compute the decisions, posteriors and answers of a server again, and compare them with its records.
+    """Find changed rows of a run or a server, by their hashes, and recompute the confidences from the stored evidence.
 
-    Another processor may round differently. secl tolerates small differences and prints the largest.
-
-    Exit codes: 0 all agree; 1 a mismatch; 2 unusable input;
-    3 no mismatch, but secl cannot verify some answers, for example because the server stored no texts.
+    Exit codes: 0 all agree; 1 a mismatch; 2 unusable input.
 
     Args:
-        last: Number of the latest answers to compute again; 20 by default, 0 for none.
-        record: Id or position of the only answer to compute again.
+        head: Last hash that an earlier `secl verify` printed; secl then also finds changes by a forger of hashes.
+        gate: The gate of the run if it is a file (FILE.py:CLASS), which secl then executes.
     """
-    if last is not None and record is not None:
-        raise ParameterError("--last and --record are both given; name one of them.")
-    count = 20 if last is None else last
-    check_whole("number of answers (--last)", count, 0)
-    with ServerStore(state) as store:
-        records = recompute.choose(store, count, record)
-        model = recompute.load_recorded_model(store) if records and store.keep_text == "full" else None
-        outcome = recompute.verify(store, records, model)
+    if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
+        raise ParameterError(f"--head is {head[:80]!r}; give the 64 digits that secl verify printed.")
+    with open_folder(folder) as store:
+        outcome = examine(store, gate, head)
     _print(outcome.to_json() if as_json else verification_page(outcome))
-    return CONTRADICTS if outcome.findings else UNKNOWN if any(each.agrees is None for each in outcome.rederived) else 0
+    return 1 if outcome.findings else 0
 
 
 @app.command
@@ -222,14 +218,12 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
     return [*parts, "", stated, numbers, bins_table(reply, record.frozen)]
 
 
-AGREES = {True: "agree", None: "not verifiable", False: "different"}
-
-
 def verification_page(outcome: Verification) -> list[RenderableType]:
     """Return the results of a verification, with the findings at the end."""
     counts = Counter[str](finding.check for finding in outcome.findings)
     records = counted(outcome.examined, "record")
     agreeing = {
+        "chain": "every row has its hash",
         "gate": f"replayed over {records}: every decision is as stored",
         "posterior": "every posterior is as stored",
         "labels": "every confidence after labels is as stored",
@@ -239,21 +233,12 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
         f"{check:12}{counted(counts[check], 'difference') if counts[check] else all_well}{_apart(outcome, check)}"
         for check, all_well in agreeing.items()
     ]
-    numbers = Counter(each.agrees for each in outcome.rederived)
-    phrases = ", ".join(f"{numbers[agrees]} {words}" for agrees, words in AGREES.items() if numbers[agrees])
-    answers = f"{counted(len(outcome.rederived), 'answer')} computed again: {phrases}"
-    answers = answers if phrases else "no answer computed again"
-    parts.append(f"confidence  {answers}{_apart(outcome, 'confidence')}")
     if outcome.first:
         parts.append(f"pruned      the records before number {outcome.first}; secl checked the kept records")
-    for difference in outcome.environment:
-        parts.append(f"environment every answer may differ by rounding: {difference}")
-    for each in outcome.rederived:
-        if each.agrees is None:
-            parts.append(f"not verifiable, record {each.position}: {each.detail}")
+    parts.append(f"head        {outcome.head}")
     for finding in outcome.findings[:MAX_FINDINGS]:
         where = "" if finding.position is None else f" of record {finding.position}"
-        parts.append(f"{finding.check}{where}: {finding.detail}")
+        parts.append(terminal_lines(f"{finding.check}{where}: {finding.detail}"))
     if len(outcome.findings) > MAX_FINDINGS:
         parts.append(f"... and {len(outcome.findings) - MAX_FINDINGS} more; see --json")
     return parts

@@ -59,7 +59,7 @@ def add_failure(store: Store, request: ObjectRequest, problem: SeclError) -> Non
     question = request.question
     values = (question.id, len(request.schema.leaves), str(problem), json.dumps(dict(question.row)))
     with storage_errors(store.folder, RESUME), store.db:
-        store.db.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", values)
+        store.write("failures", *values)
 
 
 def failures(store: Store) -> list[Failure]:

@@ -16,6 +16,9 @@ UNFINISHED = f"{FILE}.new"
 BESIDE = (UNFINISHED, "keys.json")
 """Files that may already exist in a new run's folder: the file of an interrupted start, and a server's API keys."""
 
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
+"""Errors of SQLite about a file. If a definition in the file is no UTF-8, Python cannot decode SQLite's message."""
+
 RESUME = "go on with --resume {folder}"
 """Remedy in messages: the option that continues a stopped run."""
 
@@ -62,7 +65,7 @@ def connect(path: Path, writable: bool) -> sqlite3.Connection:
         if not writable:
             db.execute("PRAGMA query_only = ON")
         db.execute("PRAGMA synchronous = NORMAL")
-    except sqlite3.DatabaseError as problem:
+    except DAMAGE as problem:
         db.close()
         if isinstance(problem, sqlite3.OperationalError):  # no space or no permission; the file may be intact
             raise StorageError(

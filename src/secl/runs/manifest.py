@@ -13,10 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from secl.data.question_files import QuestionFile
 from secl.data.streams import fingerprint
 from secl.errors import RunError
+from secl.gates import Gate, is_own_gate
 from secl.labels.label import Label
 from secl.methods import Plan
 from secl.model import Model
 from secl.runs.extracting import DocumentFile, failures
+from secl.runs.recipes import with_absolute_paths
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
 from secl.settings.groups import Dtype
@@ -110,6 +112,21 @@ class Manifest(BaseModel):
         skipped = (*manifest.skipped, *((f"document {each.document!r}:", each.reason) for each in failed))
         total = manifest.total - sum(each.fields for each in failed)
         return manifest.model_copy(update={"skipped": skipped, "total": total})
+
+    def gate(self, named: str | None = None) -> Gate:
+        """Return the gate. If the gate is a Python file, secl executes the file only if `named` is the same gate.
+
+        Raises:
+            RunError: `named` does not name the Python file. The folder, and so the file, may come from a stranger.
+            ParameterError: the gate cannot be loaded.
+        """
+        own = self.settings.gate_name
+        if is_own_gate(own) and with_absolute_paths({"gate.name": named}) != with_absolute_paths({"gate.name": own}):
+            raise RunError(
+                f"the gate {own!r} is a Python file, which secl executes only if you name it; if you trust the file, "
+                f"add --gate {own}"
+            )
+        return self.settings.build_gate()
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values for `Store.create`."""

@@ -184,10 +184,12 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
     store = Store(folder, writable=True)
     try:
         manifest = Manifest.of(store)
-        settings = RunSettings.of({**manifest.settings.dotted(), **with_absolute_paths(changes or {})})
+        given = with_absolute_paths(changes or {})
+        settings = RunSettings.of({**manifest.settings.dotted(), **given})
         differences = manifest.settings.differences(settings)
         if differences:
             raise RunError(f"{folder} was begun with other settings ({'; '.join(differences)}); start a new run.")
+        manifest.gate(None if given.get("gate.name") is None else str(given["gate.name"]))
         asked = read_stream(settings, manifest.mode).without(manifest.unanswerable)
         records = list(store.records())
         graders = {question.id: question.grader for question in asked.questions}

@@ -5,6 +5,7 @@
     versions   adapters after bursts and after every KEEP_EVERY updates: safetensors bytes with PEFT's names
     learner    a single row: the latest state of learning
     labels     a log of human judgements (`secl.labels.label.Label`)
+    chain      hashes of all rows (`secl.runs.chain`)
 
 Example rows, shortened:
 
@@ -33,8 +34,19 @@ from secl.display import Shown
 from secl.errors import ParameterError, QuestionError, RunError, StorageError
 from secl.labels.label import Label, LabelSource, label_of, standing
 from secl.records import Record
+from secl.runs import chain
 from secl.runs.encoding import from_body, to_body
-from secl.runs.folder import FILE, RESUME, UNFINISHED, check_free, check_is_run, connect, lock_folder, storage_errors
+from secl.runs.folder import (
+    DAMAGE,
+    FILE,
+    RESUME,
+    UNFINISHED,
+    check_free,
+    check_is_run,
+    connect,
+    lock_folder,
+    storage_errors,
+)
 
 FORMAT = 12
 """Number of the file format of runs and servers. secl reads only this format."""
@@ -65,6 +77,9 @@ _SAMPLE = """
         max(iif(chance IS NOT NULL AND (correct IS NOT NULL OR skipped), 2 * number + skipped, 0)) AS latest
     FROM labels WHERE position BETWEEN ? AND ? GROUP BY position
     HAVING latest > 2 * max(iif(correct IS NULL AND NOT skipped, number, 0))"""
+
+REPLACED = ("learner", "failures", "checkpoints")
+"""Tables in which a later row replaces the earlier row with the same key."""
 
 _LABEL = tuple(field.name for field in fields(Label))
 _LABELS = TypeAdapter(Label)
@@ -115,9 +130,9 @@ class Store(Shown):
             unfinished.unlink(missing_ok=True)
             try:
                 with closing(sqlite3.connect(unfinished)) as db, db:
-                    db.executescript(f"PRAGMA journal_mode = WAL; {SCHEMA} {tables}")
-                    rows = [(key, json.dumps(value)) for key, value in {"format": FORMAT, **manifest}.items()]
-                    db.executemany("INSERT INTO manifest VALUES (?, ?)", rows)
+                    db.executescript(f"PRAGMA journal_mode = WAL; {SCHEMA} {chain.TABLE} {tables}")
+                    for key, value in {"format": FORMAT, **manifest}.items():
+                        _write(db, "manifest", key, json.dumps(value))
                 unfinished.rename(folder / FILE)
             except BaseException:
                 unfinished.unlink(missing_ok=True)
@@ -158,7 +173,7 @@ class Store(Shown):
         rows = list(self.read("SELECT key, value FROM manifest"))
         try:
             return {key: json.loads(value) for key, value in rows}
-        except ValueError as problem:
+        except (ValueError, TypeError, RecursionError) as problem:
             raise self.damaged(problem) from problem
 
     @contextmanager
@@ -187,18 +202,23 @@ class Store(Shown):
         with self.writing():
             self.write_version(version, len(self) - 1)
 
+    def write(self, table: str, *row: object) -> None:
+        """Write a row, whose first value is its key, and extend the chain, inside a transaction of the caller.
+
+        Raises sqlite3.IntegrityError: the table has a row with this key, and is not one of `REPLACED`.
+        """
+        _write(self.db, table, *row)
+
     def write_record(self, record: Record, seconds: float) -> None:
-        """Write a record inside a transaction of the caller."""
-        values = (record.position, seconds, to_body(record))
-        self.db.execute("INSERT INTO records (position, seconds, body) VALUES (?, ?, ?)", values)
+        self.write("records", record.position, seconds, to_body(record))
 
     def write_snapshot(self, version: int, snapshot: bytes) -> None:
-        self.db.execute("INSERT OR REPLACE INTO learner VALUES (0, ?, ?)", (version, snapshot))
+        self.write("learner", 0, version, snapshot)
 
     def write_version(self, version: Version, position: int) -> None:
         """Store an adapter version with the position of its latest question, unless the version is already stored."""
-        values = (version.number, position, version.drift, version.weights)
-        self.db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?)", values)
+        if not self.keeps(version.number):
+            self.write("versions", version.number, position, version.drift, version.weights)
 
     def records(self, where: str = "1", *values: object) -> Iterator[Record]:
         """Yield all records in order, or only the records whose row `r` satisfies the SQL condition `where`."""
@@ -274,8 +294,8 @@ class Store(Shown):
         """Write the next entries of the log of labels in one transaction, and number them. Raises StorageError."""
         with self.writing():
             (latest,) = next(self.read("SELECT coalesce(max(number), 0) FROM labels"))
-            rows = (astuple(replace(label, number=number)) for number, label in enumerate(labels, latest + 1))
-            self.db.executemany(f"INSERT INTO labels VALUES ({', '.join('?' * len(_LABEL))})", rows)
+            for number, label in enumerate(labels, latest + 1):
+                self.write("labels", *astuple(replace(label, number=number)))
 
     def sample(self, first: int = 0, last: int = 2**63 - 1) -> dict[int, bool]:
         """Return the positions from `first` to `last` of the answers in the random sample, and whether each is skipped.
@@ -290,7 +310,7 @@ class Store(Shown):
         try:
             rows = self.read("SELECT * FROM labels WHERE number > ? ORDER BY number", after)
             return tuple(map(_label, rows))
-        except ValueError as problem:
+        except (ValueError, ParameterError) as problem:
             raise self.damaged(problem) from problem
 
     def labels(self) -> tuple[Label, ...]:
@@ -318,11 +338,29 @@ class Store(Shown):
         """Yield the rows of a query; raise a RunError if the file is damaged."""
         try:
             yield from self.db.execute(query, values)
-        except sqlite3.DatabaseError as problem:
+        except DAMAGE as problem:
             raise self.damaged(problem) from problem
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Within the block, all reads see the same state, even if another process writes meanwhile."""
+        if self.db.in_transaction:
+            yield
+            return
+        self.db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.db.rollback()
 
     def damaged(self, problem: Exception) -> RunError:
         return RunError(f"{self.folder / FILE} is damaged or not a database of secl: {problem}.")
+
+
+def _write(db: sqlite3.Connection, table: str, *row: object) -> None:
+    verb = "REPLACE" if table in REPLACED else "INSERT"
+    db.execute(f"{verb} INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+    chain.extend(db, table, row[0])
 
 
 def _label(row: tuple[Any, ...]) -> Label:

@@ -162,8 +162,11 @@ def new_record_id() -> str:
 
 
 def moment(seconds: float) -> str:
-    """Return a time in seconds since 1970 as UTC: "1970-01-01 00:00:00"."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    """Return a time in seconds since 1970 as UTC, "1970-01-01 00:00:00", or as a number if no calendar has the year."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g} s after 1970"
 
 
 def redacted(record: Record, keep: Keep) -> Record:

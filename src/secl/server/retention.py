@@ -11,6 +11,7 @@ Pruning also keeps the newest adapter versions, the current version, and each ve
 from __future__ import annotations
 
 import logging
+import math
 import re
 import shutil
 import sqlite3
@@ -23,15 +24,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secl.errors import ParameterError, RunError, public_reason
+from secl.gates import Gate
 from secl.machine import publish_folder
-from secl.runs.folder import FILE, storage_errors
+from secl.runs import chain
+from secl.runs.folder import DAMAGE, FILE, storage_errors
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
+from secl.server.entries import moment
 from secl.server.store import KEYS, ServerStore
 
 log = logging.getLogger("secl.server")
 
 PRUNING = "pruning of old records fails"
+
+CLOCK = "the time of this machine, or of the newest record, is wrong"
 
 DAY = 86400.0
 
@@ -40,6 +46,14 @@ INTERVAL = 600.0
 
 STEP, MERGED = 100, 100
 """`STEP`: maximum number of records that a step prunes. `MERGED`: maximum number of index pages that a step merges."""
+
+EARLIEST = 1.58e9
+"""Earliest time of a record that can be right: January 2020, before the first server of secl."""
+
+YOUNG, WITNESSES = 3, 1000
+"""`YOUNG`: weight of a young record against older times of later records. With a large weight, times that are too young
+keep records too long. With a small weight, times that are too old delete younger records. `WITNESSES`: number of later
+records whose times count."""
 
 VERSIONS = 50
 """Number of newest adapter versions to keep for rollbacks, besides the versions that answered a kept record."""
@@ -73,10 +87,15 @@ class Retention:
 
 
 class Pruner:
-    """A thread that prunes every `INTERVAL` seconds. `problems`: its current problem, with the latest error message."""
+    """A thread that prunes every `INTERVAL` seconds. `problems`: its current problem, with the latest error message.
 
-    def __init__(self, state: ServerStore, policy: Retention) -> None:
-        self.state, self.policy = state, policy
+    The clock may run ahead for a while, for example after a start. Ages therefore rest on the earlier of the last two
+    readings of the clock. The first look prunes no record because of its age.
+    """
+
+    def __init__(self, state: ServerStore, policy: Retention, gate: Gate | None = None) -> None:
+        self.state, self.policy, self.gate = state, policy, gate
+        self._clock = -math.inf
         self.problems: dict[str, str] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="secl-pruner", daemon=True)
@@ -93,15 +112,19 @@ class Pruner:
 
     def look(self) -> None:
         """Prune records beyond the limit; an error goes into `problems`."""
+        before, self._clock = self._clock, time.time()
+        now = min(before, self._clock)
         try:
-            records = prune(self.state, self.policy, until=self._stopping.is_set)
+            records = prune(self.state, self.policy, until=self._stopping.is_set, now=now, gate=self.gate)
+            newest = self.state.rows("SELECT time FROM served ORDER BY position DESC LIMIT 1")
         except Exception as problem:  # any exception: the thread must continue
             error = public_reason(problem, "pruning")
             if not self.problems:
                 log.warning("%s: %s", PRUNING, error)
-            self.problems[PRUNING] = error
+            self.problems = {PRUNING: error}
             return
-        self.problems.clear()
+        ahead = self.policy.days is not None and newest and newest[0][0] > self._clock + DAY
+        self.problems = {CLOCK: f"the newest record is of {moment(newest[0][0])}"} if ahead else {}
         if records:
             log.info("pruned %d records, up to record %d", records, self.state.first - 1)
 
@@ -111,15 +134,28 @@ class Pruner:
             self._stopping.wait(INTERVAL)
 
 
-def prune(state: ServerStore, policy: Retention, *, until: Callable[[], bool] = lambda: False) -> int:
+def prune(
+    state: ServerStore,
+    policy: Retention,
+    *,
+    until: Callable[[], bool] = lambda: False,
+    now: float | None = None,
+    gate: Gate | None = None,
+) -> int:
     """Prune step by step until `until()` is true; return the number of pruned records.
+
+    `now`: reading of the clock; by default, secl reads it. `gate`: the gate of the state; by default, secl builds it.
 
     Raises RunError, StorageError; earlier steps stay in effect.
     """
-    total, busy, merging = 0, policy != Retention(), False
+    if policy == Retention():
+        return 0
+    now = time.time() if now is None else now
+    gate = gate or Manifest.of(state).gate()
+    total, busy, merging = 0, True, False
     while busy and not until():
         began = time.monotonic()
-        records, versions = _prune_records(state, policy), _prune_version(state)
+        records, versions = _prune_records(state, policy, now, gate), _prune_version(state)
         total += records
         busy = bool(records or versions) or (total > 0 and _merge_words(state, begun=merging))
         merging = not (records or versions)
@@ -127,17 +163,17 @@ def prune(state: ServerStore, policy: Retention, *, until: Callable[[], bool] = 
     return total
 
 
-def _prune_records(state: ServerStore, policy: Retention) -> int:
+def _prune_records(state: ServerStore, policy: Retention, now: float, gate: Gate) -> int:
     """Prune at most `STEP` of the oldest records; return their number."""
-    first, keep = state.first, _first_kept(state, policy)
+    first, keep = state.first, _first_kept(state, policy, now)
     if keep <= first:
         return 0
-    manifest = Manifest.of(state)
-    stream = state.stream(manifest.settings.build_gate(), manifest.plan.posterior, keep)
+    stream = state.stream(gate, Manifest.of(state).plan.posterior, keep)
     with state.writing():
         state.write_checkpoint(stream)
-        for table in ("checkpoints", "served", "records"):
+        for table in reversed(chain.BY_POSITION):
             state.db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
+        chain.fold(state.db, keep)
     return keep - first
 
 
@@ -153,16 +189,29 @@ def _merge_words(state: ServerStore, *, begun: bool) -> bool:
         return state.db.total_changes - before > 1
 
 
-def _first_kept(state: ServerStore, policy: Retention) -> int:
+def _first_kept(state: ServerStore, policy: Retention, now: float) -> int:
     """Return the position of the first record that this step keeps."""
     first, end = state.first, len(state)
     keep = first if policy.records is None else max(first, end - policy.records)
     if policy.days is not None:
-        limit = time.time() - policy.days * DAY
-        oldest = state.rows("SELECT position, time FROM served ORDER BY position LIMIT ?", STEP)
-        keep = max(keep, min((position for position, moment in oldest if moment > limit), default=first + STEP))
+        keep = max(keep, _first_young(state, now - policy.days * DAY, now))
     ((waiting,),) = state.rows("SELECT min(position) FROM records WHERE outcome = 'waiting'")
     return min(keep, first + STEP, end - 1, end if waiting is None else waiting)
+
+
+def _first_young(state: ServerStore, limit: float, now: float) -> int:
+    """Return the position before which records are older than `limit`, by times that wrong clocks may have made.
+
+    Positions give the order of the answers. Times in the future or before `EARLIEST` say nothing. If an old time
+    follows a young one, one of the two is wrong. The old times win if they are more than `YOUNG` times as many.
+    """
+    query = "SELECT position, time FROM served WHERE time BETWEEN ? AND ? ORDER BY position LIMIT ?"
+    first, score, best = state.first, 0, 0
+    for position, answered in state.rows(query, EARLIEST, now, STEP + WITNESSES):
+        score += 1 if answered <= limit else -YOUNG
+        if score > best:
+            first, best = position + 1, score
+    return first
 
 
 _UNNEEDED = """
@@ -178,6 +227,7 @@ def _prune_version(state: ServerStore) -> int:
         if oldest is None:
             return 0
         state.db.execute("DELETE FROM versions WHERE version = ?", oldest)
+        chain.extend(state.db, "versions", *oldest)
     return 1
 
 
@@ -205,7 +255,7 @@ def backup(folder: Path, out: Path) -> int:
                 with closing(sqlite3.connect(unfinished / FILE)) as copy:
                     copy.execute("PRAGMA journal_mode = WAL")
                     (records,) = copy.execute("SELECT count(*) FROM records").fetchone()
-            except sqlite3.DatabaseError as problem:
+            except DAMAGE as problem:
                 if isinstance(problem, sqlite3.OperationalError):
                     raise
                 raise store.damaged(problem) from problem

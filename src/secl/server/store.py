@@ -28,6 +28,7 @@ from secl.machine import synchronise
 from secl.model import Model
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record
+from secl.runs import chain
 from secl.runs.encoding import to_body
 from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.store import Store, Version
@@ -117,16 +118,8 @@ class ServerStore(Store):
 
     @contextmanager
     def moment(self) -> Iterator[None]:
-        """Within the block, all reads see the same state, even if a server writes meanwhile."""
-        with self.lock:
-            if self.db.in_transaction:
-                yield
-                return
-            self.db.execute("BEGIN")
-            try:
-                yield
-            finally:
-                self.db.rollback()
+        with self.lock, super().moment():
+            yield
 
     def add_answers(
         self,
@@ -147,8 +140,7 @@ class ServerStore(Store):
         with self.writing():
             for record, identifier in zip(records, ids, strict=True):
                 self.write_record(redacted(record, self.keep_text), seconds / count)
-                row = (record.position, identifier, moment, count, *reported_numbers(record))
-                self.db.execute("INSERT INTO served VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                self.write("served", record.position, identifier, moment, count, *reported_numbers(record))
                 if self.keep_text == "full":
                     texts = (record.position, *indexed_texts(record))
                     self.db.execute("INSERT INTO words (rowid, question, answer) VALUES (?, ?, ?)", texts)
@@ -159,7 +151,7 @@ class ServerStore(Store):
 
     def write_checkpoint(self, stream: StreamState) -> None:
         """Write a checkpoint of the stream, inside a transaction."""
-        self.db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", (stream.position, stream.pack()))
+        self.write("checkpoints", stream.position, stream.pack())
 
     def stream(self, gate: Gate, rule: PosteriorRule, until: int | None = None) -> StreamState:
         """Return the state of gate and posterior before record `until` (default: after all records), without labels.
@@ -183,17 +175,16 @@ class ServerStore(Store):
         body = to_body(redacted(record, self.keep_text))
         with self.writing():
             self.db.execute("UPDATE records SET body = ? WHERE position = ?", (body, record.position))
+            chain.extend(self.db, "records", record.position)
             if snapshot is not None and record.update is not None:
                 self.write_snapshot(record.update.version, snapshot)
 
     def add_event(self, kind: EventKind, version: int, detail: str, *, snapshot: bytes | None = None) -> None:
         """Write an event. `snapshot`: the learner's state, if the event changes the weights."""
         with self.writing():
+            ((number,),) = self.rows("SELECT coalesce(max(id), 0) + 1 FROM events")
             latest = len(self) - 1
-            self.db.execute(
-                "INSERT INTO events (time, kind, position, version, detail) VALUES (?, ?, ?, ?, ?)",
-                (time.time(), kind, latest if latest >= 0 else None, version, detail),
-            )
+            self.write("events", number, time.time(), kind, latest if latest >= 0 else None, version, detail)
             if snapshot is not None:
                 self.write_snapshot(version, snapshot)
 
@@ -275,6 +266,13 @@ class ServerStore(Store):
 _VERSIONS = """
     SELECT v.version, v.position, s.time, v.drift FROM versions v LEFT JOIN served s USING (position)
     ORDER BY v.version DESC LIMIT ?"""
+
+
+def open_folder(folder: Path) -> Store:
+    """Open a run or a server's state for reading."""
+    with Store(folder) as store:
+        is_server = store.is_server
+    return ServerStore(folder) if is_server else Store(folder)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
-"""Check the consistency of a state folder: compute gate, posterior and labels again from the stored evidence.
+"""Verify a run or a state folder: compare all rows with their hashes, and recompute confidences from stored evidence.
 
-The check needs no model. Another processor may add numbers in another order, and then floating-point results differ.
+secl replays gate, posterior and labels, and needs no model. Another processor may add numbers in another order, and
+then floating-point results differ.
 """
 
 from __future__ import annotations
@@ -9,17 +10,24 @@ import math
 import sqlite3
 from collections import deque
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Literal
 
+from secl.calibrator import StreamState
 from secl.errors import ParameterError, RunError
 from secl.evidence import Posterior
 from secl.fields.weighing import with_unseen
+from secl.gates import Gate
 from secl.labels.label import Label
 from secl.labels.state import LabelState
 from secl.records import Decision, Record
+from secl.runs import chain
+from secl.runs.extracting import FAILURES
+from secl.runs.folder import DAMAGE
 from secl.runs.manifest import Manifest
-from secl.server.entries import Values, reported_numbers
+from secl.runs.store import SCHEMA, Store
+from secl.server.entries import TABLES, Values, reported_numbers
 from secl.server.store import ServerStore
 
 ARITHMETIC = 1e-9
@@ -30,59 +38,37 @@ multiplies their errors by 1000. Manual changes exceed the bound. So do flipped 
 the leading half of its mantissa.
 """
 
-Check = Literal["gate", "posterior", "labels", "integrity", "confidence"]
-"""What a finding contradicts; "integrity" stands for the tables, "confidence" for a reply computed again."""
+Check = Literal["chain", "gate", "posterior", "labels", "integrity"]
+"""What a finding contradicts: the chain of hashes, a result computed again, or ("integrity") another table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A contradiction in a state folder, in one sentence."""
+    """A contradiction in a folder, in one sentence. `position`: of the record, if the finding is about a record."""
 
     check: Check
-    position: int
+    position: int | None
     detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rederived:
-    """A reply that secl computed again, compared with the stored reply.
-
-    Attributes:
-        agrees: whether both replies agree. None if secl cannot verify the reply: its texts were not kept, it is a field
-            of an object, or rounding may have led to another letter, thought or set of candidates.
-        difference: largest difference between probabilities (`recompute.distance`); None without a comparison.
-        detail: how the reply differs, or why secl cannot verify the reply, in one sentence; empty if it agrees.
-    """
-
-    position: int
-    version: int
-    agrees: bool | None
-    difference: float | None
-    detail: str = ""
 
 
 @dataclass(slots=True)
 class Verification:
-    """Result of verifying a state folder.
+    """Result of verifying a run or a state folder.
 
     Attributes:
         first: position of the first kept record.
         examined: number of replayed records.
+        head: hash of the last entry of the chain (`secl.runs.chain.head`).
         largest: for each check, the largest difference that secl found between agreeing numbers.
-        rederived: replies that secl computed again.
-        tolerance: largest difference between probabilities of replies that agree.
-        environment: differences of machine and libraries between this process and the server.
     """
 
-    first: int
+    first: int = 0
     examined: int = 0
+    head: str = ""
     findings: list[Finding] = field(default_factory=list)
     largest: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("gate", "posterior", "labels"), 0.0))
-    rederived: list[Rederived] = field(default_factory=list)
-    tolerance: float = 0.0
-    environment: list[str] = field(default_factory=list)
 
-    def find(self, check: Check, position: int, detail: str) -> None:
+    def find(self, check: Check, position: int | None, detail: str) -> None:
         self.findings.append(Finding(check, position, detail))
 
     def compare(self, check: Check, position: int, difference: float, detail: str) -> None:
@@ -96,34 +82,71 @@ class Verification:
         return {"agrees": not self.findings, **asdict(self)}
 
 
-def examine(state: ServerStore) -> Verification:
-    """Replay gate, posterior and labels over all kept records, and compare the other tables with the records.
+def examine(store: Store, gate: str | None = None, noted: str | None = None) -> Verification:
+    """Compare all rows with the chain of hashes, and replay gate, posterior and labels over all kept records.
 
     The replay ends at the first record that secl cannot read or replay.
+
+    Args:
+        gate: the gate of the run if it is a Python file, which secl then executes.
+        noted: an earlier head of the chain.
+
+    Raises:
+        RunError: the manifest cannot be read, or names a Python file as gate that `gate` does not name.
     """
-    with state.moment():
-        found = Verification(state.first)
+    found = Verification()
+    with store.moment():
+        manifest = Manifest.of(store)
+        built = manifest.gate(gate)
         try:
-            _replay(state, found)
-        except (RunError, ParameterError) as problem:
-            detail = f"the record cannot be read or replayed, so the replay ends here: {problem}"
-            found.find("integrity", found.first + found.examined, detail)
-        except sqlite3.DatabaseError as problem:
-            raise state.damaged(problem) from problem
-        for detail, query in CONTRADICTIONS.items():
-            for (position,) in state.rows(query, found.first):
-                found.find("integrity", position, detail)
+            found.first = store.first
+            _compare_hashes(store, manifest, found, noted)
+            try:
+                _replay(store, manifest, built, found)
+            except (RunError, ParameterError) as problem:
+                detail = f"the record cannot be read or replayed, so the replay ends here: {problem}"
+                found.find("integrity", found.first + found.examined, detail)
+            for detail, query in CONTRADICTIONS.items() if store.is_server else ():
+                for (position,) in store.read(query, found.first):
+                    found.find("integrity", position, detail)
+        except (RunError, *DAMAGE) as problem:
+            found.find("integrity", None, str(problem))
     return found
 
 
-def _replay(state: ServerStore, found: Verification) -> None:
+def _compare_hashes(store: Store, manifest: Manifest, found: Verification, noted: str | None) -> None:
+    for (line,) in store.db.execute("PRAGMA integrity_check"):
+        if line != "ok":
+            found.find("integrity", None, str(line))
+    tables = (SCHEMA, chain.TABLE, TABLES if store.is_server else FAILURES if manifest.mode == "extract" else "")
+    with closing(sqlite3.connect(":memory:")) as new:
+        new.executescript("".join(tables))
+        for kind, name, _ in {*store.db.execute(_DEFINED)} ^ {*new.execute(_DEFINED)}:
+            found.find("integrity", None, f"the {kind} {name} of the database is missing, or secl did not define it")
+    for name, key, problem in chain.changes(store.db):
+        position = key if isinstance(key, int) and name in chain.BY_POSITION else None
+        found.find("chain", position, f"the row {key!r} of the table {name} {problem}")
+    found.head = chain.head(store.db)
+    if noted is not None and not chain.holds(store.db, noted):
+        detail = "the chain has no entry with this hash: earlier rows were changed, an older copy was restored, or "
+        found.find("chain", None, f"{detail}pruning removed the entry ({noted})")
+
+
+_DEFINED = r"""
+    SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'
+    AND name NOT LIKE 'words\_%' ESCAPE '\'"""
+"""Query for the definitions of the database, except those that depend on the version of SQLite."""
+
+
+def _replay(store: Store, manifest: Manifest, gate: Gate, found: Verification) -> None:
     """Replay all records through gate, posterior and labels, and add findings. Raises RunError, ParameterError."""
-    manifest, first = Manifest.of(state), state.first
-    gate, plan, labels = manifest.settings.build_gate(), manifest.plan, LabelReplay(state)
-    now = state.stream(gate, plan.posterior, first)
+    first, plan, labels = store.first, manifest.plan, LabelReplay(store, manifest)
+    now = StreamState(gate=gate.start(), posterior=plan.posterior.start())
+    if isinstance(store, ServerStore):
+        now = store.stream(gate, plan.posterior, first)
     if now.position != first:
         raise RunError("the checkpoint at the first kept record is missing.")
-    for record in state.records():
+    for record in store.records():
         position = record.position
         if position != first + found.examined:
             raise RunError(f"the next record should be {first + found.examined}, but is {position}.")
@@ -139,9 +162,10 @@ def _replay(state: ServerStore, found: Verification) -> None:
         signal = plan.signal(record.question, record.reply, record.evidence)  # None if texts were not kept
         if None not in (signal, record.signal) and furthest(signal, record.signal) > ARITHMETIC:
             found.find("integrity", position, "its signal does not follow from its evidence")
-        numbers = state.rows("SELECT reported, frozen, accepted FROM served WHERE position = ?", position)
-        if numbers != [reported_numbers(record)]:
-            found.find("integrity", position, 'its row in the table "served" is missing or contradicts the record')
+        if isinstance(store, ServerStore):
+            numbers = store.rows("SELECT reported, frozen, accepted FROM served WHERE position = ?", position)
+            if numbers != [reported_numbers(record)]:
+                found.find("integrity", position, 'its row in the table "served" is missing or contradicts the record')
         found.examined += 1
 
 
@@ -174,18 +198,18 @@ The parameter is the position of the first kept record. The queries accept versi
 class LabelReplay:
     """Recomputes calibrated confidences from the labels in the log that the server knew when it answered."""
 
-    def __init__(self, state: ServerStore) -> None:
-        self._log = deque(state.label_log())
+    def __init__(self, store: Store, manifest: Manifest) -> None:
+        self._log = deque(store.label_log())
         self._about: dict[int, list[Label]] = {}
         for label in self._log:
             self._about.setdefault(label.position, []).append(label)
-        self._state = LabelState.start(Manifest.of(state).calibration)
+        self._state = LabelState.start(manifest.calibration)
 
     def difference(self, record: Record) -> tuple[float, str]:
         """Return the difference between recomputed and stored calibrated confidence, and a sentence about it."""
-        confidences = (record.label_free, record.question.domain, record.expected_grade)
+        confidences = (record.label_free, record.question.domain)
         for label in self._about.get(record.position, ()):
-            if (label.confidence, label.domain, label.reported) != confidences:
+            if (label.confidence, label.domain) != confidences:
                 return float("inf"), f"label {label.number} and the record have different confidences or domains"
         if (stored := record.labelled) is None:
             return 0.0, ""

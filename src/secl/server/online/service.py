@@ -91,7 +91,7 @@ class Service:
         self._loaded: bytes | None = None
         self._closing = False
         self.learner = Learner(trainer, state, self.scheduler)
-        self.pruner = Pruner(state, retention or Retention())
+        self.pruner = Pruner(state, retention or Retention(), calibrator.gate)
         self._queue = RequestQueue(self.limits.queue, self.limits.batch)
         self.texts = TextWriters(self.model, self.scheduler, self._queue, TEXTS)
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)

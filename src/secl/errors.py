@@ -44,6 +44,10 @@ class UnavailableError(ModelError):
     """A model server is unreachable, overloaded or failing; retry later or use another server."""
 
 
+class FailedError(UnavailableError):
+    """A model server fails at a request (status 500)."""
+
+
 class NotLoadedError(UnavailableError):
     """A vLLM server does not know the requested model or adapter, for example after a restart."""
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+LEAST = -100.0
+"""Log-probability that stands for a probability of zero."""
+
 NOTHING = 1e-6
 """Minimum total probability of the other tokens; smaller totals are rounding errors of float32 log-probabilities."""
 
@@ -20,10 +23,10 @@ def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
     >>> round(entropy_of([math.log(0.5), math.log(0.25)], 1000), 3), round(entropy_of([math.log(0.5)] * 2, 1000), 3)
     (1.415, 0.693)
     """
-    head = sorted((min(0.0, value) for value in log_p), reverse=True)
+    head = sorted((value for value in log_p if value > LEAST), reverse=True)
     partial = -sum(math.exp(value) * value for value in head)
     rest, others = 1.0 - sum(map(math.exp, head)), vocabulary - len(head)
-    if not head or others <= 0 or rest < NOTHING or math.exp(head[-1]) == 0.0:
+    if not head or others <= 0 or rest < NOTHING:
         return partial
     low = partial - rest * min(head[-1], math.log(rest))
     high = max(low, partial + rest * math.log(others / rest))

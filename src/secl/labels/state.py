@@ -275,7 +275,7 @@ class LabelState:
     def rate(self, domain: str, confidence: float, threshold: float | None = None) -> Labelled:
         """Return the calibrated confidence for a label-free confidence in [0, 1], with its band.
 
-        `threshold`: lowest accepted label-free confidence.
+        An undefined confidence (nan) stays undefined. `threshold`: lowest accepted label-free confidence.
         """
         parts = [scaling.logit(domain, confidence) for scaling in self.scalings]
         shares = (self.sound, 1.0 - self.sound)
@@ -346,6 +346,9 @@ def _quantile(shares: tuple[float, float], parts: list[tuple[float, float]], sha
     """Return a quantile of a mixture of Gaussians: `parts` are (mean, standard deviation), `shares` their weights."""
     from scipy.optimize import brentq
     from scipy.special import ndtr  # another ndtr would change the last digits of stored intervals
+
+    if any(math.isnan(mean) for mean, _ in parts):
+        return math.nan
 
     def below(z: float) -> float:
         return float(sum(p * ndtr((z - mean) / sd) for p, (mean, sd) in zip(shares, parts, strict=True))) - share

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from secl.backends.endpoint.client import Endpoint
 from secl.question import Question
 from tests.backends.endpoint.listener import Handler, Listener
 
@@ -73,6 +75,9 @@ class FakeServer(Listener):
         self.retry_after: str | None = None  # header of a refusal, in seconds
         self.delay = 0.0  # seconds before it answers
         self.broken: Callable[[bytes], bytes] = lambda body: body  # changes the body of an answer
+        self.framed: Callable[[str], str] = str  # changes the text of a stream
+        self.refuses: Callable[[Body], tuple[int, Any] | None] = lambda body: None  # status and error of a refusal
+        self.edit: Callable[[Any], object] = lambda answer: answer  # changes the JSON of an answer or a chunk in place
         self.cut: int | None = None  # number of chunks after which the connection ends
         self.hushed = False  # a refused stream ends without a reason
         self.tells_usage = True  # a stream ends with the numbers of tokens
@@ -98,7 +103,7 @@ class FakeServer(Listener):
             time.sleep(self.delay)
             status, answer = self.answer(body)
         if body.get("stream") and status == 200 and not self.statuses:
-            http.stream(chunks_of(answer, self.tells_usage)[: self.cut])
+            http.stream([*map(json.dumps, self.chunks(answer)), "[DONE]"][: self.cut], self.framed)
         elif body.get("stream") and status != 200 and self.hushed:
             http.stream([])
         else:
@@ -107,10 +112,14 @@ class FakeServer(Listener):
             if self.statuses:
                 status, answer = self.statuses.pop(0), {"error": {"message": "Not now."}}
             wait = {} if self.retry_after is None else {"retry-after": self.retry_after}
+            if status == 200 and http.command == "POST":
+                self.edit(answer)
             http.reply(status, json.dumps(answer).encode(), wait, self.broken)
 
     def answer(self, body: Body) -> tuple[int, Any]:
         """Status and body of the answer to a chat request."""
+        if (refusal := self.refuses(body)) is not None:
+            return refusal[0], {"error": refusal[1]}
         if self.strict and body.get("model") not in self.models:
             return 404, {"error": {"message": f"The model `{body.get('model')}` does not exist."}}
         if "messages" not in body or any(name in body for name in LIMITS if name != self.limit):
@@ -131,6 +140,13 @@ class FakeServer(Listener):
         written = sum(choice.pop("length") for choice in choices)
         usage = {"prompt_tokens": 10, "completion_tokens": written, "total_tokens": 10 + written}
         return 200, {"choices": choices, "usage": usage}
+
+    def chunks(self, answer: Any) -> list[Any]:
+        """The chunks of a streamed answer."""
+        chunks = chunks_of(answer, self.tells_usage)
+        for chunk in chunks:
+            self.edit(chunk)
+        return chunks
 
     def thoughts(self, body: Body) -> list[Distribution]:
         """The tokens of the thought before an answer, with its marks."""
@@ -187,7 +203,7 @@ def top_of(step: Distribution, count: int) -> list[dict[str, object]]:
     return [{"token": token, "logprob": math.log(p), "bytes": None} for token, p in best]
 
 
-def chunks_of(answer: Any, usage: bool) -> list[str]:
+def chunks_of(answer: Any, usage: bool) -> list[Any]:
     """A chat completion as chunks of a stream: first the thought, then each token of the answer."""
     (choice,) = answer["choices"]
     message, tokens = choice["message"], (choice["logprobs"] or {"content": ()})["content"]
@@ -207,8 +223,31 @@ def chunks_of(answer: Any, usage: bool) -> list[str]:
         parts.append({"delta": {"tool_calls": [{"index": 0, **CALL}]}, "finish_reason": None})
     parts.append({"delta": {}, "finish_reason": choice["finish_reason"]})
     chunks: list[Any] = [{"choices": [part]} for part in parts]
-    chunks += [{"choices": [], "usage": answer["usage"]}] if usage else []
-    return [*map(json.dumps, chunks), "[DONE]"]
+    return [*chunks, {"choices": [], "usage": answer["usage"]}] if usage else chunks
+
+
+def direct(server: FakeServer) -> type[Endpoint]:
+    """A client that calls a server in this process."""
+
+    class Direct(Endpoint):
+        def models(self) -> list[dict[str, Any]]:
+            return [{"id": name} for name in server.models]
+
+        def post(self, route: str, body: Mapping[str, object]) -> Any:
+            status, answer = server.answer(dict(body))
+            if status != 200:
+                raise self._refusal(route, status, answer["error"])
+            answer = copy.deepcopy(answer)
+            server.edit(answer)
+            return answer
+
+        def stream(self, route: str, body: Mapping[str, object]) -> Generator[Any, None, None]:
+            status, answer = server.answer(dict(body))
+            if status != 200:
+                raise self._refusal(route, status, answer["error"])
+            yield from server.chunks(copy.deepcopy(answer))
+
+    return Direct
 
 
 @contextmanager

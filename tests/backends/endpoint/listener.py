@@ -93,12 +93,12 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(sent)
         self.close_connection = self.close_connection or not status or len(sent) < len(data)
 
-    def stream(self, events: Sequence[str]) -> None:
-        """Send events, then close the connection."""
+    def stream(self, events: Sequence[str], framed: Callable[[str], str] = str) -> None:
+        """Send events, or what `framed` makes of their text, then close the connection."""
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
-        self.wfile.write("".join(f"data: {event}\n\n" for event in events).encode())
+        self.wfile.write(framed("".join(f"data: {event}\n\n" for event in events)).encode())
         self.close_connection = True
 
     def log_message(self, *_args: object) -> None:

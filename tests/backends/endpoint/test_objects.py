@@ -150,7 +150,8 @@ def test_an_object_that_the_limit_of_tokens_cuts_is_unfinished(model: EndpointMo
 
 def test_without_log_probabilities_samples_alone_are_the_evidence(model: EndpointModel, server: FakeServer) -> None:
     server.rule, server.most = writing(GREEDY, OTHER, OTHER, OTHER, GREEDY), 0
-    found: Any = next(weigh_objects(model, [request()], secl.Calibrator(model).weigh))
+    with pytest.warns(UserWarning, match=r"http://127\.0\.0\.1:\d+/v1 reports no log-probabilities"):
+        found: Any = next(weigh_objects(model, [request()], secl.Calibrator(model).weigh))
     number, total = found.fields["number"], found.fields["total"]
     assert [sample.log_p for sample in number.evidence.candidates.samples] == [None] * 5
     assert math.isnan(number.reply.log_probability)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.reading import DIGITS, Said, bins_of, first_said, read_names, split_thought
+from secl.backends.endpoint.names import DIGITS, bins_of, read_names
+from secl.backends.endpoint.probabilities import LONELY, MISSING, OTHER_TEXT, fault_of
+from secl.backends.endpoint.reading import Said, first_said, split_thought
 from secl.conversation import Prompt, Turn
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.prompts.templates import REQUESTED_TOKENS, digit_prompt, request_for
@@ -42,6 +45,14 @@ ON: Sequence[Switch] = (
 BUDGETS = ("thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens")
 """Names of the limit on a thought's tokens, in vLLM and llama.cpp; other servers ignore or refuse these names."""
 
+GREEDY: Sequence[Switch] = ({"temperature": 0}, {"temperature": 1, "top_p": 1e-6})
+"""Fields that let the model write its most probable tokens; secl takes the first row that shows probabilities before
+temperature. Some servers show them after temperature, so that with temperature 0 each written token has probability 1.
+"""
+
+CLOSE = {"abs_tol": 0.5, "rel_tol": 0.1}
+"""Difference of two reports of a log-probability that may be due to rounding in the server."""
+
 ROUTE = "/chat/completions"
 
 WORD_TOKENS = 12
@@ -69,6 +80,7 @@ class Abilities:
         request: sentence that asks for a thought, if the model has no switch; else "".
         budget: maximum number of tokens of a thought; None for the server's own limit.
         unopened: whether the content begins with a thought that has an end mark but no opening mark.
+        greedy: fields that let the model write its most probable tokens, a row of `GREEDY`.
         digit_mass: total probability of the ten digits in the reply to the trial question, which asks for a digit.
     """
 
@@ -80,11 +92,17 @@ class Abilities:
     request: str = ""
     budget: int | None = None
     unopened: bool = False
+    greedy: Switch = field(default_factory=lambda: GREEDY[0])
     digit_mass: float = 0.0
 
     def thinks(self, think: bool) -> bool:
         """Return whether a reply begins with a thought; without `think`, only if the model always thinks."""
         return self.on is not None and (think or self.off is None)
+
+    @property
+    def tempered(self) -> bool:
+        """Whether the server shows probabilities after temperature."""
+        return self.greedy != GREEDY[0]
 
     @property
     def thinks_first(self) -> bool:
@@ -101,7 +119,7 @@ class Abilities:
             **(switch or {}),
             "model": self.model,
             "messages": messages_of(prompt),
-            "temperature": 0,
+            **self.greedy,
             "logprobs": True,
             "top_logprobs": self.top,
         }
@@ -178,7 +196,7 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
             accepted = abilities
             if said.alone().thought is not None:
                 break
-            abilities = _checked(endpoint, abilities, said)
+            abilities = _checked(endpoint, *_untempered(endpoint, abilities, said))
             return abilities if thinking == "off" else _let_think(endpoint, abilities, thinking)
     if accepted is None:
         said_last = " ".join(dict.fromkeys(refusals[-len(LIMITS) :]))
@@ -200,9 +218,9 @@ def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
     If the token limit cuts the reply, and the reply begins without a digit, secl requests a longer
     reply: the model may have begun a thought without an opening mark, and the longer reply then contains the end mark.
     """
-    said, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL)))
+    said, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL)), endpoint.url)
     if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
-        longer, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL, MUSING_TOKENS)))
+        longer, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL, MUSING_TOKENS)), endpoint.url)
         thought, _ = split_thought(longer.text, unopened=True)
         return replace(said, thought=thought)
     return said
@@ -220,7 +238,7 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
         on = {**switch, **most}
         trial = replace(abilities, on=on, budget=budget or MUSING_TOKENS)
         try:
-            said, _ = first_said(endpoint.post(ROUTE, trial.chat(TRIAL, think=True)))
+            said, _ = first_said(endpoint.post(ROUTE, trial.chat(TRIAL, think=True)), endpoint.url)
         except QuestionError as problem:
             refusal = f" (the last refusal: {problem})"
             continue
@@ -235,28 +253,63 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
     )
 
 
+def _untempered(endpoint: Endpoint, abilities: Abilities, said: Said) -> tuple[Abilities, Said]:
+    """Return the abilities with the first row of `GREEDY` that shows probabilities before temperature, and its reply.
+
+    `said`: the reply to the trial question with the first row. Raises ModelError: each row shows other probabilities
+    than a request with temperature 1.
+    """
+    with suppress(QuestionError):  # a server that refuses temperature 1 has nothing to compare with
+        plain, _ = first_said(endpoint.post(ROUTE, {**abilities.chat(TRIAL), "temperature": 1}), endpoint.url)
+        for greedy in GREEDY:
+            trial = replace(abilities, greedy=greedy)
+            if greedy != abilities.greedy:
+                said, _ = first_said(endpoint.post(ROUTE, trial.chat(TRIAL)), endpoint.url)
+            if _agree(said, plain):
+                return trial, said
+        raise ModelError(
+            f"{endpoint.url} reports log-probabilities that depend on the temperature, so secl cannot read a "
+            "confidence; let the server report log-probabilities before sampling, or choose another server."
+        )
+    return abilities, said
+
+
+def _agree(one: Said, other: Said) -> bool:
+    """Return whether two replies report the same probabilities of their first token, as far as both report any."""
+    tops = [said.tokens[0].top if said.tokens else () for said in (one, other)]
+    first, second = (dict(reversed(top)) for top in tops)
+    close = all(math.isclose(first[text], second[text], **CLOSE) for text in {*first} & {*second})
+    return close and fault_of(tops[0]) == fault_of(tops[1])
+
+
 def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
     """Return the abilities with `top` and `digit_mass` as the trial reply shows them.
 
-    Raises ModelError: no log-probabilities, or log-probabilities of other tokens.
+    Raises ModelError: no log-probabilities, damaged ones, or log-probabilities of other tokens.
     """
-    reported = max((len(token.top) for token in said.tokens), default=0)
     alone = said.alone(thinking=abilities.on is not None)
     if abilities.on is not None and not alone.text.strip():
         return abilities  # the thought took all tokens
-    if reported < 2:
+    if alone.damage in (MISSING, LONELY) or not said.listed:
         raise ModelError(
             f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which confidences "
             "need; choose a server or a model that gives them."
         )
-    if alone.text.strip() and not alone.tokens:
-        reported_text = "".join(token.text for token in said.tokens)
+    if alone.damage == OTHER_TEXT:
+        reported = "".join(token.text for token in said.tokens)
         raise ModelError(
-            f"{endpoint.url} answers {alone.text!r}, but gives log-probabilities of the tokens of {reported_text!r}, "
+            f"{endpoint.url} answers {alone.text!r}, but gives log-probabilities of the tokens of {reported!r}, "
             "so secl cannot read a confidence; choose another server, or another version of this server."
+        )
+    if alone.damage:
+        raise ModelError(
+            f"{endpoint.url} reports {alone.damage}, so secl cannot read a confidence; change the server's settings of "
+            "log-probabilities, or choose another server."
         )
     # A server that merges tokens of equal text may list fewer tokens than requested. `ALL_DIGITS` tokens are enough to
     # read all digits, so only a shorter list lowers `top`.
-    most = abilities.top if reported >= ALL_DIGITS else min(reported, abilities.top)
-    mass = bins_of(read_names(alone.tokens, DIGITS))[1]
+    listed = max(len(token.top) for token in said.tokens)
+    most = abilities.top if listed >= ALL_DIGITS else min(listed, abilities.top)
+    digit = read_names(alone.tokens, DIGITS)
+    mass = 0.0 if digit is None else bins_of(digit)[1]
     return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass))

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from secl.backends.endpoint.chat import Pending
-from secl.backends.endpoint.reading import VERDICTS, read_names
+from secl.backends.endpoint.names import VERDICTS, read_names
 from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
 from secl.ledger import Purpose
 from secl.question import LETTERS, Question
@@ -66,7 +66,7 @@ class Findings:
         for order, each in pending:
             written = self.take("reordering", each)
             letters = read_names(written.tokens, LETTERS[: len(options)])
-            if letters.best is not None:
+            if letters is not None and letters.best is not None:
                 log_p = tuple(letters.of(LETTERS[order.index(number)]) for number in range(len(options)))
                 orders.append(LetterOrder(order=order, log_p=log_p, thought=written.whole_thought))
         return CandidateEvidence(
@@ -85,7 +85,7 @@ class Findings:
         read: dict[str, tuple[float, float]] = {}
         for text, each in zip(texts, pending, strict=True):
             verdict = read_names(self.take("scoring", each).tokens, VERDICTS)
-            if verdict.best is not None:
+            if verdict is not None and verdict.best is not None:
                 true, false = (math.exp(verdict.of(word)) for word in VERDICTS)
                 read[text] = true, false
         if self.own not in read:

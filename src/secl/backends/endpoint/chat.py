@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from secl.backends.endpoint.abilities import OFF, ON, ROUTE, WORD_TOKENS, Abilities, messages_of
-from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.reading import Said, Usage, read_chat, said_in
+from secl.backends.endpoint.abilities import OFF, ON, ROUTE, TRIAL, WORD_TOKENS, Abilities, messages_of
+from secl.backends.endpoint.client import Body, Endpoint
+from secl.backends.endpoint.probabilities import LONELY, TEMPERED, fault_of
+from secl.backends.endpoint.reading import OTHER_REPLIES, OTHERWISE, Said, Usage, Written, first_said, said_in
 from secl.backends.generation import thoughts_apart
 from secl.conversation import Prompt
-from secl.errors import ModelError, QuestionError, UnavailableError
+from secl.errors import FailedError, ModelError, QuestionError, UnavailableError
 from secl.evidence import Thought
 from secl.prompts.parsing import bare_thought
 from secl.prompts.templates import THOUGHT_END, answer_prompt, behind_thought_prompt, thinking_prompt
 from secl.question import Question
-from secl.writing import Finish, Piece, Token, Writing
+from secl.writing import Piece, Token, Writing
 
 CONCURRENT_CHATS = 16
 """Maximum number of parallel requests, and of questions in progress."""
 
-FINISHES: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
+FAILURES = 20
+"""Maximum number of requests that fail in a row before a run stops. A question takes several requests."""
+
+DAMAGED = "{} reports {}; secl leaves the log-probabilities of this reply out of the confidence."
 
 Pending = Future[Piece]
 
@@ -31,12 +36,76 @@ P = TypeVar("P", bound=Piece)
 
 
 class Requests:
-    """Sends chat requests. Instances are thread-safe. The requests raise the errors of `Endpoint.post`."""
+    """Sends chat requests, and reads the replies. Instances are thread-safe.
+
+    All requests raise the errors of `Endpoint.post`. They warn of damaged log-probabilities, which secl leaves out.
+    """
 
     def __init__(self, endpoint: Endpoint, abilities: Abilities) -> None:
         self.endpoint, self.abilities = endpoint, abilities
         self._pool = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-requests")
         self._waiting: set[Pending] = set()
+        self._failed = 0
+
+    def replies(self, body: Body, *, thinking: bool, constrained: bool = False) -> tuple[list[Written], Usage]:
+        """Return the texts that answer a request, and the usage. Raises QuestionError: the reply is no complete text.
+
+        `constrained`: whether the request has a schema.
+        """
+        with self._skipping():
+            texts, usage = said_in(self.endpoint.post(ROUTE, body), self.endpoint.url)
+        if not texts:
+            raise ModelError(OTHERWISE.format(self.endpoint.url))
+        return [self._written(said, thinking=thinking, constrained=constrained) for said in texts], usage
+
+    def _written(self, said: Said, *, thinking: bool, stop: Sequence[str] = (), constrained: bool = False) -> Written:
+        if said.finish in OTHER_REPLIES:
+            raise QuestionError(
+                f"{self.endpoint.url} ended the reply with finish_reason {said.finish!r}, so the reply is no complete "
+                "text; change the question."
+            )
+        written = said.alone(thinking=thinking, stop=stop, constrained=constrained)
+        if written.damage:
+            warnings.warn(DAMAGED.format(self.endpoint.url, written.damage), stacklevel=2)
+        return written
+
+    @contextmanager
+    def _skipping(self) -> Iterator[None]:
+        """Raise a QuestionError if a request fails (status 500) on a server that still answers a trial question.
+
+        Raises FailedError (`UnavailableError`): the trial fails too, or too many requests fail in a row.
+        """
+        try:
+            yield
+        except FailedError as failure:
+            self._failed += 1
+            if self._failed > FAILURES:
+                raise
+            try:
+                self.endpoint.post(ROUTE, self.abilities.chat(TRIAL))
+            except ModelError:
+                raise failure from None
+            raise QuestionError(str(failure)) from failure
+        self._failed = 0
+
+    def reasoned(self, question: Question, drawn: Body) -> tuple[Prompt | None, Piece]:
+        """Request a thought about a question; `drawn` are the sampling parameters.
+
+        Return the conversation that asks for the answer after the thought (None if the thought is empty), and the
+        thought.
+        """
+        request = self.abilities.request
+        body = self.abilities.chat(thinking_prompt(question, request), self.abilities.budget)
+        del body["logprobs"], body["top_logprobs"]
+        with self._skipping():
+            answer = self.endpoint.post(ROUTE, {**body, "stop": [THOUGHT_END], **drawn})
+        said, usage = first_said(answer, self.endpoint.url)
+        written = said.alone().piece(usage)
+        text, end, _ = written.text.partition(THOUGHT_END)
+        text, cut = bare_thought(text), written.finish == "length" and not end
+        further = behind_thought_prompt(question, request, text) if text else None
+        thought = Thought(text=text or None, tokens=written.completion_tokens, cut=cut)
+        return further, replace(written, text="", tokens=(), thought=text, whole_thought=thought)
 
     def send(
         self,
@@ -57,11 +126,12 @@ class Requests:
 
         def ask(prompt: Prompt, *, think: bool = False) -> Piece:
             body = self.abilities.chat(prompt, tokens, think=think) | drawn
-            return read_chat(self.endpoint.post(ROUTE, body), thinking=self.abilities.thinks(think))
+            (written, *_), usage = self.replies(body, thinking=self.abilities.thinks(think))
+            return written.piece(usage)
 
         def answer() -> Piece:
             if think is not None and self.abilities.request:
-                further, written = reasoned(self.endpoint, self.abilities, think, drawn)
+                further, written = self.reasoned(think, drawn)
                 written = written if further is None else _after(written, ask(further))
             else:
                 written = ask(prompt, think=think is not None)
@@ -118,53 +188,34 @@ class Requests:
         thought: Piece | None = None
         if think and self.abilities.request:
             drawn = {name: body[name] for name in ("temperature", "top_p", "seed")}
-            further, thought = reasoned(self.endpoint, self.abilities, question, drawn)
+            further, thought = self.reasoned(question, drawn)
             yield Piece(choice=number, thought=thought.thought)
             body |= {} if further is None else {"messages": messages_of(further)}
-        parts: list[Said] = []
-        held = ""
+        held = Held(number, writing.top_logprobs, thinks)
         usage: Usage = {}
         try:
-            with closing(self.endpoint.stream(ROUTE, body | {"stream_options": {"include_usage": True}})) as chunks:
+            streamed = self.endpoint.stream(ROUTE, body | {"stream_options": {"include_usage": True}})
+            with self._skipping(), closing(streamed) as chunks:
                 for chunk in chunks:
-                    texts, used = said_in(chunk)
+                    texts, used = said_in(chunk, self.endpoint.url)
                     usage = used or usage
-                    for piece in texts:
-                        parts.append(piece)
-                        held += piece.thought or ""
-                        tokens = () if piece.thought else _shown(piece.tokens, writing.top_logprobs)
-                        # If secl expects no thought, the text in the field for thoughts may be the answer
-                        # (`Said.alone`), so secl holds this text back until the content begins.
-                        shown = held if piece.text.strip() or thinks else ""
-                        if piece.text or tokens or shown:
-                            held = held.removeprefix(shown)
-                            yield Piece(choice=number, text=piece.text, tokens=tokens, thought=shown or None)
-            said = Said.joined(parts)
-            if not said.finish:
-                raise self.endpoint.broke_off()
+                    yield from held.take(texts)
         except UnavailableError:
-            if not parts:  # llama.cpp closes the stream if it refuses a prompt; an unstreamed request gets the reason
+            if (
+                not held.parts
+            ):  # llama.cpp closes the stream if it refuses a prompt; an unstreamed request gets a reason
                 with suppress(UnavailableError):
                     self._prompt_tokens(body)
             raise
-        if said.finish not in FINISHES:
-            raise QuestionError(
-                f"the endpoint ended the answer with finish_reason {said.finish!r}, but secl rates only answers that "
-                f"end with {' or '.join(FINISHES)}; change the question."
-            )
-        alone = said.alone(thinking=thinks, stop=writing.stop)
-        length = usage.get("completion_tokens") or len(said.tokens)
-        last = Piece(
-            choice=number,
-            text="" if said.text.strip() else alone.text,
-            tokens=() if said.text.strip() else _shown(alone.tokens, writing.top_logprobs),
-            finish=FINISHES[said.finish],
-            prompt_tokens=usage.get("prompt_tokens") or self._prompt_tokens(body),
-            completion_tokens=length,
-            draft=alone.tokens,
-            thought=None if alone.thought is None else held,
-            whole_thought=alone.whole_thought(length),
-        )
+        said = Said.joined(held.parts)
+        if self.abilities.tempered and writing.temperature not in (0, 1):
+            said = replace(said, damage=TEMPERED)
+        written = self._written(said, thinking=thinks, stop=writing.stop)
+        usage = {
+            "prompt_tokens": usage.get("prompt_tokens") or self._prompt_tokens(body),
+            "completion_tokens": usage.get("completion_tokens") or sum(len(each.listed) for each in held.parts),
+        }
+        last = held.last(written, usage)
         yield last if thought is None else replace(_after(thought, last), thought=None)
 
     def _body(self, question: Question, writing: Writing, number: int, *, think: bool) -> dict[str, object]:
@@ -172,6 +223,7 @@ class Requests:
         most = None if writing.or_fewer else writing.max_tokens
         body = self.abilities.chat(answer_prompt(question), most, think=think)
         body |= {"temperature": writing.temperature, "top_p": writing.top_p, "seed": writing.seed + number}
+        body |= {} if writing.temperature else self.abilities.greedy
         stop = {"stop": list(writing.stop)} if writing.stop else {}
         switches = {name for each in (*OFF, *ON) for name in each}
         wished = {name: value for name, value in writing.extra.items() if name in switches}
@@ -179,7 +231,8 @@ class Requests:
 
     def _prompt_tokens(self, body: Mapping[str, object]) -> int:
         """Request the length of a prompt from a server that omits usage in a stream."""
-        tokens = read_chat(self.endpoint.post(ROUTE, {**body, self.abilities.limit: 1})).prompt_tokens
+        _, usage = first_said(self.endpoint.post(ROUTE, {**body, self.abilities.limit: 1}), self.endpoint.url)
+        tokens = usage.get("prompt_tokens", 0)
         if not tokens:
             raise ModelError(
                 f"{self.endpoint.url} does not report the number of prompt tokens; choose a server that does."
@@ -196,21 +249,48 @@ class Requests:
         self._pool.shutdown(cancel_futures=True)
 
 
-def reasoned(
-    endpoint: Endpoint, abilities: Abilities, question: Question, drawn: Mapping[str, object]
-) -> tuple[Prompt | None, Piece]:
-    """Request a thought about a question; `drawn` are the sampling parameters.
+class Held:
+    """The parts of a streamed text, as pieces.
 
-    Return the conversation that asks for the answer after the thought (None if the thought is empty), and the thought.
+    If secl expects no thought (`thinks` is False), the text in the field for thoughts may be the answer (`Said.alone`),
+    so the pieces hold this text back until the content begins.
     """
-    body = abilities.chat(thinking_prompt(question, abilities.request), abilities.budget)
-    del body["logprobs"], body["top_logprobs"]
-    written = read_chat(endpoint.post(ROUTE, {**body, "stop": [THOUGHT_END], **drawn}))
-    text, end, _ = written.text.partition(THOUGHT_END)
-    text, cut = bare_thought(text), written.finish == "length" and not end
-    further = behind_thought_prompt(question, abilities.request, text) if text else None
-    thought = Thought(text=text or None, tokens=written.completion_tokens, cut=cut)
-    return further, replace(written, text="", thought=text, whole_thought=thought)
+
+    def __init__(self, number: int, top: int | None, thinks: bool) -> None:
+        self.number, self.top, self.thinks = number, top, thinks
+        self.parts: list[Said] = []
+        self._thought, self._begun = "", False
+
+    def take(self, texts: Sequence[Said]) -> Iterator[Piece]:
+        """Yield the pieces that can be shown after a chunk."""
+        for part in texts:
+            self.parts.append(part)
+            self._begun = self._begun or bool(part.text.strip())
+            self._thought += part.thought or ""
+            tokens = () if part.thought else self._shown(part.tokens)
+            thought = self._flush() if self.thinks or self._begun else ""
+            if part.text or tokens or thought:
+                yield Piece(choice=self.number, text=part.text, tokens=tokens, thought=thought or None)
+
+    def last(self, written: Written, usage: Usage) -> Piece:
+        """Return the last piece, with the text if it was held back."""
+        piece, rest = written.piece(usage), self._flush()
+        text, tokens = ("", ()) if self._begun else (written.text, self._shown(written.tokens))
+        thought = None if written.thought is None else rest
+        return replace(piece, choice=self.number, text=text, tokens=tokens, thought=thought, draft=written.tokens)
+
+    def _flush(self) -> str:
+        thought, self._thought = self._thought, ""
+        return thought
+
+    def _shown(self, tokens: Sequence[Token]) -> tuple[Token, ...]:
+        """Return the tokens with as many alternatives as the request asks for, without damaged tokens."""
+        top = self.top
+        return (
+            ()
+            if top is None
+            else tuple(replace(each, top=each.top[:top]) for each in tokens if fault_of(each.top) in ("", LONELY))
+        )
 
 
 def _after(thought: Piece, reply: P) -> P:
@@ -222,7 +302,3 @@ def _after(thought: Piece, reply: P) -> P:
         thought=thought.thought,
         whole_thought=thought.whole_thought,
     )
-
-
-def _shown(tokens: Sequence[Token], top: int | None) -> tuple[Token, ...]:
-    return () if top is None else tuple(replace(token, top=token.top[:top]) for token in tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,16 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionError, TooLongError, UnavailableError, needs
+from secl.errors import (
+    FailedError,
+    ModelError,
+    NotLoadedError,
+    ParameterError,
+    QuestionError,
+    TooLongError,
+    UnavailableError,
+    needs,
+)
 
 try:
     import httpx2
@@ -31,9 +41,32 @@ SILENCE = 600.0
 REFUSED = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 LOCKED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
+QUOTED = re.compile(r"(?<!\w)(['\"]).*?\1(?!\w)|context=\S*")
+"""Names in a refusal, which may contain any word."""
+
+TOO_LONG = re.compile(
+    r"context[ _-]?(length|window|size|limit)|reduce the length|(prompt|input|request)\w* (is |are )?too (long|large)"
+    r"|token.*(exceed|longer|less than|more than|at most|<=|maximum)|(exceed|longer|too many|at most|maximum).*token"
+    r"|longer than the max\w* model length|exceeds? (the )?max\w* (prompt|input) length|maximum prompt length",
+    re.IGNORECASE,
+)
+"""How servers say that a prompt is too long."""
+
 UNREACHED = "start the server, or check its address and the proxy settings (HTTP_PROXY, HTTPS_PROXY, NO_PROXY)"
 
 Body = Mapping[str, object]
+
+
+class _Events(openai.Stream[object]):
+    """The events of a stream. Events without data are left out; `done` tells whether the last event has come."""
+
+    done = False
+
+    def _iter_events(self) -> Iterator[Any]:
+        for event in super()._iter_events():
+            self.done = self.done or event.data.startswith("[DONE]")
+            if event.data.strip():
+                yield event
 
 
 class _Connections(openai.DefaultHttpxClient):
@@ -95,12 +128,16 @@ class Endpoint:
             answer: Any = self._client.post(route, cast_to=object, body=body, options=self._options)
             if not isinstance(answer, dict):
                 raise ValueError("the answer is not a JSON object")
+        error = answer if answer.get("object") == "error" else answer.get("error")
+        if error and not answer.get("choices"):
+            raise self._refusal(route, _status(error), error)
         return answer
 
     def stream(self, route: str, body: Body) -> Generator[Any, None, None]:
-        """Yield the chunks of an answer. Closing the iterator ends the request. Raises the errors of `post`.
+        """Yield the chunks of an answer. Closing the iterator ends the request.
 
-        If a server breaks off, the chunks may end without an error, so callers check that the text is complete.
+        Raises the errors of `post`. Raises UnavailableError also if the stream breaks off before its end: no chunk has
+        a `finish_reason`, and the last event is missing.
         """
         with (
             self._sentences(route),
@@ -110,10 +147,17 @@ class Endpoint:
                 body={**body, "stream": True},
                 options=self._options,
                 stream=True,
-                stream_cls=openai.Stream[object],
+                stream_cls=_Events,
             ) as chunks,
         ):
-            yield from chunks
+            ended = False
+            for chunk in chunks:
+                choices = chunk.get("choices") if isinstance(chunk, dict) else None
+                listed = choices if isinstance(choices, list) else ()
+                ended = ended or any(choice.get("finish_reason") for choice in listed if isinstance(choice, dict))
+                yield chunk
+            if not (ended or chunks.done):
+                raise self.broke_off()
 
     @contextmanager
     def _sentences(self, route: str) -> Iterator[None]:
@@ -121,7 +165,7 @@ class Endpoint:
         try:
             yield
         except openai.APIStatusError as refusal:
-            raise self._refusal(route, refusal) from refusal
+            raise self._refusal(route, refusal.status_code, refusal.body) from refusal
         except openai.APIConnectionError as problem:
             cause = problem.__cause__
             if isinstance(cause, httpx2.ReadError | httpx2.RemoteProtocolError):
@@ -130,8 +174,10 @@ class Endpoint:
             remedy = UNREACHED if absent else "try again when the server is less busy"
             raise UnavailableError(f"{self.url} does not answer ({type(cause).__name__}); {remedy}.") from problem
         except openai.APIError as problem:  # an error in the middle of a stream
+            if (status := _status(problem.body, 0)) in (*REFUSED, *LOCKED):
+                raise self._refusal(route, status, problem.body) from problem
             raise self.broke_off(problem.message) from problem
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise ModelError(
                 f"{self.url}{route} does not answer with a JSON object; is {self.url} the right address?"
             ) from problem
@@ -140,13 +186,17 @@ class Endpoint:
         """Return the error for an answer that is not complete."""
         return UnavailableError(f"{self.url} stopped in the middle of an answer: {reason}.")
 
-    def _refusal(self, route: str, refusal: openai.APIStatusError) -> Exception:
-        status, reason = refusal.status_code, _reason(refusal.body)
+    def _refusal(self, route: str, status: int, body: object) -> Exception:
+        reason = _reason(body)
         if status in LOCKED:
             return ModelError(f"{self.url} denies access (status {status}: {reason}); set {KEY} to a valid API key.")
         sentence = f"{self.url}{route} refuses the request with status {status}: {reason}"
-        if status in REFUSED:  # all servers mention the "context" if a prompt is too long
-            return (TooLongError if "context" in reason.lower() else QuestionError)(sentence)
+        if status in REFUSED:
+            code = str(body.get("code")) if isinstance(body, Mapping) else ""
+            too_long = "context_length" in code or TOO_LONG.search(QUOTED.sub("", reason))
+            return (TooLongError if too_long else QuestionError)(sentence)
+        if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+            return FailedError(sentence)
         if status == HTTPStatus.NOT_FOUND:
             return NotLoadedError(sentence)
         busy = status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
@@ -170,9 +220,9 @@ class Upstream:
     def chat(self, body: Body) -> Generator[dict[str, Any]]:
         """Yield the chunks of the answer to a chat request; without "stream", the answer is the only chunk.
 
-        Raises the errors of `post`. Raises UnavailableError also if the stream breaks off before its end.
+        Raises the errors of `Endpoint.post` and `Endpoint.stream`.
         """
-        request, ended = {**body, "model": self.model}, False
+        request = {**body, "model": self.model}
         if not body.get("stream"):
             answer = self.endpoint.post("/chat/completions", request)
             if not answer.get("choices"):
@@ -181,11 +231,7 @@ class Upstream:
                 )
             yield answer
             return
-        for chunk in self.endpoint.stream("/chat/completions", request):
-            ended |= any(choice.get("finish_reason") for choice in chunk.get("choices") or ())
-            yield chunk
-        if not ended:
-            raise self.endpoint.broke_off()
+        yield from self.endpoint.stream("/chat/completions", request)
 
 
 def _base(url: str) -> str:
@@ -197,6 +243,13 @@ def _base(url: str) -> str:
     if not whole or parts.query or parts.fragment:
         raise ParameterError(f"the endpoint {url!r} is not a URL; write http://HOST:PORT/v1.")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"
+
+
+def _status(error: object, otherwise: int = HTTPStatus.INTERNAL_SERVER_ERROR) -> int:
+    """Return the HTTP status that an error object names as its code, or else `otherwise`."""
+    code = error.get("code") if isinstance(error, Mapping) else None
+    digits = str(code) if code is not None else ""
+    return int(digits) if re.fullmatch("[45][0-9]{2}", digits) else otherwise
 
 
 def _reason(body: object) -> str:

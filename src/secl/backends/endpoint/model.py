@@ -88,7 +88,7 @@ class EndpointModel(Shown):
         self.requests = Requests(self.endpoint, self.abilities)
         self.asker = EndpointAsker(self.requests, distractors, seed)
         self._questions = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-questions")
-        self.objects = ObjectAsker(self.endpoint, self.abilities, seed)
+        self.objects = ObjectAsker(self.requests, seed)
         self._window: dict[Asked, Future[Findings]] = {}
         self._latest: Findings | None = None
 

@@ -9,20 +9,20 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from secl.backends.endpoint.abilities import ROUTE, Abilities
-from secl.backends.endpoint.chat import reasoned
-from secl.backends.endpoint.client import Body, Endpoint
-from secl.backends.endpoint.reading import Said, Usage, first_said, said_in
+from secl.backends.endpoint.chat import Requests
+from secl.backends.endpoint.client import Body
+from secl.backends.endpoint.reading import Usage, Written
 from secl.backends.generation import question_seed
 from secl.display import excerpt
-from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, TooLongError, needs
+from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, needs
 from secl.evidence import Thought
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Node
-from secl.fields.values import WrittenObject, token_ends
+from secl.fields.values import WrittenObject
 from secl.ledger import Ledger
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import NUCLEUS
@@ -39,11 +39,11 @@ AGAIN = "Your reply is no such object ({}). Reply with the JSON object alone."
 
 
 class ObjectAsker:
-    """Asks a server for JSON objects. Instances are thread-safe. Raises the errors of `Endpoint.post`."""
+    """Asks a server for JSON objects. Instances are thread-safe. Raises the errors of `Requests`."""
 
-    def __init__(self, endpoint: Endpoint, abilities: Abilities, seed: int) -> None:
-        self.endpoint, self.abilities, self.seed = endpoint, abilities, seed
-        self._unconstrained: set[str] = set()
+    def __init__(self, requests: Requests, seed: int) -> None:
+        self.requests, self.abilities, self.seed = requests, requests.abilities, seed
+        self._constrains: dict[str, bool] = {}  # by schema: whether the server has accepted it
         self._several = True
 
     def check(self, grammar: Node) -> None:
@@ -57,7 +57,7 @@ class ObjectAsker:
         self, request: ObjectRequest, samples: Callable[[ObjectRequest, WrittenObject], int]
     ) -> Objects[WrittenObject] | ModelError:
         """Write the most probable object and samples; return an error if the model writes no object of the schema."""
-        grammar, thinks = request.schema.grammar, self.abilities.thinks(True)
+        grammar = request.schema.grammar
         greedy, answering = self._greedy(request)
         if not isinstance(greedy, WrittenObject):
             return greedy
@@ -72,17 +72,16 @@ class ObjectAsker:
             body, requested = self._body(request, {"temperature": 1, "top_p": NUCLEUS, "seed": seed})
             sampling += 0 if requested is None else requested.length
             try:
-                answer = self._post({**body, "n": count} if count > 1 else body, grammar)
+                texts, used = self._replies({**body, "n": count} if count > 1 else body, grammar)
             except QuestionError:
                 if count == 1:
                     raise
                 self._several = False
                 continue
-            texts, used = said_in(answer)
             sampling += sum(used.values())
-            for said in (text.alone(thinking=thinks) for text in texts):
-                written, _ = _read(said, grammar)
-                drawn.append(written and replace(written, thought=_thought(said, used, requested)))
+            for text in texts:
+                written, _ = _read(text, grammar)
+                drawn.append(written and replace(written, thought=_thought(text, used, requested)))
             if thinks_first and wanted == 1 and (drawn[0] is None or drawn[0].value != greedy.value):
                 wanted = 2
         return Objects(
@@ -97,19 +96,19 @@ class ObjectAsker:
         """Return the body of a request for an object, and the requested thought before the object, if any."""
         thought, further = None, None
         if self.abilities.request:
-            further, thought = reasoned(self.endpoint, self.abilities, request.question, drawn)
+            further, thought = self.requests.reasoned(request.question, drawn)
         asked = further or answer_prompt(request.question)
         return {**self.abilities.chat(asked, request.most_tokens, think=True), **drawn}, thought
 
     def _greedy(self, request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:
         """Return the most probable object, or an error after two failed tries, with the number of tokens."""
-        grammar, thinks = request.schema.grammar, self.abilities.thinks(True)
+        grammar = request.schema.grammar
         body, requested = self._body(request, {})
         spent, thought = (0, None) if requested is None else (requested.length, requested.whole_thought)
         reason, finish = "", ""
         for _ in range(2):
-            first, used = first_said(self._post(body, grammar))
-            answered, finish = first.alone(thinking=thinks), first.finish
+            (answered, *_), used = self._replies(body, grammar)
+            finish = answered.finish
             spent, thought = spent + sum(used.values()), thought or _thought(answered, used)
             written, reason = _read(answered, grammar)
             if written is not None:
@@ -128,28 +127,32 @@ class ObjectAsker:
         )
         return problem, spent
 
-    def _post(self, body: Body, grammar: Node) -> Any:
-        """Send a request with the schema as constraint; if the server refuses the schema, send no schema."""
-        key = json.dumps(grammar)
-        if key not in self._unconstrained:
+    def _replies(self, body: Body, grammar: Node) -> tuple[list[Written], Usage]:
+        """Send a request with the schema as constraint. If the server refuses this request, send it without the schema.
+
+        If the server has never accepted the schema, later requests have no schema either.
+        """
+        key, thinks = json.dumps(grammar), self.abilities.thinks(True)
+        if self._constrains.get(key, True):
             constraint = {"type": "json_schema", "json_schema": {"name": "object", "strict": True, "schema": grammar}}
-            try:
-                return self.endpoint.post(ROUTE, {**body, "response_format": constraint})
-            except TooLongError:
-                raise
-            except QuestionError:
-                self._unconstrained.add(key)
-        return self.endpoint.post(ROUTE, body)
+            with suppress(QuestionError):
+                constrained = {**body, "response_format": constraint}
+                replies = self.requests.replies(constrained, thinking=thinks, constrained=True)
+                self._constrains[key] = True
+                return replies
+        replies = self.requests.replies(body, thinking=thinks, constrained=True)
+        self._constrains.setdefault(key, False)
+        return replies
 
 
-def _thought(said: Said, used: Usage, requested: Piece | None = None) -> Thought | None:
+def _thought(said: Written, used: Usage, requested: Piece | None = None) -> Thought | None:
     """Return the thought before an object: the `requested` thought, or else the thought in the reply."""
     return said.whole_thought(used.get("completion_tokens", 0)) if requested is None else requested.whole_thought
 
 
-def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None, str]:
+def _read(said: Written, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None, str]:
     """Return the first object in a text, or None and the reason why the text has no object of the schema."""
-    text, tokens, parts = said.text, said.tokens, said.parts
+    text = said.text
     begin = max(0, text.find("{"))
     try:
         value, end = json.JSONDecoder().raw_decode(text, begin)
@@ -162,10 +165,8 @@ def _read(said: Said, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None,
     if problem is not None:
         return None, excerpt(problem.message, 100)
     text = text[begin:end]
-    whole = b"".join(parts).decode("utf-8", "replace")
-    place = whole.find(text)
-    if place < 0:  # without log-probabilities, the object is one token of unknown probability
+    if not said.tokens:  # without log-probabilities, the object is one token of unknown probability
         return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""
-    log_p = tuple(token.log_p for token in tokens)
+    log_p = tuple(token.log_p for token in said.tokens)
     # Entropies from a server ignore the schema. They rank values less well than probabilities do, so they stay unused.
-    return WrittenObject(text, tuple(end - place for end in token_ends(parts)), log_p, (math.nan,) * len(log_p)), ""
+    return WrittenObject(text, tuple(each - begin for each in said.ends), log_p, (math.nan,) * len(log_p)), ""

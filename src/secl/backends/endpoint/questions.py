@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from secl.backends.endpoint.candidates import EvidenceKinds, Findings
 from secl.backends.endpoint.chat import Requests
-from secl.backends.endpoint.reading import DIGITS, bins_of, entropy, read_names, within
+from secl.backends.endpoint.names import DIGITS, bins_of, entropy, read_names, spelled, within
 from secl.backends.generation import items_of, list_tokens, question_seed
 from secl.backends.open_answers import (
     FREE_TOKENS,
@@ -154,16 +154,18 @@ class EndpointAsker:
         )
         answered = findings.take("answering", pending)
         letters, thought = read_names(answered.tokens, question.letters), answered.whole_thought
-        letter = named or letters.best
+        # Without log-probabilities, the text itself may still be a letter.
+        letter = named or (spelled(answered.text, question.letters) if letters is None else letters.best)
+        log_p = {each: letters.of(each) for each in question.letters} if letters is not None and letters.best else {}
         asked = digit_prompt(prompt, _with_thought(thought, letter or answered.text))
         stated = findings.take("answering", self._ask(asked))
         findings.reply = Reply(
             text=letter or answered.text.strip(),
             answer=letter,
-            log_probability=letters.of(letter) if letter else math.nan,
-            option_log_p=tuple(map(letters.of, question.letters)) if letters.best else (),
+            log_probability=math.nan if letter is None else log_p.get(letter, math.nan),
+            option_log_p=tuple(log_p.values()),
             thought=thought,
-            **_stated(stated.tokens, [letters.entropy] if answered.tokens else []),
+            **_stated(stated.tokens, [] if letters is None else [letters.entropy]),
         )
         if letter is not None:
             read_probe()
@@ -178,7 +180,7 @@ class EndpointAsker:
             answer=read_answer(text, question.form),
             log_probability=math.fsum(token.log_p for token in tokens) if tokens else math.nan,
             thought=thought,
-            **_stated(stated, [entropy(token) for token in tokens]),
+            **_stated(stated, [entropy(token) for token in tokens if token.top]),
         )
 
     def _distractors(self, findings: Findings, answer: str) -> Distractors:
@@ -253,9 +255,14 @@ def _read_sample(sampled: Piece, question: Question) -> Sample:
     text = trim_answer(sampled.text, question.form)
     answer = read_answer(text, question.form)
     tokens = within(sampled.tokens, text.strip())
-    log_p = math.fsum(token.log_p for token in tokens) if tokens else None
+    log_p = math.fsum(token.log_p for token in tokens) if tokens else math.nan
     brief = answer is not None and sampled.finish == "stop" and is_brief(answer, question.form)
-    return Sample(text=answer if brief else None, candidate=None, log_p=log_p, thought=sampled.whole_thought)
+    return Sample(
+        text=answer if brief else None,
+        candidate=None,
+        log_p=None if math.isnan(log_p) else log_p,
+        thought=sampled.whole_thought,
+    )
 
 
 def _with_thought(thought: Thought | None, answer: str) -> str:
@@ -266,11 +273,11 @@ def _with_thought(thought: Thought | None, answer: str) -> str:
 def _stated(tokens: Sequence[Token], entropies: Sequence[float]) -> dict[str, Any]:
     """Return the `bins`, `digit_mass` and `entropy` of a `Reply`, from the tokens that state its confidence.
 
-    Without tokens, `bins` is (). `entropy` is the mean of the answer's `entropies` and the digit's entropy. If all are
-    unknown, `entropy` is 0, because gates do not accept nan.
+    Without log-probabilities of the digit, `bins` is (). `entropy` is the mean of the answer's `entropies` and the
+    digit's entropy. If all are unknown, `entropy` is 0, because gates do not accept nan.
     """
-    if not tokens:
-        return {"bins": (), "digit_mass": math.nan, "entropy": fmean(entropies or [0.0])}
     digit = read_names(tokens, DIGITS)
+    if digit is None:
+        return {"bins": (), "digit_mass": math.nan, "entropy": fmean(entropies or [0.0])}
     bins, mass = bins_of(digit)
     return {"bins": bins, "digit_mass": mass, "entropy": fmean([*entropies, digit.entropy])}

@@ -1,20 +1,28 @@
-"""Reading of replies from a server: texts without thoughts, and probabilities of letters, digits, True and False.
-
-A name is a letter, digit or verdict to read. A chat API does not let secl begin a reply, so a model may write
-"**B**" or "My confidence is 8." instead of the bare name. secl reads the distribution at the first token that spells
-one of the names, and adds up the spellings of a name ("B", " B", "B."). If no token spells a name, secl reads the first
-token, where names have little mass.
-"""
+"""Reading of replies from a server: texts without thoughts, and the log-probabilities of their tokens."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
-from secl.backends.entropy import entropy_of
+from secl.backends.endpoint.probabilities import (
+    MISSING,
+    OF_ALL,
+    OTHER_TEXT,
+    PART,
+    UNREADABLE,
+    DamagedError,
+    alternatives,
+    distribution,
+    fault_of,
+    log_p_of,
+    positions,
+)
 from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.fields.values import token_ends
@@ -27,28 +35,32 @@ Usage = Mapping[str, int]
 THOUGHT_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers return a thought."""
 
-END = re.compile(r"<[^<>\s]*>$")
-"""A token that ends a reply, such as "<|im_end|>" or "</s>". Some servers list this token, but the text omits it."""
+LENGTH = ("length", "max_tokens", "max_output_tokens", "model_length")
+"""Values of `finish_reason` of a text that a limit cuts."""
 
-OTHERWISE = "the endpoint's reply does not have the form of OpenAI's API."
+OTHER_REPLIES = ("tool_calls", "function_call", "tool_use", "content_filter", "error", "abort")
+"""Values of `finish_reason` of replies that are no complete text. All values in no list stand for a complete text."""
+
+END = re.compile(r"(<[^<>\s]*>|token_id:\d+|```)$")
+"""A token that ends a reply, such as "<|im_end|>" or "</s>". Some servers list this token, but the text omits it.
+
+llama.cpp omits the marks of a code block around an object.
+"""
+
+OTHERWISE = "{}: the reply does not have the form of OpenAI's API."
 
 HALF = "\ufffd"
 """Replacement character, which servers report for a token with an incomplete character."""
 
-DECORATION = "*_`\"'()[]<>.:,;! "
-"""Characters that may surround a name."""
+BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+"""A token of one byte in a SentencePiece vocabulary."""
 
-WORDS = ("A", "I")
-"""Option letters that are words of a sentence if a word in lower case follows."""
-
-VOCABULARY = 128_000
-"""Assumed size of the vocabulary, for the tail of an entropy.
-
-A factor of two changes the entropy by a few hundredths of a nat.
-"""
-
-DIGITS = tuple("0123456789")
-VERDICTS = ("true", "false")
+PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+BYTE_OF = {
+    **{chr(byte): byte for byte in PRINTABLE},
+    **{chr(256 + number): byte for number, byte in enumerate(sorted({*range(256)} - {*PRINTABLE}))},
+}
+"""The byte that each character stands for in a byte-level vocabulary; a space is "Ġ" there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +70,16 @@ class Said:
     Attributes:
         text: the content.
         thought: the model's thought before the text; "" if the server hides the thought, None without a thought.
-        tokens, parts: the reported tokens, and their bytes.
-        finish: reason why the text ended; "" before the end.
+        listed: the entry of each token with log-probabilities.
+        finish: why the text ended: "stop", "length", a value of `OTHER_REPLIES`, or "" before the end.
+        damage: what is wrong with the form of the log-probabilities; "" if nothing is.
     """
 
     text: str
-    thought: str | None
-    tokens: tuple[Token, ...]
-    parts: tuple[bytes, ...]
-    finish: str
+    thought: str | None = None
+    listed: tuple[Mapping[str, Any], ...] = ()
+    finish: str = ""
+    damage: str = ""
 
     @classmethod
     def joined(cls, chunks: Sequence[Said]) -> Said:
@@ -75,19 +88,28 @@ class Said:
         return cls(
             text="".join(each.text for each in chunks),
             thought="".join(thoughts).strip() if thoughts else None,
-            tokens=tuple(token for each in chunks for token in each.tokens),
-            parts=tuple(part for each in chunks for part in each.parts),
+            listed=tuple(entry for each in chunks for entry in each.listed),
             finish=next((each.finish for each in reversed(chunks) if each.finish), ""),
+            damage=next((each.damage for each in chunks if each.damage), ""),
         )
 
-    def alone(self, *, thinking: bool = False, stop: Sequence[str] = ()) -> Said:
-        """Return the answer and its tokens without the thought. If the tokens do not spell the answer, leave them out.
+    @property
+    def tokens(self) -> list[Token]:
+        """The tokens of a chunk."""
+        spelled = spellings(self.listed)
+        fitting = (spell for spell, parts in spelled if b"".join(parts).decode("utf-8", "replace") == self.text)
+        spell = next(fitting, next((spell for spell, _ in spelled), None))
+        return [] if spell is None else [read_token(entry, spell, ranked=False)[0] for entry in self.listed]
+
+    def alone(self, *, thinking: bool = False, stop: Sequence[str] = (), constrained: bool = False) -> Written:
+        """Return the text and its tokens without the thought.
 
         Args:
             thinking: whether the model thinks; a thought may then begin without an opening mark such as <think>. If
                 False, the thought of a complete reply without a text is the answer: some servers put the answer into
                 the field for thoughts.
             stop: texts that may have ended the reply.
+            constrained: whether a schema may allow only one token at some positions.
         """
         text, thought = self.text, self.thought
         if thought and not text.strip() and not thinking and self.finish == "stop":
@@ -95,10 +117,57 @@ class Said:
         marked, answer = split_thought(text, unopened=thinking)
         if marked is not None:
             text, thought = answer, marked
-        first = first_token(text, self.parts, stop)
-        if first is None:
-            return replace(self, text=text, thought=thought, tokens=(), parts=())
-        return replace(self, text=text, thought=thought, tokens=self.tokens[first:], parts=self.parts[first:])
+        if text.strip() or thought is not None:
+            tokens, ends, damage = self._tokens(text, stop, constrained)
+        else:
+            tokens, ends, damage = (), (), OTHER_TEXT if self._lists_text else ""
+        return Written(text, thought, tokens, ends, self.finish, damage)
+
+    @property
+    def _lists_text(self) -> bool:
+        """Whether a listed token is no end of a reply."""
+        return any(END.sub("", str(entry.get("token") or "")).strip() for entry in self.listed)
+
+    def _tokens(
+        self, text: str, stop: Sequence[str], constrained: bool
+    ) -> tuple[tuple[Token, ...], tuple[int, ...], str]:
+        """Return the tokens of a text, the number of characters up to the end of each token, and the damage."""
+        wanted = len(text.rstrip())
+        if self.damage or not self.listed or not wanted:
+            return (), (), self.damage or (MISSING if wanted else "")
+        spelled = spelling_of(text, self.listed, stop)
+        if spelled is None:
+            return (), (), OTHER_TEXT
+        spell, first, ends = spelled
+        shown = [(entry, end) for entry, end in zip(self.listed[first:], ends, strict=True) if spell(entry)]
+        read = [read_token(entry, spell, ranked=not constrained) for entry, _ in shown]
+        ends = tuple(end for _, end in shown)
+        inside = read[: sum(begin < wanted for begin in (0, *ends[:-1]))]
+        damages = [damage for _, damage in inside if damage]
+        faults = {fault_of(token.top) for token, _ in inside}
+        if constrained and len(faults) == 1:  # a schema may leave one token or improbable ones, but not everywhere
+            damages += faults & OF_ALL
+        lost = bool(OF_ALL.intersection(damages))
+        tokens = tuple(Token(token.text, math.nan) if lost else token for token, _ in read)
+        return tokens, ends, next(iter(damages), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A text without its thought, and the tokens that spell the text; tokens of a reply's end may follow.
+
+    Attributes:
+        tokens: the tokens; empty if their texts do not spell the text. A damaged token has the log-probability nan.
+        ends: number of characters of the text up to the end of each token.
+        damage: what is wrong with the log-probabilities; "" if nothing is.
+    """
+
+    text: str
+    thought: str | None
+    tokens: tuple[Token, ...]
+    ends: tuple[int, ...]
+    finish: str
+    damage: str
 
     def whole_thought(self, length: int) -> Thought | None:
         """Return the thought; `length` is the number of tokens of thought and reply together."""
@@ -106,6 +175,19 @@ class Said:
             return None
         cut = self.finish == "length" and not self.text.strip()
         return Thought(text=self.thought or None, tokens=max(0, length - len(self.tokens)), cut=cut)
+
+    def piece(self, usage: Usage) -> Piece:
+        """Return the text as the only piece of a reply."""
+        length = usage.get("completion_tokens", 0)
+        return Piece(
+            text=self.text,
+            finish="length" if self.finish == "length" else "stop",
+            prompt_tokens=usage.get("prompt_tokens", 0),
+            completion_tokens=length,
+            tokens=self.tokens,
+            thought=self.thought,
+            whole_thought=self.whole_thought(length),
+        )
 
 
 def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str]:
@@ -126,186 +208,245 @@ def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str
     return None, text
 
 
-def first_token(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> int | None:
-    """Return the index of a text's first token in `parts` if the last tokens spell the text; else None.
+Spelling = Callable[[Mapping[str, Any]], bytes]
+"""Returns the text of a token, as bytes, from its entry. Raises DamagedError."""
 
-    >>> first_token("B", [b"<think>", b"A or B?", b"</think>", b"\\n\\n", b"B", b"<|im_end|>"])
-    4
-    >>> first_token("B", [b"A or B?"]) is None
+
+def _as_text(entry: Mapping[str, Any]) -> bytes:
+    token = entry.get("token")
+    if not isinstance(token, str):
+        raise DamagedError(UNREADABLE)
+    return token.encode("utf-8", "replace") or _bytes(entry)
+
+
+def _by_bytes(entry: Mapping[str, Any]) -> bytes:
+    return _bytes(entry) or _as_text(entry)
+
+
+def _bytes(entry: Mapping[str, Any]) -> bytes:
+    """Return the "bytes" of a token, or b"" without usable ones."""
+    data = entry.get("bytes")
+    known = isinstance(data, list) and all(type(byte) is int and 0 <= byte < 256 for byte in data)
+    return bytes(data) if known and data else b""
+
+
+def _by_sentencepiece(entry: Mapping[str, Any]) -> bytes:
+    token = _as_text(entry).decode()
+    byte = BYTE.fullmatch(token)
+    return bytes([int(byte[1], 16)]) if byte else token.replace("\u2581", " ").encode()
+
+
+def _by_byte_level(entry: Mapping[str, Any]) -> bytes:
+    token = _as_text(entry).decode()
+    return bytes(map(BYTE_OF.__getitem__, token)) if all(each in BYTE_OF for each in token) else token.encode()
+
+
+def spellings(listed: Sequence[Mapping[str, Any]]) -> list[tuple[Spelling, list[bytes]]]:
+    """Return the texts of tokens in each way that can read all of them, the most likely way first.
+
+    A server may name tokens by ids, or as its vocabulary writes them.
+    """
+    tokens = [str(other.get("token")) for entry in listed for other in (entry, *_others(entry))]
+    likely = {
+        _by_bytes: any(map(_bytes, listed)),
+        _by_byte_level: any(token[:1] in ("\u0120", "\u010a") for token in tokens),
+        _by_sentencepiece: any(token[:1] == "\u2581" or BYTE.fullmatch(token) for token in tokens),
+        _as_text: True,
+    }
+    read: list[tuple[Spelling, list[bytes]]] = []
+    for spell in sorted(likely, key=lambda each: not likely[each]):
+        with suppress(DamagedError):
+            read.append((spell, [spell(entry) for entry in listed]))
+    return read
+
+
+def _others(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    try:
+        return alternatives(entry)
+    except DamagedError:
+        return []
+
+
+def spelling_of(
+    text: str, listed: Sequence[Mapping[str, Any]], stop: Sequence[str] = ()
+) -> tuple[Spelling, int, tuple[int, ...]] | None:
+    """Return the way in which the last tokens of a reply spell a text, and their `place`; None if they do not."""
+    for placing in (place, place_roughly):
+        for spell, parts in spellings(listed):
+            if (placed := placing(text, parts, stop)) is not None:
+                return spell, *placed
+    return None
+
+
+def place(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> tuple[int, tuple[int, ...]] | None:
+    """Return the index in `parts` of a text's first token, and the number of characters up to each token's end.
+
+    None if the last tokens do not spell the text.
+
+    >>> place("B", [b"<think>", b"A or B?", b"</think>", b"\\n\\n", b"B", b"<|im_end|>"])
+    (4, (1, 11))
+    >>> place("B", [b"A or B?"]) is None
     True
-    >>> first_token("B", [b"Well: B"]), first_token("B", [b"<think>", b"Hm.</think>B"])
+    >>> place("B", [b"Well: B"]), place("B", [b"<think>", b"Hm.</think>B"])
     (None, None)
     """
     wanted, whole = text.strip(), b"".join(parts).decode("utf-8", "replace")
-    if not wanted or not parts:
+    for rest in _without_end(whole, stop):
+        if wanted and rest.endswith(wanted):
+            begin, ends = len(rest) - len(wanted), token_ends(parts)
+            first = 0
+            if whole[:begin].strip():
+                first = next(number for number, end in enumerate(ends) if end > begin)
+                # A token that spans the end of the thought and the start of the answer has no probability of its own.
+                if not first or whole[ends[first - 1] : begin].strip():
+                    return None
+            offset = text.index(wanted) - begin
+            return first, tuple(end + offset for end in ends[first:])
+    return None
+
+
+def place_roughly(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> tuple[int, tuple[int, ...]] | None:
+    """Return `place` for tokens of which some have `HALF` instead of the bytes of an incomplete character.
+
+    >>> place_roughly("é!", ["\\ufffd".encode(), "\\ufffd".encode(), b"!"])
+    (0, (1, 1, 2))
+    """
+    texts = [part.decode("utf-8", "replace") for part in parts]
+    whole, wanted = "".join(texts), text.strip()
+    if HALF not in whole or not wanted:
         return None
-    for rest in (whole, *(whole[: whole.rfind(each)] for each in stop if each in whole)):
-        begin = _begin(rest.rstrip(), wanted)
-        if begin is None:
-            continue
-        if not whole[:begin].strip():
-            return 0
-        ends = token_ends(parts)
-        first = next(number for number, end in enumerate(ends) if end > begin)
-        # If a token spans the end of the thought and the start of the answer, the answer has no probability of its own.
-        return first if first and not whole[ends[first - 1] : begin].strip() else None
-    pattern = ".{1,4}".join(map(re.escape, re.split(f"{HALF}+", whole.strip())))
-    return 0 if HALF in whole and re.fullmatch(pattern, wanted, re.DOTALL) else None
+    lead = len(whole) - len(whole.lstrip())
+    for rest in _without_end(whole, stop):
+        if (inside := _character_ends(rest[lead:], wanted)) is not None:
+            offset = text.index(wanted)
+            known = [*range(offset - lead, offset), *(offset + end for end in inside)]
+            known += range(known[-1] + 1, known[-1] + 1 + len(whole) - len(rest))
+            return 0, tuple(known[end - 1] if end else offset for end in accumulate(map(len, texts)))
+    return None
 
 
-def _begin(whole: str, text: str) -> int | None:
-    """Return where a text begins in `whole` if no token follows the text except end tokens; else None."""
-    if whole.endswith(text):
-        return len(whole) - len(text)
-    return _begin(END.sub("", whole).rstrip(), text) if END.search(whole) else None
+def _without_end(whole: str, stop: Sequence[str]) -> list[str]:
+    """Return the texts that a reply may have, without the stop text or the tokens at its end."""
+    rests = [whole.rstrip(), *(whole[: whole.rfind(each)].rstrip() for each in stop if each in whole)]
+    for rest in rests:
+        if END.search(rest):
+            rests.append(END.sub("", rest).rstrip())
+    return rests
 
 
-def read_chat(answer: Any, *, thinking: bool = False) -> Piece:
-    """Return the first text in the answer to a chat request. Raises the errors of `said_in`."""
-    first, usage = first_said(answer)
-    said = first.alone(thinking=thinking)
-    length = usage.get("completion_tokens", 0)
-    return Piece(
-        text=said.text,
-        finish="length" if said.finish == "length" else "stop",
-        prompt_tokens=usage.get("prompt_tokens", 0),
-        completion_tokens=length,
-        tokens=said.tokens,
-        thought=said.thought,
-        whole_thought=said.whole_thought(length),
-    )
+def _character_ends(whole: str, text: str) -> list[int] | None:
+    """Return, for each character of `whole`, the end in `text` of what it stands for; None if they differ.
+
+    A run of `HALF` stands for one or more characters of the text.
+    """
+    ends: list[int] = []
+    pieces = re.split(f"({HALF}+)", whole)
+    at = 0
+    for literal, run in zip(pieces[::2], ["", *pieces[1::2]], strict=True):
+        last = len(ends) + len(run) + len(literal) == len(whole)
+        least, most = at + bool(run), at + (max(4, len(run)) if run else 0)
+        begin = len(text) - len(literal) if last else text.find(literal, least, most + len(literal))
+        if not (least <= begin <= most and text.startswith(literal, begin)):
+            return None
+        ends += [at + math.ceil((begin - at) * (number + 1) / len(run)) for number in range(len(run))]
+        at = begin + len(literal)
+        ends += range(begin + 1, at + 1)
+    return ends if at == len(text) else None
 
 
-def first_said(answer: Any) -> tuple[Said, Usage]:
+def read_token(entry: Mapping[str, Any], spell: Spelling, *, ranked: bool) -> tuple[Token, str]:
+    """Return a token with all reported tokens at its position, and what is wrong with the report ("" if nothing is).
+
+    `ranked`: whether the reported tokens are the most probable ones of the whole vocabulary.
+    """
+    text = spell(entry).decode("utf-8", "replace")
+    try:
+        log_p = log_p_of(entry.get("logprob"))
+        listed = [
+            (spell(other).decode("utf-8", "replace"), log_p_of(other.get("logprob"))) for other in alternatives(entry)
+        ]
+        # Some servers write the text of the written token in another form among the most probable tokens.
+        forms = {other for other, each in listed if each == log_p}
+        if forms and all(other != text for other, _ in listed):
+            if HALF in "".join(forms) and HALF not in text:
+                raise DamagedError(PART)  # llama.cpp merges the tokens of a character, but not their probabilities
+            listed = [(other, each) for other, each in listed if each != log_p]
+        top = distribution((text, log_p), listed)
+        if ranked and (fault := fault_of(top)):
+            raise DamagedError(fault)
+    except DamagedError as damage:
+        return Token(text, math.nan), str(damage)
+    return Token(text, log_p, top), ""
+
+
+def first_said(answer: object, url: str) -> tuple[Said, Usage]:
     """Return the first text and the usage in an answer. Raises ModelError: no text, or not in OpenAI's form."""
-    texts, usage = said_in(answer)
+    texts, usage = said_in(answer, url)
     if not texts:
-        raise ModelError(OTHERWISE)
+        raise ModelError(OTHERWISE.format(url))
     return texts[0], usage
 
 
-def said_in(answer: Any) -> tuple[list[Said], Usage]:
-    """Return the texts and the usage in an answer or a chunk of a stream. Raises ModelError: not in OpenAI's form."""
+def said_in(answer: object, url: str) -> tuple[list[Said], Usage]:
+    """Return the texts and the usage in an answer, or in a chunk of a stream, of the server at `url`.
+
+    Raises ModelError: not in OpenAI's form.
+    """
+    choices = answer.get("choices") or [] if isinstance(answer, Mapping) else None
+    if not isinstance(answer, Mapping) or not isinstance(choices, list):
+        raise ModelError(OTHERWISE.format(url))
+    usage = answer.get("usage")
+    usage = usage if isinstance(usage, Mapping) else {}
+    counts = {name: int(usage[name]) for name in ("prompt_tokens", "completion_tokens") if _is_count(usage.get(name))}
+    details = usage.get("completion_tokens_details")
+    hidden = isinstance(details, Mapping) and bool(details.get("reasoning_tokens"))
     try:
-        numbers = answer.get("usage") or {}
-        usage = {name: int(numbers[name]) for name in ("prompt_tokens", "completion_tokens") if numbers.get(name)}
-        hidden = bool((numbers.get("completion_tokens_details") or {}).get("reasoning_tokens"))
-        return [_said(choice, hidden) for choice in answer["choices"]], usage
-    except (AttributeError, KeyError, TypeError, ValueError) as problem:
-        raise ModelError(OTHERWISE) from problem
+        return [_said(choice, hidden) for choice in choices if isinstance(choice, Mapping)], counts
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise ModelError(OTHERWISE.format(url)) from problem
+
+
+def _is_count(number: object) -> bool:
+    return type(number) in (int, float) and 0 < number < math.inf  # type: ignore[operator]
 
 
 def _said(choice: Mapping[str, Any], hidden: bool) -> Said:
-    message = choice["message"] if "message" in choice else choice["delta"]
-    text, finish = message.get("content") or "", choice.get("finish_reason") or ""
-    shown = [str(message[name]) for name in THOUGHT_FIELDS if message.get(name)]
-    hidden = hidden or ("message" in choice and finish == "length" and not text and not message.get("tool_calls"))
-    listed = (choice.get("logprobs") or {}).get("content") or ()
+    message = choice.get("delta") or choice.get("message") or {}
+    text, thought = _texts(message.get("content") or message.get("refusal"))
+    shown = [thought, *("".join(_texts(message.get(name))) for name in THOUGHT_FIELDS)]
+    finish, listed, damage = _finish(choice.get("finish_reason")), [], ""
+    try:
+        listed = positions(choice.get("logprobs"))
+    except DamagedError as problem:
+        damage = str(problem)
+    cut = "message" in choice and finish == "length" and not text and not message.get("tool_calls")
     return Said(
         text=text,
-        thought=shown[0] if shown else "" if hidden else None,
-        tokens=tuple(Token(*_pair(each), tuple(map(_pair, each.get("top_logprobs") or ()))) for each in listed),
-        parts=tuple(bytes(each.get("bytes") or each["token"].encode()) for each in listed),
+        thought=next((each for each in shown if each), "" if hidden or cut else None),
+        listed=tuple(listed),
         finish=finish,
+        damage=damage,
     )
 
 
-def _pair(token: Mapping[str, Any]) -> tuple[str, float]:
-    return token["token"], min(0.0, float(token["logprob"]))
+def _texts(content: object) -> tuple[str, str]:
+    """Return the text and the thought in a message's content: a text, a block, or a list of blocks."""
+    if content is None or isinstance(content, str):
+        return content or "", ""
+    if isinstance(content, Mapping):
+        inner = next((content[name] for name in ("text", "content", "thinking", "value") if content.get(name)), None)
+        text = "".join(_texts(inner))
+        return ("", text) if str(content.get("type")) in ("thinking", "reasoning") else (text, "")
+    if isinstance(content, list):
+        blocks = [_texts(block) for block in content]
+        return "".join(text for text, _ in blocks), "".join(thought for _, thought in blocks)
+    raise TypeError(f"{type(content).__name__} is no content")
 
 
-def entropy(token: Token) -> float:
-    """Return the entropy (nats) of the distribution at a token; `entropy_of` estimates the part of unlisted tokens."""
-    return entropy_of((log_p for _, log_p in _reported(token)), VOCABULARY)
-
-
-def _reported(token: Token) -> Sequence[tuple[str, float]]:
-    """Return the most probable tokens and the written token."""
-    there = any(text == token.text for text, _ in token.top)
-    return token.top if there else (*token.top, (token.text, token.log_p))
-
-
-@dataclass(frozen=True, slots=True)
-class NameDistribution:
-    """Log-probabilities (nats) of names at the token where a model chose a name.
-
-    Attributes:
-        log_p: log-probabilities of the names among the most probable tokens, summed over spellings.
-        most: upper bound of the log-probability of any other name.
-        entropy: entropy over the whole vocabulary.
-    """
-
-    log_p: Mapping[str, float]
-    most: float
-    entropy: float
-
-    def of(self, name: str) -> float:
-        """Return the log-probability of a name, or `most` if the name is not in `log_p`."""
-        return self.log_p.get(name, self.most)
-
-    @property
-    def best(self) -> str | None:
-        """The most probable name (the first one in a tie); None without names."""
-        return max(self.log_p, key=self.log_p.__getitem__) if self.log_p else None
-
-
-def read_names(tokens: Sequence[Token], names: Collection[str]) -> NameDistribution:
-    """Return the distribution over names at the first token that spells a name, or else at the first token.
-
-    >>> tokens = [Token("**", -0.1), Token("B", -0.7, (("B", -0.7), ("A", -1.6), (" B", -2.3)))]
-    >>> chosen = read_names(tokens, "AB")
-    >>> chosen.best, round(chosen.of("B"), 2), round(chosen.of("A"), 2)
-    ('B', -0.52, -1.6)
-    """
-    if not tokens:
-        return NameDistribution({}, 0.0, 0.0)
-    spoken = (i for i, token in enumerate(tokens) if spelled(token.text, names) and not _goes_on(tokens, i))
-    token = tokens[next(spoken, 0)]
-    p: dict[str, float] = {}
-    for text, log_p in _reported(token):
-        name = spelled(text, names)
-        if name is not None:
-            p[name] = p.get(name, 0.0) + math.exp(log_p)
-    reported = [log_p for _, log_p in _reported(token)]
-    rest = math.log(max(1.0 - math.fsum(map(math.exp, reported)), 1e-9))
-    log_p_of = {name: math.log(p[name]) for name in names if name in p and p[name] > 0}
-    return NameDistribution(log_p_of, min(*reported, rest) if len(reported) > 1 else rest, entropy(token))
-
-
-def spelled(text: str, names: Collection[str]) -> str | None:
-    """Return the name that a token spells, or None; verdicts may be in upper or lower case.
-
-    >>> spelled(" (B)", "ABCD"), spelled("TRUE", VERDICTS), spelled("85", DIGITS)
-    ('B', 'true', None)
-    """
-    plain = text.strip().strip(DECORATION)
-    plain = plain.lower() if names is VERDICTS else plain
-    return plain if plain and plain in set(names) else None
-
-
-def _goes_on(tokens: Sequence[Token], number: int) -> bool:
-    """Return whether a token that looks like an option letter is a word of a sentence."""
-    after = "".join(token.text for token in tokens[number + 1 : number + 3])
-    return tokens[number].text.strip() in WORDS and after[:1] == " " and after[1:2].islower()
-
-
-def bins_of(chosen: NameDistribution) -> tuple[tuple[float, ...], float]:
-    """Return the normalised probabilities of the ten digits (0.1 each without digits), and their mass.
-
-    >>> bins, mass = bins_of(NameDistribution({"7": math.log(0.3), "9": math.log(0.1)}, -5.0, 1.0))
-    >>> round(bins[7], 2), round(mass, 2)
-    (0.75, 0.4)
-    """
-    p = [math.exp(chosen.log_p[digit]) if digit in chosen.log_p else 0.0 for digit in DIGITS]
-    mass = math.fsum(p)
-    return (tuple(each / mass for each in p), min(1.0, mass)) if mass > 0 else ((0.1,) * 10, 0.0)
-
-
-def within(tokens: Sequence[Token], text: str) -> Sequence[Token]:
-    """Return the tokens up to the end of the answer `text`; all tokens if they do not spell the answer."""
-    written = ""
-    for number, token in enumerate(tokens):
-        written += token.text
-        if text in written:
-            return tokens[: number + 1]
-    return tokens
+def _finish(reported: object) -> str:
+    """Return a `finish_reason` as "stop", "length", a value of `OTHER_REPLIES`, or "" for none."""
+    reason = reported.get("type") if isinstance(reported, Mapping) else reported
+    if not reason:
+        return ""
+    lowered = str(reason).lower()
+    return "length" if lowered in LENGTH else lowered if lowered in OTHER_REPLIES else "stop"

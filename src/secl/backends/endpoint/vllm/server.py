@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from secl.backends.endpoint.client import Endpoint
+from secl.backends.endpoint.probabilities import DamagedError, alternatives, distribution, log_p_of, positions
 from secl.backends.generation import Step
 from secl.errors import ModelError, NotLoadedError, ParameterError, StorageError, UnavailableError
 from secl.machine import publish_folder
@@ -30,6 +31,9 @@ SILENCE = 120.0
 
 LATE, WAIT = 2, 0.5
 """Number of repeated requests for a missing adapter, and seconds before each: a shared file system may be slow."""
+
+MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+"""Errors of a reply in another form. `DamagedError`, a ValueError, tells what is wrong."""
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
@@ -122,8 +126,8 @@ class TokenServer:
             if request.inside:
                 inside = [_inside(*each) for each in zip(prompts, choices, strict=True)]
                 texts = [one + other for one, other in zip(inside, texts, strict=True)]
-        except (AttributeError, KeyError, TypeError, ValueError) as problem:
-            raise self._no_log_p() from problem
+        except MALFORMED as problem:
+            raise self._unusable(problem) from problem
         self._check_reported([step for steps in texts for step in steps], request)
         return texts
 
@@ -142,12 +146,12 @@ class TokenServer:
         chunks = self.endpoint.stream(ROUTE, {"model": self.base, "prompt": list(prompt), **request.body(), "n": n})
         try:
             for chunk in chunks:
-                for choice in chunk["choices"]:
-                    steps = _steps(choice["logprobs"]) if choice["logprobs"] else ()
+                for choice in chunk.get("choices") or ():
+                    steps = _steps(choice.get("logprobs"))
                     self._check_reported(steps, request)
-                    yield int(choice["index"]), steps, choice["finish_reason"]
-        except (KeyError, TypeError, ValueError) as problem:
-            raise self._no_log_p() from problem
+                    yield int(choice["index"]), steps, choice.get("finish_reason")
+        except MALFORMED as problem:
+            raise self._unusable(problem) from problem
         finally:
             chunks.close()
 
@@ -169,27 +173,36 @@ class TokenServer:
                 "start the server with VLLM_USE_V2_MODEL_RUNNER=1, or with --max-num-seqs 1."
             )
 
-    def _no_log_p(self) -> ModelError:
+    def _unusable(self, problem: Exception) -> ModelError:
+        if isinstance(problem, DamagedError):
+            return ModelError(f"{self.url} reports {problem}, so secl cannot read a confidence; restart the server.")
         return ModelError(
             f"{self.url} answers without the log-probabilities that a vLLM server gives; is it a vLLM server?"
         )
 
 
-def _steps(logprobs: Mapping[str, Any]) -> tuple[Step, ...]:
-    steps = []
-    for token, log_p, top in zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"], strict=True):
-        chosen = _id(token)
-        steps.append(Step(chosen, {**{_id(other): float(value) for other, value in top.items()}, chosen: float(log_p)}))
-    return tuple(steps)
+def _steps(logprobs: object) -> tuple[Step, ...]:
+    """Return the written tokens with all reported tokens. Raises the errors of `MALFORMED`."""
+    return tuple(
+        _step(
+            _id(entry["token"]), entry["logprob"], {_id(each["token"]): each["logprob"] for each in alternatives(entry)}
+        )
+        for entry in positions(logprobs)
+    )
 
 
 def _inside(prompt: Sequence[int], choice: Mapping[str, Any]) -> tuple[Step, ...]:
     """Return the tokens of a prompt, from the second on, as steps."""
     steps = []
     for token, reported in zip(prompt[1:], choice["prompt_logprobs"][1:], strict=True):
-        log_p = {int(other): float(each["logprob"]) for other, each in reported.items()}
-        steps.append(Step(token, {**log_p, token: log_p[token]}))
+        log_p = {int(other): each["logprob"] for other, each in reported.items()}
+        steps.append(_step(token, log_p[token], log_p))
     return tuple(steps)
+
+
+def _step(token: int, log_p: object, listed: Mapping[int, object]) -> Step:
+    pairs = ((other, log_p_of(reported)) for other, reported in listed.items())
+    return Step(token, dict(distribution((token, log_p_of(log_p)), pairs)))
 
 
 def _id(token: str) -> int:

@@ -1,0 +1,134 @@
+"""Checks of the log-probabilities that a server reports. Every probability of a server enters secl here.
+
+A report that fails a check raises DamagedError with a phrase that says what the server reports. Callers name the
+server, and leave the number out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from secl.backends.entropy import LEAST
+
+ROUNDING = 1e-3
+"""Maximum rounding error of a log-probability."""
+
+EXCESS = 1e-2
+"""Maximum rounding error of a sum of probabilities."""
+
+LEAST_BEST = math.log(1e-6)
+"""Lower bound of the log-probability of the most probable token, because vocabularies have fewer than 1e6 tokens."""
+
+MISSING = "no log-probabilities"
+NO_NUMBER = "log-probabilities that are missing or no numbers"
+POSITIVE = "log-probabilities above 0, which may be logits or probabilities"
+TOO_HIGH = "log-probabilities whose probabilities add up to more than 1"
+TOO_LOW = "log-probabilities that are too low for the most probable tokens"
+LONELY = "log-probabilities without those of other tokens"
+CERTAIN = "a probability of 1 for each written token and 0 for all others, as after a temperature of 0"
+TEMPERED = "log-probabilities after the temperature that the request sets"
+UNREADABLE = "log-probabilities of tokens without their texts"
+PART = "the log-probability of only a part of a character"
+OTHER_TEXT = "log-probabilities of tokens that do not spell the reply"
+
+OF_ALL = frozenset({POSITIVE, TOO_HIGH, TOO_LOW, CERTAIN})
+"""Damages of one list that make all numbers of a reply unusable."""
+
+FIELDS = ("token", "logprob", "top_logprobs")
+"""Fields of an entry."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class DamagedError(ValueError):
+    """A report of log-probabilities that cannot be right; the message says what the server reports."""
+
+
+def log_p_of(reported: object) -> float:
+    """Return a reported log-probability as a number from `LEAST` to 0. Raises DamagedError.
+
+    Servers write a probability of zero as -Infinity, -9999, or -3.4e38.
+
+    >>> log_p_of(-0.5), log_p_of("-0.5"), log_p_of(1e-5), log_p_of(-math.inf)
+    (-0.5, -0.5, 0.0, -100.0)
+    """
+    if reported is None or isinstance(reported, bool):
+        raise DamagedError(NO_NUMBER)
+    try:
+        value = float(reported)  # type: ignore[arg-type]
+    except OverflowError:  # a whole number of more than 308 digits
+        value = math.inf if isinstance(reported, int) and reported > 0 else -math.inf
+    except (TypeError, ValueError) as problem:
+        raise DamagedError(NO_NUMBER) from problem
+    if math.isnan(value):
+        raise DamagedError(NO_NUMBER)
+    if value > ROUNDING:
+        raise DamagedError(POSITIVE)
+    return min(0.0, max(LEAST, value))
+
+
+def distribution(written: tuple[Key, float], listed: Iterable[tuple[Key, float]]) -> tuple[tuple[Key, float], ...]:
+    """Return the listed tokens and the written token with their log-probabilities, the most probable first.
+
+    Two entries with equal texts and equal probabilities are one token. Different tokens may have equal texts.
+    Raises DamagedError: the probabilities add up to more than 1.
+
+    >>> distribution(("B", -0.5), [("A", -2.0), ("B", -0.5), ("B", -2.5)])
+    (('B', -0.5), ('A', -2.0), ('B', -2.5))
+    """
+    several: dict[Key, list[float]] = {}
+    for key, log_p in (*listed, written):
+        same = several.setdefault(key, [])
+        if all(abs(log_p - other) > ROUNDING for other in same):
+            same.append(log_p)
+    pairs = [(key, log_p) for key, same in several.items() for log_p in same]
+    if math.fsum(math.exp(log_p) for _, log_p in pairs) > 1 + EXCESS:
+        raise DamagedError(TOO_HIGH)
+    return tuple(sorted(pairs, key=lambda pair: -pair[1]))
+
+
+def fault_of(top: Sequence[tuple[object, float]]) -> str:
+    """Return what is wrong with a list of the most probable tokens, the most probable first; "" if nothing is."""
+    if len(top) < 2:
+        return LONELY
+    (_, best), *others = top
+    if best < LEAST_BEST:
+        return TOO_LOW
+    log_p = [each for _, each in others]
+    # A model that is certain gives other tokens small but different probabilities.
+    same = log_p[0] == LEAST or (len(log_p) > 2 and log_p[0] == log_p[-1])
+    return CERTAIN if same and math.exp(best) > 1 - ROUNDING else ""
+
+
+def positions(logprobs: object) -> list[Mapping[str, Any]]:
+    """Return the entry of each written token, with "token", "logprob" and "top_logprobs", in a choice's `logprobs`.
+
+    Chats have a list of entries under "content". Completions, and the chats of some servers, have a list for each
+    field; `top_logprobs` then maps tokens to log-probabilities. Raises DamagedError: another form.
+    """
+    if logprobs is None:
+        return []
+    if not isinstance(logprobs, Mapping):
+        raise DamagedError(NO_NUMBER)
+    listed = logprobs.get("content") or logprobs.get("refusal") or []
+    if not listed and isinstance(tokens := logprobs.get("tokens"), list):
+        unknown = [None] * len(tokens)
+        columns = [tokens, logprobs.get("token_logprobs") or unknown, logprobs.get("top_logprobs") or unknown]
+        if not all(isinstance(column, list) and len(column) == len(tokens) for column in columns):
+            raise DamagedError(NO_NUMBER)
+        listed = [dict(zip(FIELDS, row, strict=True)) for row in zip(*columns, strict=True)]
+    if not isinstance(listed, list) or not all(isinstance(entry, Mapping) for entry in listed):
+        raise DamagedError(NO_NUMBER)
+    return listed
+
+
+def alternatives(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the entries of the most probable tokens at a position. Raises DamagedError: another form."""
+    listed = entry.get("top_logprobs") or []
+    if isinstance(listed, Mapping):
+        listed = [{"token": token, "logprob": log_p} for token, log_p in listed.items()]
+    if not isinstance(listed, list) or not all(isinstance(other, Mapping) for other in listed):
+        raise DamagedError(NO_NUMBER)
+    return listed

@@ -99,6 +99,13 @@ def test_the_labels_near_a_confidence_are_counted_with_an_exact_interval() -> No
     assert observed(LabelState.start().add(thumbs).rate("a", 0.8)) is None
 
 
+def test_an_undefined_confidence_stays_undefined_with_and_without_labels() -> None:
+    for state in (LabelState.start(), LabelState.start().add(LOG)):
+        rated = state.rate("a", math.nan, 0.5)
+        assert all(map(math.isnan, (rated.label_free, rated.confidence, rated.low, rated.high)))
+        assert rated.near == 0
+
+
 def test_what_is_taken_back_is_as_if_never_said_and_labels_of_an_earlier_run_as_if_given_first() -> None:
     before = LabelState.start().add(LOG)
     spoken = before.add([label(7, False)])

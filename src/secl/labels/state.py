@@ -288,7 +288,8 @@ class LabelState:
         elif accept is not None and accept <= calibrated:
             accept = math.nextafter(calibrated, 2.0)
         first = bisect_left(self.sample, calibrated - NEAR, key=itemgetter(0))
-        near = self.sample[first : bisect_right(self.sample, calibrated + NEAR, key=itemgetter(0))]
+        last = bisect_right(self.sample, calibrated + NEAR, key=itemgetter(0))
+        near = () if math.isnan(confidence) else self.sample[first:last]
         return Labelled(
             label_free=confidence,
             confidence=calibrated,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -292,4 +293,5 @@ def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int 
 
 
 def _trimmed(text: str) -> str:
-    return " ".join(text.split()).removesuffix(".")
+    """Return a text with single spaces and composed accents, without a final period."""
+    return unicodedata.normalize("NFC", " ".join(text.split()).removesuffix("."))

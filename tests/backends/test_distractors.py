@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secl.backends.open_answers import choose_distractors, distinct, near_numbers
-from secl.grading.texts import normalise_text, parse_number
+from secl.grading.numbers import parse_number
+from secl.grading.texts import normalise_text
 from secl.prompts.templates import distractor_prompt
 from secl.question import Question
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from secl import Record, SeclError, Store
+from secl import Record, RunSettings, SeclError, Store
 from secl.cli import extract
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
+from secl.grading.rules import grade
 from secl.labels.label import valid
 from secl.runs.encoding import to_body
+from secl.runs.extracting import read_document_stream
 from secl.runs.runner import TOO_WEAK
 from secl.runs.sheets import own_id
 from tests.answers import stored
@@ -252,6 +254,39 @@ def test_a_folder_of_texts_a_single_text_and_names_with_descriptions_are_enough(
     assert document["confidence"] == document["city_confidence"]
 
 
+REFERENCES = (
+    ("total", "1.234,50|0,19", "1234.5|0.19"),
+    ("total", "1.234|0,19", "1234|0.19"),
+    ("total", "3,0|€ 1 234", "3|1234"),
+    ("total", "(1,234)|12.5 %", "-1234|12.5"),
+    ("paid", "yes|0.0", "true|false"),
+    ("paid", "1|WAHR", "true|true"),
+    ("paid", "1.0|null", "true|null"),
+    ("day", "2026-04-02|null", "2026-04-02|null"),
+    ("state", "1.0|2", "1|2"),
+)
+
+
+@pytest.mark.parametrize(("column", "cells", "written"), REFERENCES)
+def test_references_of_fields_are_read_as_people_write_them(
+    column: str, cells: str, written: str, tmp_path: Path
+) -> None:
+    values = {"total": ["number", "null"], "paid": ["boolean", "null"], "day": ["string", "null"], "state": None}
+    kind: Any = {"type": values[column]} if values[column] else {"enum": [1, 2]}
+    kind |= {"format": "date"} if column == "day" else {}
+    (tmp_path / "s.json").write_text(json.dumps({"type": "object", "properties": {column: kind}}))
+    lines = [f"A letter {number}.;{cell}" for number, cell in enumerate(cells.split("|"))]
+    (tmp_path / "d.csv").write_text("\n".join([f"text;{column}", *lines]))
+    settings = {"stream.questions": str(tmp_path / "d.csv"), "extract.schema_file": str(tmp_path / "s.json")}
+    questions = read_document_stream(RunSettings.of(settings)).questions
+    assert [grade(question, answer) for question, answer in zip(questions, written.split("|"), strict=True)] == [
+        True
+    ] * 2
+    wrong = {"true": "false", "false": "true", "null": "x"}
+    answers = [wrong.get(answer, f"{answer}1") for answer in written.split("|")]
+    assert [grade(question, answer) for question, answer in zip(questions, answers, strict=True)] == [False] * 2
+
+
 def test_bad_input_is_refused(refused: Any, shell: Shell, documents: Path, schema: Path, tmp_path: Path) -> None:
     broken, text, empty = tmp_path / "broken.json", tmp_path / "text.json", tmp_path / "empty.csv"
     broken.write_text('{"type": ')
@@ -259,6 +294,9 @@ def test_bad_input_is_refused(refused: Any, shell: Shell, documents: Path, schem
     empty.write_text("body,city\n")
     wrong, twice, folder = tmp_path / "wrong.csv", tmp_path / "twice.csv", tmp_path / "folder"
     wrong.write_text("text,total\nA letter.,much\n")
+    perhaps, span = tmp_path / "perhaps.csv", tmp_path / "span.csv"
+    perhaps.write_text("text,paid\nA letter.,perhaps\n")
+    span.write_text("text,total\nA letter.,3\nA note.,3 to 5\n")
     twice.write_text("id,text\na,A letter.\na,A note.\n")
     folder.mkdir()
     usual = ("--schema", schema, "--out", tmp_path / "run")
@@ -274,6 +312,8 @@ def test_bad_input_is_refused(refused: Any, shell: Shell, documents: Path, schem
         ((folder, *usual), folder, "holds no file that ends in .txt or .md"),
         ((tmp_path / "none.csv", *usual), "none.csv does not exist"),
         ((wrong, *usual), "wrong.csv, line 2 has 'much' in the column of the number 'total'", "--skip-bad"),
+        ((span, *usual), "span.csv, line 3 has '3 to 5' in the column of the number 'total'"),
+        ((perhaps, *usual), "perhaps.csv, line 2 has 'perhaps' in 'paid'; write true or false"),
         ((twice, *usual), "twice.csv, line 3 repeats the id 'a'"),
         ((documents, "--text", "city", *usual), "invoices.csv, line 3 has a column 'city' that is empty"),
         ((documents, "--set", "method=secl", *usual), "leave the method 'secl' out"),

@@ -14,8 +14,8 @@ import pytest
 
 from secl.data.benchmarks import BENCHMARKS, Benchmark, load
 from secl.errors import DataError
+from secl.grading.numbers import parse_number
 from secl.grading.rules import grade
-from secl.grading.texts import parse_number
 from secl.question import References
 
 PUBLISHED = {"gsm8k": 7473, "arc": 1172, "mmlu": 14042, "mmlu_sampled": 14042}

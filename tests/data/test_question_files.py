@@ -319,7 +319,7 @@ def test_numbers_dates_and_lists_of_a_frame_are_plain_values_and_whole_numbers_s
     frame = pd.DataFrame([values, gaps], columns=["question", "options", "reference", "when", "score", "many"])
     one, two = read_questions(frame)
     assert (one.options, one.reference, two.reference) == (("x", "y"), "B", "B")
-    plain = {"options": "x | y", "reference": "y", "when": "2024-05-01T00:00:00", "score": 0.5, "many": "[1, 2]"}
+    plain = {"options": "x | y", "reference": "y", "when": "2024-05-01", "score": 0.5, "many": "[1, 2]"}
     assert dict(one.row[1:]) == plain
     assert two.row[3:] == (("when", None), ("score", None), ("many", None))
     assert (one.domain, one.id, two.id) == ("questions", "questions-0001", "questions-0002")

@@ -249,6 +249,20 @@ def test_what_both_runs_have_answered_and_is_graded_is_compared(runs: tuple[list
             compare(*pair)
 
 
+def test_rows_that_moved_are_compared_by_their_texts(runs: tuple[list[Record], list[Record]]) -> None:
+    texts = [replace(r, question=replace(r.question, text=f"What is {i}?")) for i, r in enumerate(runs[0][:59])]
+    moved = [
+        replace(record, question=replace(other.question, id=record.question.id))
+        for record, other in zip(texts, reversed(texts), strict=True)
+    ]
+    comparison = compare(side(texts), side(moved))  # the row in the middle keeps its place and so its id
+    assert (comparison.shared, comparison.graded) == (59, 59)
+    repeated = [replace(r, question=replace(r.question, text="What is it?")) for r in texts[:2]]
+    other = [replace(r, question=replace(r.question, id=f"new-{i}")) for i, r in enumerate(repeated)]
+    with pytest.raises(RunError, match="stand in both runs, but their ids differ and some texts stand twice; give"):
+        compare(side(repeated), side(other))
+
+
 def test_answers_count_as_different_by_what_they_say() -> None:
     def asked(options: tuple[str, ...], answers: str) -> Side:
         question, plain = Question("Which?", options=options, reference="A"), make_record()

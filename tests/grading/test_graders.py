@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from secl import RunSettings
 from secl.data.streams import fingerprint
 from secl.errors import DataError, ParameterError, QuestionError
+from secl.grading.numbers import parse_number
 from secl.grading.rules import grade, grader_of
-from secl.grading.texts import parse_number, same_text
+from secl.grading.texts import same_text
 from secl.question import GRADERS, Question, References
 from secl.runs.loading import read_stream
 from secl.settings.groups import StreamSettings
@@ -214,7 +215,7 @@ def test_numbers_options_and_wrong_answers_bring_their_official_rule_and_a_grade
         Question("?", options=("x", "y"), grader="exact")
     for reference, grader, message in (
         ("(", "regex", r"'q1' has the reference '\(', which is not a regular"),
-        ("many", "number", "has no number"),
+        ("many", "number", "is not one number"),
         ("many", "overlap", "no wrong answers"),
     ):
         with pytest.raises(QuestionError, match=message):

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from secl.evidence import CandidateEvidence, Sample
+from secl.grading.numbers import parse_number, write_number
 from secl.grading.rules import group
-from secl.grading.texts import normalise_text, parse_number, write_number
+from secl.grading.texts import answer_key
 from secl.prompts.programs import result_of
 from secl.question import Form, Question
 
@@ -142,11 +143,10 @@ def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> 
     >>> distinct("The Nile", ["nile", "Amazon", "the amazon", "Volga"], "short", 4)
     ['Amazon', 'Volga']
     """
-    key: Callable[[str], object] = parse_number if form == "number" else normalise_text
     by_key: dict[object, str] = {}
     for candidate in candidates:
-        by_key.setdefault(key(candidate), candidate)
-    by_key.pop(key(answer), None)
+        by_key.setdefault(answer_key(candidate, form), candidate)
+    by_key.pop(answer_key(answer, form), None)
     return [*by_key.values()][:count]
 
 

@@ -28,8 +28,9 @@ from typing import Self, TypeVar
 from secl.data.cells import joined
 from secl.data.columns import Template, check_mapping, meanings, plain, unread
 from secl.data.question_values import build_question, check_options, text, texts, truth, with_options
-from secl.data.tables import HEADED, Row, columns_of, open_table, rows_of
+from secl.data.tables import HEADED, Row, columns_of, open_table, rows_of, short_texts
 from secl.errors import DataError, QuestionError
+from secl.grading.numbers import decimal_mark, whole_number, with_points
 from secl.question import Cell, GivenAnswer, Grader, Question
 
 LEAVE_OUT = "To leave such rows out: --skip-bad (in Python: skip_bad=True)."
@@ -119,6 +120,7 @@ def read_rows(
     meaning_of = functools.cache(partial(meanings, columns=columns, question_needed=made_by is None))
     table, name = (rows_of(source, name), name) if path is None else (open_table(path, meaning_of), path.stem)
     place = str(path or name)
+    written = functools.cache(lambda: short_texts(table))
     filling = functools.cache(lambda: made_by.columns(columns_of(table)) if made_by else {})
 
     def read(raw: Row) -> tuple[str, Question | GivenAnswer]:
@@ -133,6 +135,8 @@ def read_rows(
             values["question"] = made_by.fill(raw.values, filling())
         cells = tuple((column, cell_of(value)) for column, value in raw.values.items())
         question = build_question(values, cells, name, raw.number, grader, tuple(options))
+        if reference_column := next((column for column, key in meaning.items() if key == "reference"), None):
+            question = _with_points(question, written().get(reference_column, ""))
         answer, correct, rivals = text(values, "answer"), truth(values, "correct"), texts(values, "rivals")
         if answer and not rate:
             with_answer.append(question)
@@ -157,6 +161,14 @@ def read_rows(
         notes.append(ANSWERS_ALONE.format(name=columns.get("answer", "answer")))
     given = tuple(row for row in rows if isinstance(row, GivenAnswer)) if rate else None
     return QuestionFile(questions, given, tuple(skipped), tuple(f"{place}: {note}." for note in notes))
+
+
+def _with_points(question: Question, column: str) -> Question:
+    """Return a question whose numeric reference has a decimal point, if the texts of its column have decimal commas."""
+    reference = question.reference
+    if question.options or not isinstance(reference, str) or decimal_mark(column) != ",":
+        return question
+    return replace(question, reference=with_points(reference)) if whole_number(reference, noun=True) else question
 
 
 def _given(

@@ -19,8 +19,10 @@ from secl.question import LETTERS, Cell, Form, Grader, Question, References, let
 Values = Mapping[str, object]
 """Values of a row by the meaning of their column (`secl.data.columns`), such as {"question": "Capital of Peru?"}."""
 
-_TRUTH = dict.fromkeys(("true", "1", "1.0", "yes", "y", "right", "correct"), True)
-_TRUTH |= dict.fromkeys(("false", "0", "0.0", "no", "n", "wrong", "incorrect"), False)
+_TRUTH = dict.fromkeys("true 1 1.0 yes y t right correct wahr vrai verdadero vero verdadeiro".split(), True)
+_TRUTH |= dict.fromkeys("false 0 0.0 no n f wrong incorrect falsch faux falso".split(), False)
+"""Truth values, also as pandas (1.0) and workbooks in other languages (WAHR) write them."""
+
 _TWO_WAYS = "has its own options, but options for all rows are also given; keep one way to give options."
 
 
@@ -149,13 +151,18 @@ def _as_text(value: object, what: str) -> str:
     return str(value).strip()
 
 
+def _member(value: object, what: str) -> str:
+    """Return an option or another member of a list as a text; a workbook makes truth values of TRUE and FALSE."""
+    return str(value) if isinstance(value, bool) else _as_text(value, what)
+
+
 def _texts(value: object, what: str) -> tuple[str, ...]:
     """Return the members of a list, or of the text "a | b"."""
     if isinstance(value, str):
         value = value.split("|")
     if not isinstance(value, list):
         raise DataError(f'{what} that is not a list; write ["...", "..."].')
-    texts = tuple(_as_text(item, f"{what} with a member") for item in value)
+    texts = tuple(_member(item, f"{what} with a member") for item in value)
     if not all(texts):
         raise DataError(f"{what} with an empty member; remove it or fill it in.")
     return texts
@@ -221,7 +228,7 @@ def _lettered(values: Values) -> tuple[str, ...]:
     if filled != list(LETTERS[: len(filled)]):
         gap = next(letter for letter in LETTERS if letter not in filled)
         raise DataError(f"has no option {gap} but a later option; fill the options from A on, without a gap.")
-    return tuple(_as_text(values[letter], f"has a value in {letter!r}") for letter in filled)
+    return tuple(_member(values[letter], f"has a value in {letter!r}") for letter in filled)
 
 
 def _reference(values: Values, question: Question, labels: tuple[str, ...]) -> tuple[str | References | None, Form]:

@@ -2,7 +2,7 @@
 
 .jsonl, .ndjson   one JSON object per line
 .json             a list of objects, or {"questions": [...]} or {"data": [...]}
-.csv, .tsv        a header and rows; the header of a .csv determines the delimiter, "," ";" or tab
+.csv, .tsv        a header and rows; the delimiter of a .csv is the one of "," ";" or tab that gives the needed columns
 .parquet, .xlsx   need the extra `tables`; secl reads a workbook's first sheet, whose first row is the header
 
 An unreadable file raises a `DataError` with its name and, if known, the row. Other sources raise a `ParameterError`.
@@ -14,12 +14,14 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from secl.data.cells import as_json
+from secl.data.cells import as_json, as_seen
 from secl.errors import DataError, ParameterError, needs
 from secl.question import Question
 
@@ -59,6 +61,16 @@ def columns_of(rows: Iterable[Row]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def short_texts(rows: Iterable[Row]) -> dict[str, str]:
+    """Return the short texts of each column, one per line; numbers among them show which decimal mark they have."""
+    texts: dict[str, list[str]] = {}
+    for row in rows:
+        for name, value in row.values.items() if isinstance(row.values, dict) else ():
+            if isinstance(value, str) and len(value) <= 40:
+                texts.setdefault(name, []).append(value)
+    return {name: "\n".join(lines) for name, lines in texts.items()}
+
+
 def open_table(path: Path, check: Check | None = None) -> list[Row]:
     """Return the rows of the table in a file, without empty rows. The suffix determines the format.
 
@@ -75,15 +87,16 @@ def open_table(path: Path, check: Check | None = None) -> list[Row]:
         return _items(_json_list(path, _decoded(path, content)), str(path), "item")
     if suffix in (".csv", ".tsv"):
         text = _decoded(path, content)
-        header = text.lstrip().partition("\n")[0]
-        delimiter = "\t" if suffix == ".tsv" else max(_DELIMITERS, key=header.count)
+        delimiter = "\t" if suffix == ".tsv" else max(_DELIMITERS, key=lambda mark: _fit(path, text, mark, check))
         return list(_below_header(csv_rows(path, text, delimiter), f"{path}, line", check, _DELIMITERS[delimiter]))
     if suffix == ".xlsx":
         return list(_below_header(_sheet(path, content), f"{path}, row", check))
     if suffix == ".parquet":
-        frame = _read(path, content, "pyarrow", "read_parquet", "Parquet file", dtype_backend="pyarrow")
+        pandas = pandas_for(str(path), "pyarrow")
+        with _reading(path, "Parquet file"):
+            frame = pandas.read_parquet(io.BytesIO(content), engine="pyarrow", dtype_backend="pyarrow")
         _checked(check, tuple(map(str, frame.columns)), str(path))
-        return _items(frame.to_dict("records"), str(path), "row")
+        return _items(_records(frame), str(path), "row")
     raise DataError(
         f"{path} ends in {path.suffix!r}; give a file that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
     )
@@ -109,7 +122,7 @@ def rows_of(source: object, name: str) -> list[Row]:
     elif hasattr(source, "to_dict") and hasattr(source, "columns"):
         if not table.columns.is_unique:
             raise ParameterError("this table has two columns with the same name; rename one.")
-        items = table.to_dict("records")
+        items = _records(table)
     elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
         items = source
     else:
@@ -220,6 +233,23 @@ def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Itera
         raise DataError(f"{path}, line {start} is broken CSV ({error}); check its quotes.") from error
 
 
+def _fit(path: Path, text: str, delimiter: str, check: Check | None) -> tuple[bool, bool, int]:
+    """Return how well a delimiter fits a CSV file: whether the columns pass the check, whether the first rows have as
+    many fields as the header, and the number of columns."""
+    try:
+        header, *rows = [fields for _, fields in islice(csv_rows(path, text, delimiter), 20)]
+        names = tuple(name.strip() for name in header)
+        fits = all(len(fields) == len(names) for fields in rows)
+    except DataError:
+        return False, False, 0
+    try:
+        if check is not None:
+            check(names)
+    except DataError:
+        return False, fits, len(names)
+    return True, fits, len(names)
+
+
 def _below_header(
     rows: Iterator[tuple[int, Sequence[object]]], source: str, check: Check | None, delimiters: str = ""
 ) -> Iterator[Row]:
@@ -263,19 +293,39 @@ def _filled(cell: object) -> object:
 
 def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
     """Return the number and the cells of each row in a workbook's first sheet, without empty rows."""
-    frame = _read(path, content, "openpyxl", "read_excel", "workbook", header=None, dtype=object, na_filter=False)
-    if not frame.size:
+    pandas_for(str(path), "openpyxl")
+    with _reading(path, "workbook"):
+        book = import_module("openpyxl").load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+        sheet = book.worksheets[0]
+        sheet.reset_dimensions()
+        rows = [[_cell(cell) for cell in row] for row in sheet.iter_rows()]
+    width = max(
+        (place for cells in rows for place, cell in enumerate(cells, start=1) if cell not in (None, "")), default=0
+    )
+    if not width:
         raise DataError(f"{path} is empty; fill it.")
-    rows = enumerate(frame.to_numpy().tolist(), start=1)
-    return ((number, cells) for number, cells in rows if any(cell not in (None, "") for cell in cells))
+    padded = ((cells + [None] * width)[:width] for cells in rows)
+    return ((n, cells) for n, cells in enumerate(padded, start=1) if any(cell not in (None, "") for cell in cells))
 
 
-def _read(path: Path, content: bytes, engine: str, reader: str, kind: str, **how: object) -> Any:
-    """Return the frame that a `reader` of pandas, such as "read_excel", reads from a file with a package `engine`."""
-    pandas = pandas_for(str(path), engine)
+def _cell(cell: Any) -> object:
+    """Return the value of a workbook's cell as people see it; None for an empty cell and for an error such as #N/A."""
+    return None if cell.value is None or cell.data_type == "e" else as_seen(cell.value, cell.number_format)
+
+
+def _records(frame: Any) -> Iterable[dict[object, object]]:
+    """Return the rows of a DataFrame of pandas; 0.1 in a column of 32 bits stays 0.1."""
+    for name in frame.columns[[str(kind).casefold() in ("float32", "float[pyarrow]") for kind in frame.dtypes]]:
+        frame = frame.assign(**{name: [as_json(value) for value in frame[name].to_numpy("float32")]})
+    records: Iterable[dict[object, object]] = frame.to_dict("records")
+    return records
+
+
+@contextmanager
+def _reading(path: Path, kind: str) -> Iterator[None]:
     try:
-        return getattr(pandas, reader)(io.BytesIO(content), engine=engine, **how)
-    except Exception as problem:  # pandas may raise any exception for a broken file
+        yield
+    except Exception as problem:  # pandas and openpyxl may raise any exception for a broken file
         reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(".")
         raise DataError(f"{path} is not a {kind} that can be read ({reason}).") from problem
 

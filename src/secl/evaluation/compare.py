@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from secl.errors import RunError
 from secl.evaluation.series import Estimator, Series
 from secl.metrics.intervals import Difference, Interval, paired_differences
 from secl.metrics.measures import OF_BOTH_KINDS, EceFloor, ece_floor
+from secl.question import Question
 from secl.records import Record
 from secl.signals import key_of
 
-Key = tuple[str, str]
-"""Identity of a question: id and text."""
+Key = tuple[str, ...]
+"""Identity of a question: id and text; or text, passage and sorted options if these are unique in both runs."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """A confidence computed from the records of a run. An unfinished run has fewer records than `total`."""
+    """A confidence computed from the records of a run. An unfinished run has fewer records than `total`.
+
+    `by_text`: whether texts identify questions, because rows of a file without ids have moved.
+    """
 
     records: Sequence[Record]
     total: int
     estimator: Estimator
+    by_text: bool = False
+
+    def key(self, question: Question) -> Key:
+        if self.by_text:
+            return question.text, question.context, *sorted(question.options)
+        return question.id, question.text
 
     @cached_property
     def series(self) -> Series:
@@ -32,7 +42,7 @@ class Side:
 
     @cached_property
     def by_question(self) -> dict[Key, Record]:
-        return {(record.question.id, record.question.text): record for record in self.records}
+        return {self.key(record.question): record for record in self.records}
 
     @cached_property
     def answers(self) -> dict[Key, object]:
@@ -40,7 +50,7 @@ class Side:
         ratings = self.estimator.rate(self.records)
         rated = zip((record.question for record in self.records), ratings, strict=True)
         # Keys, not letters, because the other run may show the options in another order.
-        return {(question.id, question.text): key_of(question, answer) for question, (answer, _) in rated}
+        return {self.key(question): key_of(question, answer) for question, (answer, _) in rated}
 
     def graded(self) -> dict[Key, tuple[float, bool]]:
         """Return confidence and grade of each graded question."""
@@ -76,17 +86,29 @@ class Comparison:
     domains: dict[str, Difference]
 
 
+def _shared(a: Side, b: Side) -> list[Key]:
+    return [key for key in a.by_question if key in b.by_question]
+
+
 def compare(a: Side, b: Side) -> Comparison:
     """Return paired differences (b - a) of two confidences over the questions that both runs have answered.
 
-    Questions are matched by id and text, in any order. Questions of only one run are left out.
+    Questions are matched by id and text, in any order, or by text alone if this matches more questions and no text
+    stands twice in a run. Questions of only one run are left out.
     """
-    shared = [key for key in a.by_question if key in b.by_question]
+    shared = _shared(a, b)
+    by_text = replace(a, by_text=True), replace(b, by_text=True)
+    matched = _shared(*by_text)
+    if len(matched) > len(shared) and all(len(side.by_question) == len(side.records) for side in by_text):
+        (a, b), shared = by_text, matched
     if not shared:
-        raise RunError(
-            "the runs share no answered question; compare runs of the same questions, or finish them with secl run "
-            "--resume."
+        reason = (
+            f"{len(matched)} texts stand in both runs, but their ids differ and some texts stand twice; give the rows "
+            "an id before the runs"
+            if matched
+            else "compare runs of the same questions, or finish them with secl run --resume"
         )
+        raise RunError(f"the runs share no answered question; {reason}.")
     graded_a, graded_b = a.graded(), b.graded()
     graded = [key for key in shared if key in graded_a and key in graded_b]
     if not graded:

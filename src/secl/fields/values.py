@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from secl.evidence import Likelihood, Thought
 from secl.fields.schema import Leaf
 from secl.grading.rules import same_answer
-from secl.grading.texts import normalise_text, only_number
+from secl.grading.texts import normalise_text
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question, has_half_character
 
@@ -209,8 +209,7 @@ def same_value(leaf: Leaf, question: Question, one: object, other: object) -> bo
     (False, True)
     """
     if leaf.kind == "text" and isinstance(one, str) and isinstance(other, str) and one.strip() and other.strip():
-        numbers = only_number(one), only_number(other)
-        return numbers[0] == numbers[1] if None not in numbers else same_answer(question, one, other)
+        return same_answer(question, one, other)
     exact = leaf.kind in ("choice", "tool")
     return _plain(one, exact=exact) == _plain(other, exact=exact)
 

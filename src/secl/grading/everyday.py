@@ -1,9 +1,9 @@
-"""The everyday rule ("auto"): whether an English sentence gives the right answer, as a reader would judge.
+"""The everyday rule ("auto"): whether a sentence gives the right answer, as a reader would judge.
 
 Equal texts (`same_text`) are right. Otherwise the first row that fits the reference decides:
 
     yes or no       the answer affirms or denies as the reference does, in a word or in a statement
-    an amount       the answer states this amount and no other
+    an amount       the answer states this amount and no other (`secl.grading.numbers`)
     a date          the answer has the day, month and year that the reference gives, in any order
     several items   the answer mentions all of them, in any order
     name or words   the answer mentions the name or words (`secl.grading.mentions`); a person's last name suffices
@@ -18,14 +18,42 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 
-from secl.grading.mentions import CONJUNCTIONS, DENIALS, FUNCTION_WORDS, Word, denied, mentioned, read_words, word_list
-from secl.grading.texts import DASHES, NUMBER, normalise_text, number_value, same_text, shortened
+from secl.grading.mentions import CONJUNCTIONS, DENIALS, FUNCTION_WORDS, Word, denied, mentioned, read_words
+from secl.grading.numbers import Amount, in_figures, read_numbers, whole_number, word_list
+from secl.grading.texts import has_versions, normalise_text, same_text, shortened, with_marks
+from secl.grading.units import agree
 
-_POLARITY = {"yes": True, "true": True, "correct": True, "no": False, "false": False, "incorrect": False}
+_YES_OR_NO = tuple(
+    (frozenset(yes.split()), frozenset(no.split()))
+    for yes, no in (
+        ("yes yeah yep yup true correct", "no nope nah false incorrect"),
+        ("ja wahr richtig", "nein falsch"),
+        ("ja waar juist", "nee onwaar onjuist"),
+        ("ja sant", "nej nei falskt"),
+        ("oui vrai", "non faux"),
+        ("si verdadero cierto", "no falso"),
+        ("sim verdadeiro", "nao falso"),
+        ("si vero", "no falso"),
+        ("да верно правда", "нет неверно неправда"),
+        ("так", "ні"),
+        ("tak prawda", "nie falsz"),
+        ("evet dogru", "hayır yanlıs"),
+        ("نعم صحيح", "لا خطا"),
+        ("כן נכון", "לא"),
+        ("हाँ हां", "नहीं"),
+        (
+            "是 是的 对 對 对的 正确 正確 有 可以 能 会 會 真",
+            "不是 不 否 不对 不對 错 錯 错误 没有 沒有 不可以 不能 不会 不會 假",
+        ),
+        ("はい ええ そうです 正しい ある 真", "いいえ いえ 違います 違う ない 偽"),
+        ("네 예 그렇다 맞다", "아니요 아니오 아니다"),
+        ("ใช่ จริง", "ไม่ใช่ ไม่ ไม่จริง"),
+    )
+)
+"""Short answers to yes-or-no questions, as `normalise_text` leaves them, by language."""
+
 _DOUBT = re.compile(
     r"\b(?:not|n't|cannot|can't|don't)\s+(?:know|sure|certain|say|answer|tell)\b|\b(?:depends|maybe|perhaps|possibly|unclear|unknown)\b",
     re.IGNORECASE,
@@ -33,52 +61,48 @@ _DOUBT = re.compile(
 
 _MONTH_NAMES = word_list("january february march april may june july august september october november december")
 _MONTHS = {name: f"#{n}" for n, month in enumerate(_MONTH_NAMES, 1) for name in (month, month[:3])} | {"sept": "#9"}
-_ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(\d{2})\b")
+_DATES = re.compile(
+    r"\b(?P<y>\d{4})-(?P<m>0[1-9]|1[0-2])-(?P<d>\d{2})\b|(?P<y2>\d{4})年(?P<m2>1[0-2]|[1-9])月(?P<d2>\d{1,2})日"
+    r"|\b(?P<d3>\d{1,2})\.\s?(?P<m3>1[0-2]|0?[1-9])\.\s?(?P<y3>\d{4})\b"
+)
 _IN_DATES = frozenset(("st", "nd", "rd", "th", "of", "the", "on", "in", "day"))
 
-_SMALL_NUMBERS = word_list(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-)
-_TENS = dict(zip(word_list("twenty thirty forty fifty sixty seventy eighty ninety"), range(20, 100, 10), strict=True))
-_SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_UNITS = (
-    "m metre meter|km kilometre kilometer|cm centimetre centimeter|mm millimetre millimeter|mi mile|ft foot feet|"
-    "inch inche|g gram gramme|kg kilogram kilo|lb pound|s sec second|min minute|h hr hour|day|week|month|year yr|"
-    "l litre liter|ml millilitre milliliter|°c celsius|°f fahrenheit|kelvin|% percent"
-)  # in lower case and without a plural s; each unit begins with the spelling that `Amount.unit` has
-_UNIT_OF = {word: words.split()[0] for words in _UNITS.split("|") for word in words.split()}
-_SPELLED = re.compile(
-    rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_SMALL_NUMBERS[1:10])}))?|({'|'.join(_SMALL_NUMBERS)}))\b",
-    re.IGNORECASE,
-)
-_MINUS = re.compile(r"(?<!\d\s)\b(?:minus|negative)\s+(?=\d)", re.IGNORECASE)
-_BEHIND = re.compile(rf"(?:\s*({'|'.join(_SCALES)})\b)?[\s-]*((?:degrees?\s+|°\s*)?[^\W\d_]+|%|°|)", re.IGNORECASE)
 _ALTERNATIVES = re.compile(r"^\W*(?:\w+\W+){0,2}?(?:or|to)\W+(?:\w+\W+)?$|^\s*-\s*$", re.IGNORECASE)
 _BETWEEN = re.compile(r"\bbetween\W*$", re.IGNORECASE)
-_DENIAL = re.compile(r"\b(?:not|n't|never|isnt|rather than|instead of)\s+(?:\w+\s+)?$", re.IGNORECASE)
+_DENIAL = re.compile(
+    r"(?:\b(?:not|n't|never|isnt|nicht|rather than|instead of)\s+(?:\w+\s+)?|[<>≠≤≥]\s*)$", re.IGNORECASE
+)
+_UNSPACED_CLAUSES = re.compile(r"[，。,、；;！!？?：:\n]|而是|但是?|(?<=はなく)て?|(?<=じゃなく)て|아니라")
+_UNSPACED_DENIAL = re.compile(r"[不没沒非無无未别]|ない|なく|ません|ไม่|아니|않|없")
+_UNSPACED_OR = re.compile(r"或者?|还是|還是|または|もしくは|หรือ|또는|혹은")
+
+_CODE = re.compile(r"\W*0\d")
+"""A code such as 007, which is not the number 7."""
 
 _TEXT_WORDS = 3
 """Minimum number of content words of a reference that counts as a text, not a name."""
 
 
-def says(question: str, references: Sequence[str], answer: str) -> bool:
-    """Return whether an answer gives any of the references."""
-    question, answer = shortened(question), shortened(answer)
-    return any(_says(question, shortened(reference), answer) for reference in references)
+def says(question: str, references: Sequence[str], answer: str, context: str = "") -> bool:
+    """Return whether an answer gives any of the references; `context` is the passage of the question."""
+    question, answer = shortened(question), _with_dates(with_marks(shortened(answer)))
+    return any(_says(question, _with_dates(with_marks(shortened(each))), answer, context) for each in references)
 
 
-def _says(question: str, reference: str, answer: str) -> bool:
-    if same_text(reference, answer):
+def _says(question: str, reference: str, answer: str, context: str) -> bool:
+    context = f"{question}\n{reference}\n{context}"
+    if same_text(reference, answer, context):
         return True
-    polarity = _POLARITY.get(normalise_text(reference))
-    if polarity is not None:
-        return _polarity(answer) is polarity
-    amount = whole_amount(question, reference)
+    word = normalise_text(reference)
+    words_of = [pair for pair in _YES_OR_NO if word in pair[0] | pair[1]]
+    if words_of:
+        yes, no = (frozenset[str]().union(*(pair[side] for pair in words_of)) for side in (0, 1))
+        return _polarity(answer, yes, no) is (word in yes)
+    amount = None if has_versions(context) else whole_amount(question, reference, context)
     if amount is not None:
-        return states(question, amount, answer)
+        return states(question, amount, answer, context)
     if _unspaced(reference):
-        return "".join(normalise_text(reference).split()) in "".join(normalise_text(answer).split())
+        return _mentions_unspaced(reference, answer)
     date = _date_words(reference)
     kinds = {word[0] if word[0] == "#" else word.isdecimal() for word in date if word not in _IN_DATES}
     if kinds == {"#", True}:  # a month with a day, a year or both
@@ -91,22 +115,49 @@ def _says(question: str, reference: str, answer: str) -> bool:
     return _covers(reference, answer)
 
 
-def _polarity(answer: str) -> bool | None:
+def _polarity(answer: str, yes: frozenset[str], no: frozenset[str]) -> bool | None:
     """Return True if an answer to a yes-or-no question means yes, False if no, None for one like "I do not know"."""
+    if _unspaced(answer):
+        plain = "".join(normalise_text(answer).split())
+        first = max((word for word in yes | no if plain.startswith(word)), key=len, default=None)
+        if first is not None and first not in _BARE_VERBS:
+            return first in yes
+        return _UNSPACED_DENIAL.search(plain) is None
+    yes, no = yes | _YES_OR_NO[0][0], no | _YES_OR_NO[0][1]
     words = read_words(answer)
     for place, word in enumerate(words):
         begins = not place or words[place - 1].after or words[place - 1].text in CONJUNCTIONS
-        if word.text in _POLARITY and (begins or word.text != "no"):
-            return _POLARITY[word.text] != any(earlier.text in ("not", "isnt") for earlier in words[:place])
+        if word.text in yes | no and (begins or word.text not in _BEGINNING):
+            return (word.text in yes) != any(
+                earlier.text in ("not", "isnt", "nicht", "pas", "не") for earlier in words[:place]
+            )
     if not words or _DOUBT.search(answer):
         return None
     return not any(denied(words, place, place + 1) for place in range(len(words)))
 
 
+_BARE_VERBS = frozenset(["有", "可以", "能", "会", "會", "ある", "ない"])
+"""Short answers that also begin statements, such as "有人说没有"."""
+
+_BEGINNING = frozenset(["no", "ja", "si", "так", "tak", "لا", "nie"])
+"""Short answers that are other words inside a sentence."""
+
+
 def _unspaced(text: str) -> bool:
-    """Return whether a text is in a script without spaces between words."""
-    scripts = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER")
+    """Return whether a text is in a script without spaces between words, or with particles at its words (Korean)."""
+    scripts = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "HANGUL")
     return any(unicodedata.name(letter, "").startswith(scripts) for letter in text)
+
+
+def _mentions_unspaced(reference: str, answer: str) -> bool:
+    """Return whether a clause of an answer has the reference, and neither a negation of it nor an alternative."""
+    wanted = "".join(normalise_text(reference).split())
+    for clause in _UNSPACED_CLAUSES.split(answer):
+        plain = "".join(normalise_text(clause or "").split())
+        rest = plain.replace(wanted, "\n")
+        if "\n" in rest and not _UNSPACED_DENIAL.search(rest) and not _UNSPACED_OR.search(rest):
+            return True
+    return False
 
 
 def _items(reference: str) -> list[str]:
@@ -132,104 +183,68 @@ def _denies(words: Sequence[Word]) -> bool:
     return any(word.text in DENIALS - {"than", "without", "except", "unlike"} or word.text == "no" for word in words)
 
 
+def _with_dates(text: str) -> str:
+    """Return a text with spelled months in dates such as 1776-07-04, 4.7.1776 and 1776年7月4日."""
+
+    def spelled(date: re.Match[str]) -> str:
+        day, month, year = (next(filter(None, date.group(key, f"{key}2", f"{key}3"))) for key in "dmy")
+        return f"{int(day)} {_MONTH_NAMES[int(month) - 1].capitalize()} {year}"
+
+    return _DATES.sub(spelled, text)
+
+
 def _date_words(text: str) -> list[str]:
     """Return words and numbers of a text, with "#7" for July: "4th of July" gives 4, th, of, #7."""
-    spelled = _ISO_DATE.sub(lambda date: f"{date[1]} {_MONTH_NAMES[int(date[2]) - 1]} {date[3]}", text.lower())
-    words = re.findall(r"[^\W\d_]+|\d+", spelled)
+    words = re.findall(r"[^\W\d_]+|\d+", text.lower())
     return [str(int(word)) if word.isdecimal() else _MONTHS.get(word, word) for word in words]
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """A number in a text from `in_figures`; the unit may be "". `start` and `end` do not include the unit."""
-
-    value: Fraction
-    decimals: int
-    unit: str
-    start: int
-    end: int
-
-
-def in_figures(text: str, *, ones: bool = False) -> str:
-    """Return a text with figures for English number words below 100, and for "one" only with `ones`.
-
-    >>> in_figures("Twenty-one is one of three numbers.")
-    '21 is one of 3 numbers.'
-    """
-
-    def figure(match: re.Match[str]) -> str:
-        tens, ones_digit, small = (part.lower() if part else "" for part in match.groups())
-        if small == "one" and not ones:
-            return match[0]
-        return str(_TENS.get(tens, 0) + (_SMALL_NUMBERS.index(ones_digit or small) if ones_digit or small else 0))
-
-    return _MINUS.sub("-", _SPELLED.sub(figure, DASHES.sub("-", text)))
-
-
-def read_amounts(text: str) -> list[Amount]:
-    """Return the amounts of a text in figures, in order."""
-    amounts = []
-    for match in NUMBER.finditer(text):
-        value = number_value(match)
-        behind = _BEHIND.match(text, match.end())
-        if value is None or behind is None:
-            continue  # the number is too long, or divides by zero
-        if re.match(r"\.\d", text[match.end() :]) or re.search(r"\d\.$", _before(text, match.start())):
-            continue  # part of "2.0.1"
-        scale = (behind[1] or "").lower()
-        noun = re.sub(r"^(?:degrees?\s+|°\s*)(?=\S)", "", " ".join(behind[2].lower().split()))
-        unit = _UNIT_OF.get(_singular({"c": "°c", "f": "°f"}.get(noun, noun)), "")
-        end = behind.end(1) if scale else match.end()
-        decimals = len((match["decimals"] or ".")[1:])
-        amounts.append(Amount(value * _SCALES.get(scale, 1), decimals, unit, match.start(), end))
-    return amounts
-
-
 def _singular(noun: str) -> str:
-    if noun in _UNIT_OF:
-        return noun
     return noun[:-1] if len(noun) > 3 and noun.endswith("s") and not noun.endswith("ss") else noun
 
 
-def whole_amount(question: str, reference: str) -> Amount | None:
+def whole_amount(question: str, reference: str, context: str = "") -> Amount | None:
     """Return the amount of a reference that begins with a number and has no other number; else None.
 
     If words follow the number, the first must be a unit, or all must occur in the question.
 
-    >>> whole_amount("How tall is it?", "8 km").unit, whole_amount("Who?", "50 Cent"), whole_amount("", "ten").value
-    ('km', None, Fraction(10, 1))
+    >>> whole_amount("How tall is it?", "8 km").end, whole_amount("Who?", "50 Cent"), whole_amount("", "ten").value
+    (1, None, Fraction(10, 1))
     """
+    if number := whole_number(reference, context):
+        return number
     text = in_figures(reference.strip(), ones=True)
-    amounts = read_amounts(text)
-    if len(amounts) != 1 or text[: amounts[0].start].strip(" ~-"):
+    numbers = read_numbers(text, context)
+    if len(numbers) != 1 or text[: numbers[0].start].strip(" ~-") or _CODE.match(text):
         return None
-    rest = text[amounts[0].end :].strip(" .-°").lower()
+    rest = text[numbers[0].behind :].strip(" .-°").lower()
     words = {_singular(word) for word in re.findall(r"[^\W\d_]+", question.lower())}
-    known = not rest or amounts[0].unit or all(_singular(word) in words for word in rest.split())
-    return amounts[0] if known else None
+    known = numbers[0].unit or ("or" not in words and all(_singular(word) in words for word in rest.split()))
+    return numbers[0] if known else None
 
 
-def states(question: str, reference: Amount, answer: str) -> bool:
+def states(question: str, reference: Amount, answer: str, context: str = "") -> bool:
     """Return whether an answer states an amount, without alternatives.
 
     Numbers of the question, denied numbers, and numbers with another unit do not count. Of the remaining numbers, the
     first after the last "=" must be the amount. If no number follows a "=", the amount must be the first or the last.
     """
     text = in_figures(answer, ones=reference.value == 1)
-    in_question = {amount.value for amount in read_amounts(in_figures(question))} - {reference.value}
+    in_question = {number.value for number in read_numbers(in_figures(question), context)} - {reference.value}
     amounts = [
-        amount
-        for amount in read_amounts(text)
-        if amount.value not in in_question
-        and not _DENIAL.search(_before(text, amount.start))
-        and not (reference.unit and amount.unit not in ("", reference.unit))
+        number
+        for number in read_numbers(text, context)
+        if number.value not in in_question
+        and not _DENIAL.search(_before(text, number.start))
+        and agree(reference.unit, number.unit)
+        and not _CODE.match(text, number.start)
     ]
     results = [amount for amount in amounts if amount.start > text.rfind("=") > -1]
     if not amounts or _has_alternatives(results or amounts, text):
         return False
     left = results[:1] or amounts
     ends = (left[0].value, left[-1].value)
-    rounded = (round(value, reference.decimals) for value in ends if reference.decimals > 0)
+    rounded = (round(value, reference.places) for value in ends if reference.places)
     return reference.value in (*ends, *rounded)
 
 

@@ -12,10 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from secl.grading.texts import normalise_text
-
-
-def word_list(words: str) -> tuple[str, ...]:
-    return tuple(words.split())
+from secl.grading.units import agree, read_unit
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -30,14 +27,19 @@ FUNCTION_WORDS = word_set(
 
 DENIALS = word_set(
     "not never neither nor cannot cant isnt wasnt arent werent doesnt dont didnt wont hasnt unlike except without "
-    "than against"
+    "than against nicht kein keine keinen keinem keiner niemals pas jamais nunca jamas nao niet geen inte ikke nie не "
+    "нет ни ليس ليست لا לא नहीं"
 )
-"""Words that deny the rest of their clause."""
+"""Words that deny the rest of their clause, in several languages."""
 
-CONJUNCTIONS = word_set("but instead however rather whereas while although because so")
+CONJUNCTIONS = word_set(
+    "but instead however rather whereas while although because so sondern aber mais sino pero mas ma maar utan ale но "
+    "а بل لكن אלא"
+)
 """Conjunctions that begin a clause even if no comma stands before them."""
 
 _VERBS = word_set("is was are were does did do has have had can could will would should")
+_SPANISH = word_set("es son fue era eran esta estan hay ha e foi sao")  # "no" before one of these denies
 _PARTICLES = word_set("von van der den de da di del della du la le bin ibn al")  # in the names of people
 _TITLES = word_set(
     "mr mrs ms dr sir lord lady saint st president king queen pope emperor professor captain astronaut author poet "
@@ -133,7 +135,10 @@ def denied(words: Sequence[Word], start: int, end: int) -> bool:
     while begin > 0 and not words[begin - 1].after and words[begin - 1].text not in CONJUNCTIONS:
         begin -= 1
     clause = words[begin:start]
-    if any(word.text in DENIALS or (word.text == "no" and number > 0) for number, word in enumerate(clause)):
+    if any(
+        word.text in DENIALS or (word.text == "no" and (number > 0 or words[begin + 1].text in _SPANISH))
+        for number, word in enumerate(clause)
+    ):
         return True
     if words[end - 1].after:
         return False
@@ -188,8 +193,10 @@ def _ways(reference: str, *, person: bool) -> Iterator[tuple[Sequence[Word], str
 
 
 def _same(wanted: Word, word: Word, *, last: bool) -> bool:
-    """Return whether two words are equal; the last word may be in the plural. In symbols such as "Fe", case counts."""
+    """Return whether two words are equal; the last word may be in the plural. In symbols (Fe, mW), case counts."""
     one, other = wanted.text, word.text
+    if len(one) == 2 and not agree(read_unit(wanted.written), read_unit(word.written)):
+        return False
     if one == other:
         if len(one) > 2 or not any(map(str.isupper, wanted.written)):
             return True

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from secl.display import excerpt
 from secl.errors import QuestionError
 from secl.grading.everyday import says
 from secl.grading.mentions import FUNCTION_WORDS
-from secl.grading.texts import contains, normalise_text, parse_number, same_text, shortened
+from secl.grading.numbers import Amount, final_number, same_number, whole_number
+from secl.grading.texts import contains, normalise_text, same_text, shortened
+from secl.grading.units import agree
 from secl.question import Question, References
 from secl.records import Record
 
@@ -76,10 +79,10 @@ def check_grader(question: Question) -> None:
             "answers under 'incorrect' in 'references', or take another grader."
         )
     for reference in _correct(question):
-        if grader == "number" and parse_number(reference) is None:
+        if grader == "number" and reference_number(reference, question.text) is None:
             raise QuestionError(
-                f"{question.mention} asks for a number, but its reference {reference!r} has no number; give a number "
-                "or use the form 'short'."
+                f"{question.mention} asks for a number, but its reference {excerpt(reference, 40)!r} is not one "
+                "number; give a number such as 1234.5, or use the form 'short'."
             )
         if grader == "regex":
             try:
@@ -89,6 +92,18 @@ def check_grader(question: Question) -> None:
                     f"{question.mention} has the reference {reference!r}, which is not a regular expression "
                     f"({problem}); correct the reference or take another grader."
                 ) from None
+
+
+def reference_number(reference: str, context: str = "") -> Amount | None:
+    """Return the number that a whole reference is, also with a noun ("12 eggs") or after "####" (GSM8K); else None."""
+    return whole_number(reference.rpartition("####")[2], context, noun=True)
+
+
+def _is_number(reference: str, answer: str, context: str) -> bool:
+    """Return whether the final number of an answer equals the reference."""
+    wanted = reference_number(reference, context)
+    found = final_number(answer, f"{context}\n{reference}")
+    return wanted is not None and found is not None and same_number(wanted, found)
 
 
 def regrade(records: Iterable[Record], grader: str) -> list[Record]:
@@ -112,9 +127,11 @@ def _correct(question: Question) -> tuple[str, ...]:
     return reference.correct if isinstance(reference, References) else (reference,)
 
 
-def _any(accepts: Callable[[str, str], bool]) -> Callable[[Question, str], bool]:
-    """Return a grader that accepts an answer if `accepts(reference, answer)` is true for any right answer."""
-    return lambda question, answer: any(accepts(reference, answer) for reference in _correct(question))
+def _any(accepts: Callable[[str, str, str], bool]) -> Callable[[Question, str], bool]:
+    """Return a grader that accepts an answer if `accepts(reference, answer, context)` is true for any right answer."""
+    return lambda question, answer: any(
+        accepts(reference, answer, f"{question.text}\n{reference}") for reference in _correct(question)
+    )
 
 
 def grade_by_references(answer: str, references: References) -> bool:
@@ -144,19 +161,17 @@ def _rouge() -> Callable[[str, str], float]:
 
 
 _GRADERS: dict[str, Callable[[Question, str], bool]] = {
-    "auto": lambda question, answer: says(question.text, _correct(question), answer),
+    "auto": lambda question, answer: says(question.text, _correct(question), answer, question.context),
     "exact": _any(same_text),
     "contains": _any(contains),
-    "number": _any(lambda reference, answer: parse_number(answer) == parse_number(reference)),
-    "regex": _any(lambda reference, answer: re.search(reference, answer, re.IGNORECASE) is not None),
+    "number": _any(_is_number),
+    "regex": _any(lambda reference, answer, _: re.search(reference, answer, re.IGNORECASE) is not None),
     "overlap": lambda question, answer: (
         isinstance(question.reference, References) and grade_by_references(answer, question.reference)
     ),
 }
 
 
-# Matches a text whose first period is the decimal point of its last number.
-_DECIMALS = re.compile(r"^[^.]*\d\.(\d{1,700})(?:e([+-]?\d{1,3}))?\D*$", re.IGNORECASE)
 _CHOICE = re.compile(r"\bor\b", re.IGNORECASE)
 _ASKS = re.compile(r"\b(?:what|who|whom|whose|which|when|where|why|how)\b", re.IGNORECASE)
 
@@ -169,22 +184,21 @@ def same_answer(question: Question, one: str, other: str) -> bool:
     """
     one, other = shortened(one), shortened(other)
     if question.form == "number":
-        return _is_rounded(one, other) or _is_rounded(other, one)
-    if normalise_text(one) == normalise_text(other):
+        return _is_rounded(question, one, other) or _is_rounded(question, other, one)
+    if same_text(one, other, question.text):
         return True
     if is_echo(question, one) or is_echo(question, other):
         return False
     shorter, longer = sorted((one, other), key=lambda text: (len(text.split()), len(text), text))
-    return says(question.text, [shorter], longer)
+    return says(question.text, [shorter], longer, question.context)
 
 
-def _is_rounded(one: str, other: str) -> bool:
+def _is_rounded(question: Question, one: str, other: str) -> bool:
     """Return whether `one` equals `other` rounded to the decimal places of `one`, or unrounded if `one` has none."""
-    number, exact = parse_number(one), parse_number(other)
-    if number is None or exact is None:
+    number, exact = final_number(one, question.text), final_number(other, question.text)
+    if number is None or exact is None or not agree(number.unit, exact.unit):
         return False
-    written = _DECIMALS.search(one)
-    return number == (exact if written is None else round(exact, len(written[1]) - int(written[2] or 0)))
+    return number.value == (exact.value if number.places is None else round(exact.value, number.places))
 
 
 def is_echo(question: Question, answer: str) -> bool:

@@ -1,35 +1,37 @@
-"""Normalisation of short answers as texts and as numbers."""
+"""Normalisation and equality of short answers."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from decimal import Decimal, localcontext
-from fractions import Fraction
 from functools import lru_cache
 
+from secl.grading.numbers import DASHES, in_ascii, in_figures, parse_number, read_numbers, same_number, whole_number
+from secl.grading.units import agree, may_be_left_out, read_unit
 from secl.question import Form
 
 LONGEST_TEXT = 4000
 """Maximum number of characters of a text that the everyday rule reads."""
 
-DASHES = re.compile("[\u2010-\u2015\u2212\ufe63\uff0d]")
-"""Characters that stand for a hyphen or a minus."""
+_COMBINING_MARKS = re.compile("[\u0300-\u0337\u0339-\u036f]")
+"""Accents; the stroke U+0338 is none, because "≠" is not "="."""
 
-NUMBER = re.compile(
-    r"""(?P<minus>(?<![\w.])-)?                  # a minus that is not a hyphen or a range
-        (?:(?:US)?[$€£¥]\s?)?                    # a currency
-        (?<!\w)                                  # no letter before the number: the 2 of H2O is not a number
-        (?:(?P<whole>\d+)[ ]+(?=\d+/\d))?         # the 1 of "1 1/2"
-        (?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+|(?=\.\d))
-        (?P<decimals>\.\d+)?
-        (?P<exponent>[eE][+-]?\d{1,3}(?!\w))?
-        (?:/(?P<below>\d+))?""",
-    re.VERBOSE,
+_CHARGE = re.compile(r"(?<=[\w)\]])[²³⁴-⁹]?[⁺⁻](?![⁰¹²³⁴-⁹])")
+_PRIME = re.compile(r"(?<![\w'’‘\"])([A-Za-z]|\d+)['’′](?!\w)|(?<=\d)\"(?=[^\"]*$)(?<!\"\d\")(?<!\"\d\d\")")
+_TRAILING_MINUS = re.compile(r"(?<!\w)((?:[A-Z][a-z]?\d*|\))+)[-\u2212](?![\w-])")
+_RELATION = re.compile(r"\s*([=≠<>≤≥≈∈∉])\s*")
+_UNEQUAL = re.compile(r"!=|=/=|(?<!<)<>|\\neq?\b")
+_RANGE = re.compile(
+    r"(?<![\w.,/:-])(?:(?:from|von|de)\s+)?(\d[\d.,]*)(?:\s+(?:to|until|till|through|bis|à)\s+|\s?[\u2010-\u2015-]\s?(?=\d{4}(?!\d|\s*=))"
+    r"|(?<=\b[12]\d{3})[\u2010-\u2015-](?=\d\d(?!\d)))"
+    r"(\d[\d.,]*)(?![\w/:-])|(?<![\w.,/:-])between\s+(\d[\d.,]*)\s+and\s+(\d[\d.,]*)(?![\w/:-])",
+    re.IGNORECASE,
 )
-_LATEX_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
-_ANSWER_MARK = re.compile(r"answer(?:\s+is\b|\s*:)\s*:?", re.IGNORECASE)
-_COMBINING_MARKS = re.compile("[\u0300-\u036f]")
+_VERSIONED = re.compile(
+    r"\b(?:versions?|releases?|firmware|kernel|sections?|chapters?|clauses?|fassung|abschnitt|kapitel|version|python|java|"
+    r"php|ruby|node|django|numpy|pandas|pytorch|tensorflow|cuda|ubuntu|debian|fedora|android|ios|macos)\b|§|\bv\d",
+    re.IGNORECASE,
+)
 
 
 @lru_cache(maxsize=32)
@@ -58,32 +60,82 @@ def answer_key(answer: str, form: Form) -> object:
     return normalise_text(answer) if number is None else number
 
 
-def same_text(one: str, other: str) -> bool:
-    """Return whether two short texts are equal once normalised, or are two equal numbers."""
-    if normalise_text(one) == normalise_text(other):
+def same_text(one: str, other: str, context: str = "") -> bool:
+    """Return whether two short texts are equal once normalised, or are equal numbers without different units.
+
+    A currency or percent sign may be left out. `context`, such as the question, tells whether "1.234" is a large number
+    and whether 3.10 is a version, not a number.
+
+    >>> same_text("1.234,50 €", "1,234.5"), same_text("5 mW", "5 MW"), same_text("3.1", "3.10", "Which version?")
+    (True, False, False)
+    """
+    if has_versions(context, one, other):
+        return _version(one) == _version(other)
+    first, second = whole_number(one, context), whole_number(other, context)
+    if first and second:
+        left_out = first.unit if not second.unit else second.unit if not first.unit else ()
+        return same_number(first, second) and may_be_left_out(left_out)
+    units = read_unit(one.strip()), read_unit(other.strip())
+    if len(one.strip()) > 1 and all(units) and not agree(*units):
+        return False
+    return normalise_text(one) == normalise_text(other)
+
+
+def contains(part: str, text: str, context: str = "") -> bool:
+    """Return whether a text contains `part` as whole words once both are normalised, or has the number `part`."""
+    if f" {normalise_text(part)} " in f" {normalise_text(text)} ":
         return True
-    first, second = only_number(one), only_number(other)
-    return first is not None and first == second
+    number = None if has_versions(context, part, text) else whole_number(part, context)
+    return number is not None and any(same_number(number, other) for other in read_numbers(in_figures(text), context))
 
 
-def contains(part: str, text: str) -> bool:
-    """Return whether the normalised text contains the normalised `part` as whole words."""
-    return f" {normalise_text(part)} " in f" {normalise_text(text)} "
+def has_versions(*texts: str) -> bool:
+    """Return whether a text is about versions or sections, in which 3.10 follows 3.9."""
+    return any(_VERSIONED.search(text) for text in texts)
+
+
+def _version(text: str) -> str:
+    """Return a normalised text in which 3.0 is 3."""
+    return re.sub(r"(?<=\d)(?:\.0)+(?![\d.])", "", re.sub(r"\bv(?:ersion)?\s?(?=\d)", "", normalise_text(text)))
+
+
+def with_marks(text: str) -> str:
+    """Return a text whose meaning does not depend on marks that normalisation removes.
+
+    Ranges have a hyphen, superscripts a "^", a prime and a final minus have signs of their own, "!=" is "≠".
+
+    >>> with_marks("m² from 3 to 5, A- or p', n!=5"), with_marks("SO₄²⁻") == with_marks("SO₄2-")
+    ('m^2 3-5, A˗ or p′, n ≠ 5', True)
+    """
+    if text.isascii() and text.isalnum():
+        return text
+    if not text.isascii():
+        text = _CHARGE.sub(lambda charge: unicodedata.normalize("NFKC", charge[0]), text)
+        text = in_ascii(text)
+    text = _PRIME.sub(lambda prime: f"{prime[1]}′" if prime[1] else "″", _TRAILING_MINUS.sub("\\1˗", text))
+    text = _RELATION.sub(r" \1 ", _UNEQUAL.sub("≠", text)) if re.search(r"[=≠<>≤≥≈∈∉\\]", text) else text
+    return _RANGE.sub(_hyphenated, text) if re.search(r"\d.*\d", text) else text
+
+
+def _hyphenated(span: re.Match[str]) -> str:
+    first, last = span[1] or span[3], span[2] or span[4]
+    short_year = len(first) == 4 and len(last.rstrip(".,")) == 2 and first.isdecimal() and first[2:] < last
+    return f"{first}-{first[:2] * short_year}{last}"
 
 
 def normalise_text(text: str) -> str:
     """Return a short text without case, accents, punctuation, articles and extra spaces.
 
     The result keeps a minus before a digit, the marks inside a number (3.5, 1/2, 10:30), symbols with meaning ("C++",
-    "C#"), an article as the last word ("vitamin A"), and a text of punctuation alone. Thousands commas are removed, and
-    hyphens become spaces. Normalising twice has no further effect.
+    "C#", "A-", "n ≠ 5", "2³"), an article as the last word ("vitamin A"), and a text of punctuation alone. Thousands
+    commas are removed, and hyphens become spaces. Normalising twice has no further effect.
 
     >>> normalise_text("  The Café-Bar, U.S.A.! "), normalise_text("Vitamin A"), normalise_text("-1,200.50")
     ('cafe bar usa', 'vitamin a', '-1200.50')
     """
     # Casefolding may compose characters, hence the second NFKD. NFKC keeps marks that are not accents, such as the mark
     # that distinguishes Japanese ka from ga.
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", with_marks(text)).casefold())
     plain = unicodedata.normalize("NFKC", _COMBINING_MARKS.sub("", plain))
     plain = DASHES.sub("-", plain)
     bare = _without_punctuation(plain)
@@ -103,7 +155,7 @@ def _without_punctuation(text: str) -> str:
 def _replacement(text: str, position: int) -> str:
     """Return the replacement of a punctuation mark or symbol: itself, nothing, or a space."""
     character = text[position]
-    if character == "#" or not unicodedata.category(character).startswith("P"):
+    if character in "#′″" or not unicodedata.category(character).startswith("P"):
         return character
     before, after = text[position - 1 : position], text[position + 1 : position + 2]
     if character in ".,/:" and before.isdigit() and after.isdigit():
@@ -111,70 +163,3 @@ def _replacement(text: str, position: int) -> str:
     if character == "-" and after.isdigit() and not before.isalnum():
         return character
     return "" if character in ".'\u2019" else " "
-
-
-@lru_cache(maxsize=32)  # comparisons of answers read the same answer many times
-def parse_number(text: str) -> Fraction | None:
-    """Return the exact final number of a text; None without a number.
-
-    In order of preference: the first number after the last "####" (GSM8K); the first number between the last "Answer:"
-    or "answer is" and the end of its line (if a "=" follows, after the last "="); the last number of the text.
-    Thousands commas, currency signs, units and trailing periods are ignored ("50%" is 50). Fractions, mixed numbers
-    and exponents are read. A division by zero is not a number.
-    """
-    text = _LATEX_FRACTION.sub(r"\1/\2", DASHES.sub("-", text))
-    behind_hashes = text.rpartition("####")
-    if behind_hashes[1] and (numbers := _numbers(_first_line(behind_hashes[2]))):
-        return numbers[0]
-    marks = list(_ANSWER_MARK.finditer(text))
-    if marks and (numbers := _numbers(_first_line(text[marks[-1].end() :]).rpartition("=")[2])):
-        return numbers[0]
-    numbers = _numbers(text)
-    return numbers[-1] if numbers else None
-
-
-def write_number(value: Fraction) -> str:
-    """Return a number as text: whole, decimal if exact, else a fraction.
-
-    >>> write_number(Fraction(12)), write_number(Fraction(5, 2)), write_number(Fraction(1, 3))
-    ('12', '2.5', '1/3')
-    >>> write_number(Fraction(10**30 + 1, 2))
-    '500000000000000000000000000000.5'
-    """
-    twos_and_fives = value.denominator
-    for factor in (2, 5):
-        while twos_and_fives % factor == 0:
-            twos_and_fives //= factor
-    if twos_and_fives > 1:
-        return str(value)
-    with localcontext() as context:
-        # A number has no more digits than bits, nor more decimals than its denominator has bits.
-        context.prec = value.numerator.bit_length() + value.denominator.bit_length()
-        return format(Decimal(value.numerator) / Decimal(value.denominator), "f")
-
-
-def _first_line(text: str) -> str:
-    lines = text.strip(" \t\r\n*").splitlines()
-    return lines[0] if lines else ""
-
-
-def _numbers(text: str) -> list[Fraction]:
-    return [number for match in NUMBER.finditer(text) if (number := number_value(match)) is not None]
-
-
-def only_number(text: str) -> Fraction | None:
-    """Return the value of a text that is only a number, with optional currency, percent sign and period; else None."""
-    match = NUMBER.fullmatch(DASHES.sub("-", text).strip().rstrip(".% "))
-    return number_value(match) if match else None
-
-
-def number_value(match: re.Match[str]) -> Fraction | None:
-    digits, decimals, exponent = (match[name] or "" for name in ("digits", "decimals", "exponent"))
-    if len(digits) + len(decimals) > 1000:
-        return None  # Python refuses numbers with thousands of digits
-    value = Fraction(f"{digits.replace(',', '') or '0'}{decimals}{exponent}")
-    if match["below"]:
-        if not int(match["below"][:1000]):
-            return None
-        value = value / int(match["below"][:1000]) + int((match["whole"] or "0")[:1000])
-    return -value if match["minus"] else value

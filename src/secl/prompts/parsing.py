@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.grading.texts import LONGEST_TEXT, parse_number, write_number
+from secl.grading.numbers import parse_number, write_number
+from secl.grading.texts import LONGEST_TEXT
 from secl.question import Form
 
 MAX_WORDS = 12
@@ -25,7 +26,7 @@ _WORD = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0eff
 """A word; in scripts without spaces a character."""
 
 _ANSWER_LINE = re.compile(r"Answer:[ \t]*(\S[^\n]*)")
-_LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):]|[-*•])\s*")
+_LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):](?!\d)|[*•]|-(?!\d))\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +146,14 @@ def trim_answer(text: str, form: Form) -> str:
     return space + lines[0].rstrip() if lines else ""
 
 
-def read_answer(text: str, form: Form) -> str | None:
-    """Return the answer in a trimmed reply: for the form "number" the number, else the text; None if unreadable."""
+def read_answer(text: str, form: Form, context: str = "") -> str | None:
+    """Return the answer in a trimmed reply: for the form "number" the number, else the text; None if unreadable.
+
+    `context` is the question, which may write decimal commas.
+    """
     if form != "number":
         return None if is_loop(text) else text.strip() or None
-    number = parse_number(text)
+    number = parse_number(text, context)
     return None if number is None else write_number(number)
 
 

@@ -14,15 +14,16 @@ from secl.calibrator import Calibrator
 from secl.data.columns import plain
 from secl.data.documents import read_document, read_documents
 from secl.data.question_files import QuestionFile, cell_of, usable
-from secl.data.tables import Row, parse_json, text_of
+from secl.data.question_values import truth
+from secl.data.tables import Row, parse_json, short_texts, text_of
 from secl.errors import DataError, ParameterError, SeclError, UnavailableError
 from secl.evaluation.json_values import defined
 from secl.fields.extraction import WINDOW, ObjectRequest, WritesObjects, field_question, request_of, weigh_objects
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import shown
 from secl.fields.weighing import reaches, whole_confidence
-from secl.grading.rules import reported_correct
-from secl.grading.texts import parse_number
+from secl.grading.numbers import decimal_mark, write_number
+from secl.grading.rules import reference_number, reported_correct
 from secl.model import Model, Rating
 from secl.question import Question
 from secl.records import Record
@@ -106,10 +107,11 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
         name = next(own, f"{path.stem}-{number:04d}")
         kept = tuple((column, cell_of(value)) for column, value in cells.items())
         request = replace(request, question=replace(request.question, id=name, row=kept))
-        fields = [_field(leaf, request, cells, extract.text) for leaf in schema.leaves]
+        fields = [_field(leaf, request, cells, columns, extract.text) for leaf in schema.leaves]
         return name, (request, fields)
 
     rows = read_documents(path, extract.text)
+    columns = short_texts(rows)
     found = usable(rows, read, skipped, kind="document", skip_bad=stream.skip_bad)
     pairs = list(itertools.islice(found, stream.per_domain))
     if not pairs:
@@ -118,25 +120,36 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
     return DocumentFile(questions, skipped=tuple(skipped), requests=tuple(request for request, _ in pairs))
 
 
-def _field(leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], text: str) -> Question:
+def _field(
+    leaf: Leaf, request: ObjectRequest, row: Mapping[str, object], columns: Mapping[str, str], text: str
+) -> Question:
     """Return a field as a question, with its reference from the column that has the field's name.
 
+    `columns` has the short texts of each column. They show, or else the document shows, which mark is decimal.
+
     Raises:
-        DataError: the reference of a number is not a number.
+        DataError: the reference of a number is not one number, or the reference of a boolean is not a truth value.
     """
     names = {plain(name) for name in (leaf.name, ".".join(leaf.path), "/".join(leaf.path))}
-    value = next((value for column, value in row.items() if plain(column) in names and column != text), None)
+    column = next((name for name in row if plain(name) in names and name != text and row[name] is not None), None)
     question = field_question(leaf, request)
-    if value is None:
+    if column is None:
         return question
+    value = row[column]
+    if any(each is True for each in leaf.values) and value != ABSENT:
+        value = truth({leaf.name: value}, leaf.name)
     if leaf.kind == "json" and isinstance(value, str):
         value = _listed(value)
     reference = shown(value) if not isinstance(value, str) else value
-    if leaf.kind == "number" and reference != ABSENT and parse_number(reference) is None:
-        raise DataError(
-            f"has {reference[:40]!r} in the column of the number {leaf.name!r}; give a number, {ABSENT} for a document "
-            "without this number, or an empty cell for an unknown number."
-        )
+    if leaf.kind == "number" and reference != ABSENT:
+        written = columns.get(column, "")
+        number = reference_number(reference, written if decimal_mark(written) else f"{request.question.context}")
+        if number is None:
+            raise DataError(
+                f"has {reference[:40]!r} in the column of the number {leaf.name!r}; give one number, {ABSENT} for a "
+                "document without this number, or an empty cell for an unknown number."
+            )
+        reference = write_number(number.value)
     grader = "exact" if reference == ABSENT or leaf.kind in ("choice", "json") else ""
     return replace(question, reference=reference, grader=grader)
 

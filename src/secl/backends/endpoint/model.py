@@ -229,7 +229,8 @@ class EndpointModel(Shown):
         if not question.options:
             drawn = self.asker.sample(question, range(count))
             self.meter.spend("sampling", sum(each.length for each in drawn))
-            return tuple(read_answer(trim_answer(each.text, question.form), question.form) for each in drawn)
+            form, asked = question.form, question.text
+            return tuple(read_answer(trim_answer(each.text, form), form, asked) for each in drawn)
         findings = self._latest
         if findings is None or findings.question != question:
             findings = self.asker.answer(question, frozenset())

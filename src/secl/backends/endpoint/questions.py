@@ -177,7 +177,7 @@ class EndpointAsker:
         stated = findings.take("answering", self._ask(asked)).tokens
         findings.reply = Reply(
             text=text.strip(),
-            answer=read_answer(text, question.form),
+            answer=read_answer(text, question.form, question.text),
             log_probability=math.fsum(token.log_p for token in tokens) if tokens else math.nan,
             thought=thought,
             **_stated(stated, [entropy(token) for token in tokens if token.top]),
@@ -253,7 +253,7 @@ class EndpointAsker:
 def _read_sample(sampled: Piece, question: Question) -> Sample:
     """Return the answer in a sampled text, with its log-probability if known."""
     text = trim_answer(sampled.text, question.form)
-    answer = read_answer(text, question.form)
+    answer = read_answer(text, question.form, question.text)
     tokens = within(sampled.tokens, text.strip())
     log_p = math.fsum(token.log_p for token in tokens) if tokens else math.nan
     brief = answer is not None and sampled.finish == "stop" and is_brief(answer, question.form)

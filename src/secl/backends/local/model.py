@@ -275,7 +275,7 @@ def _given(asker: Asker, rated: GivenAnswer, kinds: frozenset[EvidenceKind]) -> 
         if "candidates" in kinds:
             compare_options(asker, case)
         return case
-    answer = read_answer(text, question.form)
+    answer = read_answer(text, question.form, question.text)
     given = asker.prompting.given(question, text)
     case = Case(question, given, kinds, answer, text=given)
     if answer is not None:

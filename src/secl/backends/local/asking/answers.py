@@ -214,7 +214,8 @@ class Answering:
         for case in cases:
             if case.draft is not None and case.written:
                 case.text = asker.answer_in(case.draft)
-            case.answer = read_answer(case.text or "", case.question.form) if "candidates" in case.kinds else None
+            form, asked = case.question.form, case.question.text
+            case.answer = read_answer(case.text or "", form, asked) if "candidates" in case.kinds else None
         compare_answers(asker, cases)
         self._read(cases)
 

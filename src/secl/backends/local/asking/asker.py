@@ -180,7 +180,7 @@ class Readout:
         (sequence,) = reading.bundle.answers
         own = [sequence[length] for _, length in inside]
         statistics = reading.text_statistics([*inside, digit], own, self.token_ids.digits)
-        return _reply(text.strip(), read_answer(text, question.form), statistics, version)
+        return _reply(text.strip(), read_answer(text, question.form, question.text), statistics, version)
 
     def options(self, reading: Reading, positions: Sequence[Position], count: int) -> list[tuple[float, ...]]:
         """Return the probabilities of the first `count` option letters at each position, normalised to sum to 1."""

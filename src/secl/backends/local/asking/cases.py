@@ -264,7 +264,7 @@ def sampled(asker: Asker, question: Question, count: int) -> tuple[str | None, .
     drafts = [_sample(asker, Case(question), number, thoughts[number]) for number in numbers]
     asker.backend.write([drafts])
     asker.meter.spend("sampling", writing_tokens(drafts))
-    return tuple(read_answer(asker.answer_in(draft), question.form) for draft in drafts)
+    return tuple(read_answer(asker.answer_in(draft), question.form, question.text) for draft in drafts)
 
 
 def _draw(asker: Asker, cases: Sequence[Case]) -> list[list[Draft]]:
@@ -308,7 +308,7 @@ def _sample(asker: Asker, case: Case, number: int, thought: Draft | None) -> Dra
 def _sample_of(asker: Asker, case: Case, draft: Draft) -> Sample:
     if draft.stop:
         return computed(OPENING + asker.learner.rules.text(draft))
-    answer = read_answer(asker.answer_in(draft), case.question.form)
+    answer = read_answer(asker.answer_in(draft), case.question.form, case.question.text)
     cut_off = len(draft.written) >= draft.limit
     text = answer if answer is not None and not cut_off and is_brief(answer, draft.form) else None
     # ln P of an answer excludes the end token.

@@ -78,7 +78,7 @@ def beam_answers(asker: Asker, question: Question) -> list[str]:
     drafts, tokens = asker.learner.writer.beams(start, BEAMS)
     texts = [asker.answer_in(draft) for draft in drafts]
     asker.meter.spend("comparing", tokens)
-    answers = [answer for text in texts if (answer := read_answer(text, question.form)) is not None]
+    answers = [answer for text in texts if (answer := read_answer(text, question.form, question.text)) is not None]
     return list(first_by_key(answers, question.form).values())
 
 

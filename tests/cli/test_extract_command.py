@@ -313,7 +313,7 @@ def test_bad_input_is_refused(refused: Any, shell: Shell, documents: Path, schem
         ((tmp_path / "none.csv", *usual), "none.csv does not exist"),
         ((wrong, *usual), "wrong.csv, line 2 has 'much' in the column of the number 'total'", "--skip-bad"),
         ((span, *usual), "span.csv, line 3 has '3 to 5' in the column of the number 'total'"),
-        ((perhaps, *usual), "perhaps.csv, line 2 has 'perhaps' in 'paid'; write true or false"),
+        ((perhaps, *usual), "perhaps.csv, line 2 has 'perhaps' in the column of the boolean 'paid'"),
         ((twice, *usual), "twice.csv, line 3 repeats the id 'a'"),
         ((documents, "--text", "city", *usual), "invoices.csv, line 3 has a column 'city' that is empty"),
         ((documents, "--set", "method=secl", *usual), "leave the method 'secl' out"),

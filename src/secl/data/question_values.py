@@ -19,8 +19,8 @@ from secl.question import LETTERS, Cell, Form, Grader, Question, References, let
 Values = Mapping[str, object]
 """Values of a row by the meaning of their column (`secl.data.columns`), such as {"question": "Capital of Peru?"}."""
 
-_TRUTH = dict.fromkeys("true 1 1.0 yes y t right correct wahr vrai verdadero vero verdadeiro".split(), True)
-_TRUTH |= dict.fromkeys("false 0 0.0 no n f wrong incorrect falsch faux falso".split(), False)
+_TRUTH = dict.fromkeys(("true", "1", "1.0", "yes", "y", "t", "right", "correct", "wahr", "vrai", "verdadero"), True)
+_TRUTH |= dict.fromkeys(("false", "0", "0.0", "no", "n", "f", "wrong", "incorrect", "falsch", "faux", "falso"), False)
 """Truth values, also as pandas (1.0) and workbooks in other languages (WAHR) write them."""
 
 _TWO_WAYS = "has its own options, but options for all rows are also given; keep one way to give options."

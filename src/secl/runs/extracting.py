@@ -137,7 +137,13 @@ def _field(
         return question
     value = row[column]
     if any(each is True for each in leaf.values) and value != ABSENT:
-        value = truth({leaf.name: value}, leaf.name)
+        try:
+            value = truth({"": value}, "")
+        except DataError as problem:
+            raise DataError(
+                f"has {str(value)[:40]!r} in the column of the boolean {leaf.name!r}; write true or false, {ABSENT} for "
+                "a document without this value, or leave the cell empty if the value is unknown."
+            ) from problem
     if leaf.kind == "json" and isinstance(value, str):
         value = _listed(value)
     reference = shown(value) if not isinstance(value, str) else value

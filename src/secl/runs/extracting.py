@@ -141,8 +141,8 @@ def _field(
             value = truth({"": value}, "")
         except DataError as problem:
             raise DataError(
-                f"has {str(value)[:40]!r} in the column of the boolean {leaf.name!r}; write true or false, {ABSENT} for "
-                "a document without this value, or leave the cell empty if the value is unknown."
+                f"has {str(value)[:40]!r} in the column of the boolean {leaf.name!r}; write true or false, {ABSENT} if "
+                "the document lacks the value, or leave the cell empty if the value is unknown."
             ) from problem
     if leaf.kind == "json" and isinstance(value, str):
         value = _listed(value)

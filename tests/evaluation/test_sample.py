@@ -252,8 +252,8 @@ def test_looking_after_every_few_labels_breaks_one_test_and_not_the_other() -> N
     "names", [("random sample, risk .105", "half of the wrong answers skipped", "20 documents, ICC .6")]
 )
 def test_worlds_that_broke_the_guarantee_no_longer_do(names: tuple[str, ...]) -> None:
-    for name, before, now, _ in samples.simulated(60, names):
-        false = [sum(each.risk > 0.1 for each in found) for found in (before, now)]
+    for name, result in samples.simulated(60, names):
+        false = [sum(each.risk > 0.1 for each in found) for found in (result.before, result.now)]
         assert false[1] <= min(false[0], 6 + 7), name  # 10 % and three standard errors
 
 

@@ -253,10 +253,12 @@ def answers_from(
     # A label stores the confidence of its answer, so labels of pruned records count, too.
     judged += [_of_pruned(entry) for entry in entries.values() if entry.position not in kept]
     if since is not None:
-        first = min(entries, default=0)
-        judged = [each._replace(reference=None) for each in judged if each.position >= first]
+        judged = [each._replace(reference=None) for each in judged]
     references = {each.position: each.reference for each in judged if each.reference is not None}
     sample = sample_of(log, references, len(judged))
+    if since is not None:
+        first = min(sample.verdicts, default=0)
+        judged = [each for each in judged if each.position >= first]
     verdicts = [sample.verdicts.get(judgement.position) for judgement in judged]
     in_sample = np.array([judgement.position in sample.verdicts for judgement in judged], np.bool_)
     confidence = np.array([judgement.confidence for judgement in judged])

@@ -154,6 +154,15 @@ def promised(size: int, seed: int) -> set[str]:
     return found
 
 
+def over_time(draw: Draw, labels: int, seed: int) -> set[str]:
+    """Return what a server says at some look: it looks at the latest 100 labels after every 10 labels."""
+    confidence, correct = draw(np.random.default_rng(seed), labels)
+    pairs = [(float(each), bool(right)) for each, right in zip(confidence, correct, strict=True)]
+    verdicts = [from_grades(pairs[end - 100 : end]) for end in range(100, labels + 1, 10)]
+    said = {"do not act" for verdict in verdicts if verdict.level == "do not act on it"}
+    return said | {"doubt" for verdict in verdicts if verdict.warnings}
+
+
 LETTERS = {
     "options decide": (0.0, 0.25),
     "keys skewed": (0.0, 0.4),
@@ -195,6 +204,10 @@ def main() -> None:
     pairs = {name: partial(compared, noise) for name, noise in PAIRS.items()}
     table("Two confidences of the same answers", COMPARED, pairs, chosen.streams, SIZES[1:])
     table("Thresholds", PROMISED, {"calibrated": promised}, chosen.streams, SIZES[1:])
+    calibrated = partial(over_time, WORLDS["calibrated, AUROC .72"])
+    table(
+        "A server's verdict over time", ("doubt", "do not act"), {"calibrated": calibrated}, chosen.streams, (100, 1000)
+    )
     calibrator = secl.Calibrator(ScriptedModel(), method="secl", gate=Never(), learns=False)
     template = calibrator.answer(secl.Question("What?"))
     worded = {name: partial(letters, template, *shares) for name, shares in LETTERS.items()}

@@ -202,6 +202,23 @@ def test_without_a_threshold_it_says_why_and_what_next(shell: Shell, tmp_path: P
         assert out.endswith(f"next: {step}\n")
 
 
+def test_a_threshold_can_rest_on_recent_labels_and_hold_for_any_number_of_looks(shell: Shell, tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", answered([0.9] * 60, [None] * 60))
+    give_labels(run, lambda _position: True, 50)
+    with Store(run, writable=True) as store:
+        store.add_feedback(review_queue(store).positions[0], None, drawn=True, skipped=True)
+    asked = ("threshold", run, "--risk", 0.1)
+    found = json.loads(shell(*asked, "--anytime", "--json").out)
+    assert (found["anytime"], found["fewest"], found["labels"], found["skipped"]) == (True, 43, 50, 1)
+    assert (found["guarantee"], found["unskipped"]["coverage"], found["threshold"]) == (False, 1.0, None)
+    found = json.loads(shell(*asked, "--json").out)
+    assert (found["guarantee"], found["doubt"], found["change"], found["threshold"]["worth"]) == (True, None, None, 51)
+    assert "A guarantee holds for one look." in " ".join(shell(*asked).out.split())
+    assert facts(shell(*asked, "--since", "1d").out)["accept from"] == "every answer"
+    later = facts(shell(*asked, "--since", "2999-01-01").out)
+    assert (later["rests on"], later["too old"]) == ("the confidences alone", "51 labels")
+
+
 def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:
     run, empty = run_folder(tmp_path / "run", answered([0.9] * 5, [True] * 5)), run_folder(tmp_path / "empty", [])
     for folder, arguments, *words in (
@@ -210,6 +227,7 @@ def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:
         (run, ("--risk", 1), "at least 1e-09 and below 1"),
         (run, ("--risk", "often"), "often"),
         (run, ("--risk", 0.1, "--certainty", 1), "certainty"),
+        (run, ("--risk", 0.1, "--since", "soon"), "since is 'soon'", "like 30d"),
         (empty, ("--risk", 0.1), "nothing to accept"),
     ):
         refused(("threshold", folder, *arguments), *words)

@@ -281,7 +281,7 @@ def answers_from(
         references=sample.references,
         left_out=left_out,
         doubt=doubt,
-        change=None if sample.references else _change(judged, sample, unit, entries),
+        change=None if sample.references or doubt == "unlike" else _change(judged, sample, unit, entries),
         older=len(valid(everything)) - len(valid(log)),
         misdated=0 if since is None else sum(entry.time >= since for entry in valid(old)),
     )

@@ -10,8 +10,8 @@ import torch
 from transformers import AutoConfig
 
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.loading.conversion import convert_gguf
-from secl.backends.local.loading.guard import as_model_error, quiet
+from secl.backends.local.loading.conversion import convert_gguf, is_gguf
+from secl.backends.local.loading.guard import NO_CODE, as_model_error, quiet
 from secl.backends.local.loading.loader import choose_dtype, locate, text_class
 from secl.backends.local.loading.model_parts import choose_device, text_config
 from secl.backends.local.loading.presets import Preset, parse_layers, preset_of, rule_for
@@ -47,14 +47,14 @@ def adapter_of(name: str) -> Preset:
 @lru_cache(maxsize=8)
 def _config(name: str) -> Any:
     source = locate(name)
-    if isinstance(source, Path) and source.suffix == ".gguf":
-        source = convert_gguf(source, choose_dtype("auto", choose_device("auto")))
+    if is_gguf(source):
+        source = convert_gguf(Path(source), choose_dtype("auto", choose_device("auto")))
     with as_model_error(name), quiet():
-        return AutoConfig.from_pretrained(str(source))
+        return AutoConfig.from_pretrained(str(source), **NO_CODE)
 
 
 def _without_weights(name: str) -> Any:
     """Return the network on the meta device, with shapes and without memory."""
     config = _config(name)
     with torch.device("meta"), quiet():
-        return text_class(name, config).from_config(config)
+        return text_class(name, config).from_config(config, **NO_CODE)

@@ -58,11 +58,20 @@ class Tokenizer(Decoder, Protocol):
 
     def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, list[int]]: ...
 
+    def get_vocab(self) -> Mapping[str, int]: ...
+
     def get_added_vocab(self) -> Mapping[str, int]: ...
 
     def get_chat_template(self, chat_template: str | None = None, tools: Any = None) -> str: ...
 
     def apply_chat_template(self, conversation: list[Message], **options: object) -> str: ...
+
+
+def no_template(name: str) -> ModelError:
+    """Return the error for a model without a chat template."""
+    return ModelError(
+        f"the model {name!r} has no chat template, so it cannot be asked questions; use its instruction-tuned variant."
+    )
 
 
 def template_error(name: str, problem: jinja2.TemplateError) -> ModelError:

@@ -11,7 +11,7 @@ from functools import cached_property
 import jinja2
 
 from secl.backends.call_forms import DESCRIBED
-from secl.backends.chat_templates import Thinker, Tokenizer, render, template_error
+from secl.backends.chat_templates import Thinker, Tokenizer, no_template, render, template_error
 from secl.conversation import Prompt, Turn
 from secl.errors import ModelError, QuestionError
 from secl.prompts.templates import (
@@ -62,17 +62,9 @@ class TokenIds:
         Raises:
             ModelError: no working chat template; or a digit, A, B, True or False is not a single token.
         """
-        if not getattr(tokenizer, "chat_template", None):
-            raise ModelError(
-                f"the model {name!r} has no chat template, so it cannot be asked questions; use its instruction-tuned "
-                "variant."
-            )
-        try:
-            answer = render(tokenizer, answer_prompt(SAMPLE))
-            confidence = render(tokenizer, confidence_prompt(SAMPLE, "A"))
-            judge = render(tokenizer, p_true_prompt(SAMPLE, "yes"))
-        except jinja2.TemplateError as problem:
-            raise template_error(name, problem) from problem
+        answer = sample_text(tokenizer, name)
+        confidence = sample_text(tokenizer, name, confidence_prompt(SAMPLE, "A"))
+        judge = sample_text(tokenizer, name, p_true_prompt(SAMPLE, "yes"))
         digits = _last_tokens(tokenizer, confidence, [str(digit) for digit in range(10)])
         if None in digits:
             raise ModelError(f"the tokenizer of the model {name!r} splits digits, so secl cannot read its confidences.")
@@ -80,7 +72,7 @@ class TokenIds:
         letters = letters[: [*letters, None].index(None)]
         true = _last_tokens(tokenizer, judge, WORDS_TRUE)
         false = _last_tokens(tokenizer, judge, WORDS_FALSE)
-        verify = render(tokenizer, verification_prompt(SAMPLE, "yes"))
+        verify = sample_text(tokenizer, name, verification_prompt(SAMPLE, "yes"))
         yes_no = _last_tokens(tokenizer, verify, WORDS_YES_NO)
         if len(letters) < 2 or true[0] is None or false[0] is None:
             split = "splits option letters or the words True and False, so secl cannot read their probabilities"
@@ -165,6 +157,20 @@ class TokenIds:
     def before(self, text: str, word: str) -> list[int]:
         """Return the token ids after which `word` comes next: the ids of `text + word` without the last id."""
         return self.encode(text + word)[:-1]
+
+
+def sample_text(tokenizer: Tokenizer, name: str, prompt: Prompt | None = None) -> str:
+    """Return a rendered prompt about `SAMPLE`, by default for its answer.
+
+    Raises:
+        ModelError: the model `name` has no chat template, or a template that does not work.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        raise no_template(name)
+    try:
+        return render(tokenizer, prompt or answer_prompt(SAMPLE))
+    except jinja2.TemplateError as problem:
+        raise template_error(name, problem) from problem
 
 
 def _last_tokens(tokenizer: Tokenizer, text: str, words: Sequence[str]) -> list[int | None]:

@@ -145,6 +145,9 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
     Args:
         shared: cache of the frozen model's answers, for several runs with the same weights.
         loaded: a model in memory, to use instead of loading the named model.
+
+    Raises:
+        ModelError: the model cannot be used, or its modules that shall learn are unknown.
     """
     with without_garbage_collection():
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
@@ -153,7 +156,7 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
         loaded = loaded or model_cache().load(
             model.name, dtype=model.dtype, device=model.device, device_map=model.device_map, quantize=model.quantize
         )
-        return LocalModel(
+        local = LocalModel(
             loaded,
             adapter=settings.adapter,
             paper=settings.paper,
@@ -165,6 +168,9 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
             seed=settings.seed,
             shared=shared,
         )
+        if settings.named_method.learns:
+            local.adapter.check()
+        return local
 
 
 @functools.cache

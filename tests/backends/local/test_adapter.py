@@ -69,10 +69,12 @@ def test_an_unknown_model_gets_query_and_value_modules_of_its_last_layers(family
     assert preset.tau == 1.0
 
 
-def test_a_model_without_attention_modules_is_refused_by_name() -> None:
-    config = transformers.MambaConfig(vocab_size=64, hidden_size=16, state_size=4, num_hidden_layers=1)
+def test_a_model_without_attention_modules_is_refused_by_name_when_it_shall_learn() -> None:
+    model = transformers.MambaForCausalLM(
+        transformers.MambaConfig(vocab_size=64, hidden_size=16, state_size=4, num_hidden_layers=1)
+    )
     with pytest.raises(ModelError, match=r"adapter\.modules"):
-        rule_for(transformers.MambaForCausalLM(config))
+        Adapter(model, (0,), rule_for(model).modules).check()
 
 
 def test_layers_are_read_as_written() -> None:

@@ -20,7 +20,7 @@ from secl.backends.local.loading import conversion
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import load
 from secl.errors import ModelError, StorageError
-from tests.tiny import tiny_model, tiny_tokenizer
+from tests.tiny import TEMPLATE, tiny_model, tiny_tokenizer
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "models"
 
 
-def tiny_gguf(path: Path, family: str, *, without: str = "") -> Path:
+def tiny_gguf(path: Path, family: str, *, without: str = "", template: str | None = TEMPLATE) -> Path:
     """Write a tiny random model of a family as llama.cpp stores models, with matrices in blocks of 8 bits."""
     model, tokenizer = tiny_model(family), tiny_tokenizer()
     config = model.config
@@ -50,6 +50,8 @@ def tiny_gguf(path: Path, family: str, *, without: str = "") -> Path:
     writer.add_token_merges([" ".join(merge) for merge in vocabulary["merges"]])
     writer.add_bos_token_id(config.bos_token_id)
     writer.add_eos_token_id(config.eos_token_id)
+    if template is not None:
+        writer.add_chat_template(template)
     kind = next(kind for kind, name in gguf.MODEL_ARCH_NAMES.items() if name == family)
     names = gguf.get_tensor_name_map(kind, config.num_hidden_layers)
     for name, parameter in model.named_parameters():
@@ -157,9 +159,9 @@ def test_of_two_processes_that_want_a_model_one_converts_it_and_the_other_waits(
     file, convert, made = tiny_gguf(tmp_path / "tiny.gguf", "llama"), conversion._convert, list[Path]()
     begun = threading.Barrier(2)
 
-    def counted(path: Path, folder: Path, precision: torch.dtype) -> None:
+    def counted(path: Path, folder: Path, precision: torch.dtype, chats: bool) -> None:
         made.append(folder)
-        convert(path, folder, precision)
+        convert(path, folder, precision, chats)
 
     def want() -> Path:
         begun.wait()

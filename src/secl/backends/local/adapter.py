@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from secl.backends.base import Training
 from secl.backends.local.loading.model_parts import Head, modules_of, outside_text_model, weights_at_hand
+from secl.backends.local.loading.presets import linear_modules
 from secl.backends.local.loading.quantisation import keep_gradients
 from secl.errors import ModelError, NotFiniteError
 from secl.settings.groups import AdapterSettings
@@ -38,16 +39,14 @@ class Adapter:
     Args:
         model: a transformers causal language model; its own weights are frozen.
         layers: numbers of the adapted layers.
-        modules: names of the adapted linear modules in each layer, for example ("q_proj", "v_proj").
+        modules: names of the adapted linear modules in each layer, for example ("q_proj", "v_proj"); empty if unknown,
+            for a model that does not learn.
         settings: settings of LoRA and training; the product of the matrices is scaled by alpha / rank.
         seed: seed of the random A matrices. B starts at zero, so version 0 equals the frozen model.
 
     Attributes:
         version: number of the update that made the current weights; 0 is the frozen model.
         updates: number of updates so far, including updates before a reset.
-
-    Raises:
-        ModelError: the model has no such modules.
     """
 
     def __init__(
@@ -59,9 +58,6 @@ class Adapter:
         *,
         seed: int = 42,
     ) -> None:
-        if not any(name.endswith(tuple(modules)) for name, _ in model.named_modules()):
-            listed = f"the model has no modules {' or '.join(modules)}; list others in adapter.modules"
-            raise ModelError(f"LoRA does not fit {type(model).__name__}: {listed}.")
         model.requires_grad_(False)
         keep_gradients(model)  # before the first pass, because bitsandbytes chooses its kernels in that pass
         self.model, self.layers, self.modules = model, layers, modules
@@ -73,8 +69,10 @@ class Adapter:
 
     @cached_property
     def config(self) -> LoraConfig:
+        """PEFT's configuration of the adapter. Raises `ModelError` as `check` does."""
         from peft import LoraConfig
 
+        self.check()
         return LoraConfig(
             r=self.settings.rank,
             lora_alpha=self.settings.lora_alpha,
@@ -85,6 +83,17 @@ class Adapter:
             bias="none",
             task_type="CAUSAL_LM",
         )
+
+    def check(self) -> None:
+        """Raise `ModelError` if the model lacks modules of these names, or if the names are unknown."""
+        names = [name for name, _ in self.model.named_modules()]
+        missing = [each for each in self.modules if not any(f".{name}".endswith(f".{each}") for name in names)]
+        if missing or not self.modules:
+            lacks = f"modules {' or '.join(missing)}" if missing else "query and value modules of a known name"
+            raise ModelError(
+                f"{type(self.model).__name__} has no {lacks}; list the modules that learn in adapter.modules (linear "
+                f"modules: {', '.join(sorted(linear_modules(self.model)))})."
+            )
 
     @cached_property
     def peft(self) -> PeftModel:
@@ -237,10 +246,12 @@ class Adapter:
     @property
     def relative_norm(self) -> float:
         """Norm of the weights' change, divided by the norm of the frozen weights of the adapted modules."""
+        if "parameters" not in vars(self):
+            return 0.0
         from peft.utils.integrations import dequantize_module_weight
 
         change = base = 0.0
-        for module in self._modules if self.parameters else ():
+        for module in self._modules:
             scale = module.scaling["default"]
             delta = scale * module.lora_B["default"].weight.detach().float() @ module.lora_A["default"].weight.float()
             change += delta.square().sum().item()

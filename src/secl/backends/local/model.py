@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -29,7 +30,7 @@ from secl.backends.local.objects import StructuredWriting
 from secl.backends.open_answers import distinct
 from secl.backends.prompting import Prompting
 from secl.display import Shown
-from secl.errors import ParameterError, QuestionError, TooLongError
+from secl.errors import ModelError, ParameterError, QuestionError, TooLongError
 from secl.evidence import Evidence, EvidenceKind
 from secl.ledger import Ledger, Meter
 from secl.model import Rating
@@ -153,8 +154,10 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
     @property
     def adapter_config(self) -> dict[str, object]:
-        """PEFT's configuration of the adapter as JSON values; sets become sorted lists."""
-        values: dict[str, object] = json.loads(json.dumps(self.adapter.config.to_dict(), default=sorted))
+        """PEFT's configuration of the adapter as JSON values, with lists for sets; empty if no module can learn."""
+        values: dict[str, object] = {}
+        with suppress(ModelError):
+            values = json.loads(json.dumps(self.adapter.config.to_dict(), default=sorted))
         return values
 
     @property

@@ -17,7 +17,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
-from secl.backends.local.loading.guard import as_model_error, quiet
+from secl.backends.local.loading.guard import NO_CODE, as_model_error, quiet
 from secl.backends.local.loading.loader import fingerprint_of
 from secl.errors import ModelError
 from secl.evidence import COUNTED, DincoEvidence
@@ -46,8 +46,10 @@ class NliModel:
     def __init__(self, name: str, device: torch.device) -> None:
         self.name = name
         with as_model_error(name), quiet():
-            self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(name)
-            self.model: PreTrainedModel = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32)
+            self.tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(name, **NO_CODE)
+            self.model: PreTrainedModel = AutoModelForSequenceClassification.from_pretrained(
+                name, dtype=torch.float32, **NO_CODE
+            )
         source = Path(name) if Path(name).is_dir() else name
         self.fingerprint = fingerprint_of(name, source, self.model.config, self.tokenizer)
         self.model = self.model.to(device).eval()

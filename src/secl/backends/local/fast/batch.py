@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from threading import Lock
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from secl.backends.local.fast.prefix_tree import Trie
 from secl.backends.local.fast.replay import Pass
@@ -21,6 +23,9 @@ from secl.backends.local.loading.model_parts import compute_device
 
 ONEDNN: Any = torch.backends.mkldnn
 """PyTorch's switch for oneDNN, under the library's older name."""
+
+KEPT = (DynamicLayer, DynamicSlidingWindowLayer)
+"""Layers of a cache that hold nothing but keys and values. Other layers also have states of linear attention."""
 
 KeptRow = Sequence[tuple[Tensor, Tensor]]
 """Keys and values (1, heads, tokens, d) of a row in each layer, without padding."""
@@ -65,7 +70,7 @@ class Batch:
     def chosen(self, rows: Sequence[int]) -> Batch:
         """Return a new batch with these rows, which may repeat."""
         cache, keep = copy.deepcopy(self.cache), torch.tensor([*rows])
-        cache.batch_select_indices(keep)
+        cache.reorder_cache(keep)
         batch = Batch(self.model, cache, self.mask[keep], self.logits[keep])
         return batch if self.network is None else batch.capturing(self.network, [self.prompts[row] for row in rows])
 
@@ -78,11 +83,11 @@ class Batch:
         return self
 
     def kept(self, row: int) -> KeptRow | None:
-        """Return a row's keys and values; None if a sliding window dropped the first tokens."""
+        """Return a row's keys and values; None if a layer has other states, or a sliding window dropped keys."""
         length, start = self.mask.shape[1], int((self.mask[row] == 0).sum())
-        layers = [(layer.keys, layer.values) for layer in self.cache.layers]
-        if any(keys.shape[-2] != length for keys, _ in layers):
+        if any(type(layer) not in KEPT or layer.keys.shape[-2] != length for layer in self.cache.layers):
             return None
+        layers = [(layer.keys, layer.values) for layer in self.cache.layers]
         if len(self.mask) == 1 and not start:
             return layers
         return [(keys[row : row + 1, :, start:].clone(), own[row : row + 1, :, start:].clone()) for keys, own in layers]
@@ -94,11 +99,9 @@ class Batch:
     def step(self, keep: list[int], tokens: list[int]) -> None:
         """Keep the rows with the numbers `keep`, which may repeat, and add one token to each."""
         if keep != list(range(len(self.mask))):
-            rows = torch.tensor(keep)
-            places = {layer.keys.device for layer in self.cache.layers}
-            if len(places) == 1:  # else each layer moves the indices to its own device
-                rows = rows.to(*places)
-            self.cache.batch_select_indices(rows)
+            rows = torch.tensor(keep, device=self.mask.device)
+            # `batch_select_indices` would leave out the states of layers with linear attention (Mamba, Qwen 3 Next).
+            self.cache.reorder_cache(rows)
             self.mask = self.mask[rows]
         self.mask = torch.cat([self.mask, self.mask.new_ones(len(keep), 1)], dim=1)
         latest = torch.tensor(tokens, device=self.mask.device)[:, None]
@@ -127,14 +130,11 @@ class Batch:
 
 def next_logits(model: PreTrainedModel, cache: DynamicCache, mask: Tensor, tokens: Tensor, positions: Tensor) -> Tensor:
     """Send tokens through the network after the cached tokens; return the logits after the last token of each row."""
-    out = model(
-        input_ids=tokens,
-        attention_mask=mask,
-        position_ids=positions,
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    )
+    given: dict[str, Any] = {"past_key_values": cache, "attention_mask": mask}
+    # Mamba has another name for the cache, would ignore the usual one, and takes no mask after the first tokens.
+    if "cache_params" in signature(model.forward).parameters:
+        given = {"cache_params": cache, "attention_mask": mask if mask.shape == tokens.shape else None}
+    out = model(input_ids=tokens, position_ids=positions, use_cache=True, logits_to_keep=1, **given)
     logits: Tensor = out.logits[:, -1].float()
     return logits
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from secl.backends.local.adapter import Adapter
+from secl.backends.local.fast.batch import Batch
 from secl.backends.local.fast.prefix_tree import Nodes, Trie, short_windows
 from secl.backends.local.fast.replay import Pass, Replay
 from secl.backends.local.fast.shared_network import SharedNetwork
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 TOLERANCE = 0.05
 """Largest difference of logits that rounding explains, in standard deviations of the logits."""
+
+UNLIKE = 0.1
+"""Largest difference of logits between two ways to compute a text, in standard deviations of the logits."""
 
 TRIED_TOKENS = 32
 """Maximum number of tokens of each sequence in a `Trial`: enough to tell the effect of a wrong mask from rounding."""
@@ -122,7 +126,7 @@ def check_usable(name: str, trial: Trial) -> None:
     if not trial.logits.isfinite().all():
         raise ModelError(f"the model {name!r} computes numbers that are not finite; try another --dtype or file.")
     same = len(one) // 2
-    if (one[same - 1] - other[same - 1]).float().abs().mean() > 0.1 * one.float().std():
+    if (one[same - 1] - other[same - 1]).float().abs().mean() > UNLIKE * one.float().std():
         raise ModelError(f"the model {name!r} is not a causal language model: its logits depend on later tokens.")
 
 
@@ -137,8 +141,31 @@ def connect(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) 
             RuntimeWarning,
             stacklevel=2,
         )
+        _check_writing(model, trial)
         plain = PlainNetwork(model, adapter, LinearHead.of(model))
         return plain if _disagreement(plain, trial) < TOLERANCE else PlainNetwork(model, adapter, AsLogits())
+
+
+@torch.no_grad()
+def _check_writing(model: PreTrainedModel, trial: Trial) -> None:
+    """Raise `ModelError` if the logits of padded texts, or of texts that continue a cache, are not the model's own."""
+    lengths = len(trial.branches[0]) - 1, len(trial.branches[0]) // 2
+    try:
+        batch = Batch.of(model, [row[:length] for row, length in zip(trial.branches, lengths, strict=True)])
+        before = batch.logits
+        batch.step([0, 1], [row[length] for row, length in zip(trial.branches, lengths, strict=True)])
+        error = 0.0
+        for row, length in enumerate(lengths):
+            own = trial.logits[row].float()
+            found = torch.stack([before[row], batch.logits[row]])
+            error = max(error, ((found - own[length - 1 : length + 1]).abs().mean(-1).max() / own.std()).item())
+    except Exception as problem:
+        raise ModelError(f"secl cannot write texts with {type(model).__name__}: {_first_line(problem)}.") from problem
+    if error > UNLIKE:
+        raise ModelError(
+            f"secl cannot write texts with {type(model).__name__}: after padding, or after a first pass, its logits "
+            f"differ by {error:.2f} standard deviations from those of a whole text."
+        )
 
 
 def _fast_network(model: PreTrainedModel, adapter: Adapter, first: int, trial: Trial) -> SharedNetwork | str:

@@ -25,7 +25,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedConfig, PreTrainedModel
 
-from secl.backends.local.loading.guard import as_model_error, quiet
+from secl.backends.chat_templates import no_template
+from secl.backends.local.loading.guard import NO_CODE, as_model_error, quiet
+from secl.backends.token_ids import sample_text
 from secl.errors import ModelError, StorageError
 from secl.machine import cache_folder, publish_folder
 
@@ -36,6 +38,12 @@ UNFINISHED = ".unfinished-"
 """Prefix of incomplete folders."""
 
 SAMPLE_BLOCKS, BLOCK = 64, 65536
+
+TEMPLATE = "tokenizer.chat_template"
+"""Name of the chat template in a GGUF file."""
+
+TEMPLATE_FILES = ("chat_template.jinja", "tokenizer_config.json")
+"""Files beside a GGUF file from which transformers takes a chat template."""
 
 IN_ROWS = ("llama", "qwen2")
 """Model types whose order of rows in GGUF is known. Only these types are converted a few rows at a time."""
@@ -52,11 +60,19 @@ Advance = Callable[[int], None]
 """Function for the progress bar that takes the number of bytes written since its last call."""
 
 
-def convert_gguf(path: Path, precision: torch.dtype) -> Path:
+def is_gguf(source: Path | str) -> bool:
+    """Return whether a model's source is a GGUF file, by its name."""
+    return Path(source).suffix.lower() == ".gguf"
+
+
+def convert_gguf(path: Path, precision: torch.dtype, *, chats: bool = False) -> Path:
     """Return the cached safetensors folder of a GGUF file, converting the file if needed.
 
+    Args:
+        chats: whether the model needs a chat template that works; secl checks it before the conversion.
+
     Raises:
-        ModelError: not a GGUF file, or an architecture that transformers cannot read.
+        ModelError: not a GGUF file, an architecture that transformers cannot read, or no working chat template.
         StorageError: not enough free disk for the converted model.
     """
     kind = str(precision).removeprefix("torch.")
@@ -70,20 +86,23 @@ def convert_gguf(path: Path, precision: torch.dtype) -> Path:
         if not (folder / "config.json").is_file():
             for left in (folder, *folder.parent.glob(f"{UNFINISHED}*")):  # remains of killed conversions
                 shutil.rmtree(left, ignore_errors=True)
-            _convert(path, folder, precision)
+            _convert(path, folder, precision, chats)
     return folder
 
 
-def _convert(path: Path, folder: Path, precision: torch.dtype) -> None:
+def _convert(path: Path, folder: Path, precision: torch.dtype, chats: bool) -> None:
     with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=folder.parent) as name:
-        unfinished, (stored, config) = Path(name), _read(path)
+        unfinished, (stored, config) = Path(name), _read(path, chats)
         size = precision.itemsize * sum(int(tensor.n_elements) for tensor in stored.values())
         if shutil.disk_usage(folder.parent).free < size:
             needed = f"converting {path.name} needs about {decimal(size)} of disk space in {folder.parent}"
             raise StorageError(f"{needed}; make room, or set SECL_CACHE to another folder.")
         with _progress(path, folder, size) as advance, as_model_error(str(path)):
             with quiet():
-                AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name).save_pretrained(unfinished)
+                tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, **NO_CODE)
+            if chats:
+                sample_text(tokenizer, str(path))
+            tokenizer.save_pretrained(unfinished)
             if config.model_type in IN_ROWS:
                 _write_in_rows(unfinished, stored, config, precision, advance)
             else:
@@ -118,13 +137,16 @@ def _alone(path: Path, parent: Path) -> Iterator[None]:
         ) from problem
 
 
-def _read(path: Path) -> tuple[dict[str, ReaderTensor], PreTrainedConfig]:
+def _read(path: Path, chats: bool) -> tuple[dict[str, ReaderTensor], PreTrainedConfig]:
     """Return the tensors of a GGUF file by name, not yet in memory, and the model's configuration."""
     from gguf import GGUFReader  # only a conversion needs it
 
     with as_model_error(str(path)), quiet():
-        stored = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
-        return stored, AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+        file = GGUFReader(path)
+        if chats and TEMPLATE not in file.fields and not any((path.parent / each).is_file() for each in TEMPLATE_FILES):
+            raise no_template(str(path))
+        stored = {tensor.name: tensor for tensor in file.tensors}
+        return stored, AutoConfig.from_pretrained(path.parent, gguf_file=path.name, **NO_CODE)
 
 
 @contextlib.contextmanager
@@ -143,7 +165,7 @@ def _write_in_rows(
 ) -> None:
     """Write configuration and weights as `save_pretrained` would, with one file of weights in memory at a time."""
     with torch.device("meta"), quiet():
-        model = AutoModelForCausalLM.from_config(config, dtype=precision)
+        model = AutoModelForCausalLM.from_config(config, dtype=precision, **NO_CODE)
     model.config.architectures = [type(model).__name__]
     model.config.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
@@ -214,7 +236,7 @@ def _check_finite(name: str, values: Tensor) -> None:
 def _write_whole(folder: Path, path: Path, precision: torch.dtype) -> None:
     """Write configuration and weights from the whole model in memory."""
     with quiet():
-        model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=precision)
+        model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=precision, **NO_CODE)
         for name, values in model.named_parameters():
             _check_finite(name, values)
         # The weights are plain tensors now, but transformers still marks the model as quantised.

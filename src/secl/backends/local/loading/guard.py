@@ -20,6 +20,7 @@ from huggingface_hub.errors import (
 from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
+from secl.backends.chat_templates import Tokenizer
 from secl.backends.local.loading.model_parts import compute_device, layers_of, text_config
 from secl.backends.local.loading.presets import PRESETS
 from secl.data.official import silent_retries
@@ -29,6 +30,12 @@ _LOADING_ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, Impor
 
 CGROUP = Path("/sys/fs/cgroup")
 """Folder in which Linux publishes the limits of a container."""
+
+NO_CODE = {"trust_remote_code": False}
+"""Argument of transformers' loaders: transformers neither runs code of a model's folder nor asks on standard input."""
+
+PADDED = 0.9
+"""Minimum share of the embedding's rows that have a token in the tokenizer. Models have 1 % unused rows or less."""
 
 _LOG_IN = "run hf auth login (or set HF_TOKEN)"
 
@@ -40,6 +47,29 @@ def as_model_error(name: str) -> Iterator[None]:
         yield
     except _LOADING_ERRORS as problem:
         raise ModelError(f"the model {name!r} cannot be loaded: {_reason(name, problem)}") from problem
+
+
+def check_tokenizer(name: str, tokenizer: Tokenizer, rows: int) -> None:
+    """Reject a tokenizer that can write tokens beyond the `rows` of a model's embedding, or has far fewer tokens.
+
+    A special token without a row, such as Gemma 3's for images, is harmless if the chat template does not write it.
+    """
+    template = tokenizer.get_chat_template()
+    template += "".join(getattr(tokenizer, each, None) or "" for each in ("bos_token", "eos_token") if each in template)
+    special = {each.content for each in tokenizer.added_tokens_decoder.values() if each.special}
+    beyond = [token for token, number in tokenizer.get_vocab().items() if number >= rows]
+    written = [token for token in beyond if token not in special or token in template]
+    if len(tokenizer) < PADDED * rows or len(written) > len(tokenizer.get_added_vocab()):
+        raise ModelError(
+            f"the tokenizer has {len(tokenizer)} tokens and the model {name!r} has {rows}, so the tokenizer belongs to "
+            "another model; load both from one folder or hub id."
+        )
+    if written:
+        raise ModelError(
+            f"the tokenizer of the model {name!r} has tokens that the model lacks ({', '.join(written[:3])}): the "
+            f"embedding has {rows} rows; resize the embedding (resize_token_embeddings), or take the model's own "
+            "tokenizer."
+        )
 
 
 def out_of_memory(problem: Exception) -> bool:
@@ -55,10 +85,12 @@ def room_for_texts(model: PreTrainedModel) -> int:
     Answers and lessons need the other half.
     """
     config = text_config(model.config)
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    width = config.hidden_size  # an upper limit for models without attention heads
+    if attention := getattr(config, "num_attention_heads", None):
+        heads = getattr(config, "num_key_value_heads", None) or attention
+        width = heads * (getattr(config, "head_dim", None) or config.hidden_size // attention)
     free = sum(map(_free_memory, {compute_device(layer) for layer in layers_of(model)}))
-    return int(free // (2 * config.num_hidden_layers * 2 * heads * size * model.dtype.itemsize))
+    return int(free // (2 * config.num_hidden_layers * 2 * width * model.dtype.itemsize))
 
 
 def _free_memory(device: torch.device) -> int:
@@ -89,7 +121,11 @@ def _reason(name: str, problem: BaseException) -> str:
                 f"{repository} is not on this machine and the hub cannot be reached; check the network and "
                 "HF_HUB_OFFLINE, or name a folder that holds the model."
             )
-    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+    text = str(problem)
+    if "trust_remote_code" in text:
+        return "it needs code of its own, which secl never runs; name a model that transformers knows."
+    first, *others = text.strip().splitlines() or [type(problem).__name__]
+    return " ".join(" ".join([first, *others]).split()) if first.rstrip().endswith(":") else first
 
 
 def _causes(problem: BaseException) -> Iterator[BaseException]:

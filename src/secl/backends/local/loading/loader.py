@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 import transformers
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
     AutoTokenizer,
@@ -19,12 +21,13 @@ from transformers import (
 )
 
 from secl.backends.chat_templates import Thinker, Tokenizer
-from secl.backends.local.loading.conversion import convert_gguf, sampled_digest
-from secl.backends.local.loading.guard import as_model_error, quiet
+from secl.backends.local.loading.conversion import convert_gguf, is_gguf, sampled_digest
+from secl.backends.local.loading.guard import NO_CODE, as_model_error, check_tokenizer, quiet
 from secl.backends.local.loading.model_parts import AUTO, check_map, choose_device, read_map, text_config, twin
 from secl.backends.local.loading.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.loading.quantisation import check_quantisable, quantisation
 from secl.backends.local.loading.thinking import thinker_of
+from secl.backends.token_ids import sample_text
 from secl.errors import ModelError, ParameterError
 from secl.settings.groups import Device, Dtype, Quantize
 
@@ -33,8 +36,10 @@ DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16,
 SAMPLED = 64
 """Approximate number of values of each weight in the fingerprint of the caller's model."""
 
-PADDED = 0.9
-"""Minimum share of the embedding's rows that have a token in the tokenizer. Models have 1 % unused rows or less."""
+ADAPTER = "adapter_config.json"
+"""File of a PEFT adapter. transformers would load the adapter, too."""
+
+_TOKENIZER_FILES = re.compile(r"tokenizer\.|vocab|merges|spiece|sentencepiece|tekken|tiktoken|bpe")
 
 
 @dataclass(frozen=True)
@@ -114,15 +119,17 @@ def load(
     source = locate(name)
     if quantize is not None:
         check_quantisable(quantize, home, source)
-    if isinstance(source, Path) and source.suffix == ".gguf":
-        source = convert_gguf(source, precision)
+    if is_gguf(source):
+        source = convert_gguf(Path(source), precision, chats=True)
     with as_model_error(name), quiet():
-        tokenizer = AutoTokenizer.from_pretrained(str(source))
-        config = transformers.AutoConfig.from_pretrained(str(source))
+        config = AutoConfig.from_pretrained(str(source), **NO_CODE)
         kind = text_class(name, config)
+        tokenizer = AutoTokenizer.from_pretrained(str(source), **NO_CODE)
+    sample_text(tokenizer, name)  # refuses a missing or broken chat template before secl fetches the weights
+    with as_model_error(name), quiet():
         if isinstance(spread, dict):
             with torch.device("meta"):
-                check_map(spread, kind.from_config(config))
+                check_map(spread, kind.from_config(config, **NO_CODE))
         # Only the eager implementation caps attention scores (Gemma 2). With None, transformers chooses a faster one.
         attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
@@ -136,12 +143,14 @@ def load(
             device_map=places,
             attn_implementation=attention,
             output_loading_info=True,
+            **NO_CODE,
             **how,
         )
     if report["missing_keys"]:
         # transformers would continue with random numbers for missing weights.
         missing = sorted(report["missing_keys"])
         raise ModelError(f"the model {name!r} lacks {len(missing)} of its weights, for example {missing[0]}.")
+    _check_model(name, model)
     with as_model_error(name):
         model = (model.to(home) if places is None else model).eval()
     fingerprint = fingerprint_of(name, source, config, tokenizer)
@@ -159,7 +168,10 @@ def adopt(model: Any, tokenizer: Any) -> Loaded:
     """
     name = getattr(model, "name_or_path", "") or type(model).__name__
     _check_model(name, model)
-    _check_tokenizer(name, model, tokenizer)
+    if tokenizer is None:
+        raise ParameterError(f"the model {name!r} came without its tokenizer; call secl.load(model, tokenizer).")
+    if not isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
+        raise ParameterError(f"{type(tokenizer).__name__} is not a tokenizer of transformers; use AutoTokenizer.")
     with as_model_error(name):
         own = twin(model).eval()
         # Only the eager implementation caps attention scores (Gemma 2).
@@ -184,20 +196,6 @@ def _check_model(name: str, model: object) -> None:
         raise ModelError(f"{type(model).__name__} has no language-model head; load it with AutoModelForCausalLM.")
 
 
-def _check_tokenizer(name: str, model: PreTrainedModel, tokenizer: Any) -> None:
-    """Reject a missing tokenizer, and a tokenizer whose size does not fit the model."""
-    if tokenizer is None:
-        raise ParameterError(f"the model {name!r} came without its tokenizer; call secl.load(model, tokenizer).")
-    if not isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
-        raise ParameterError(f"{type(tokenizer).__name__} is not a tokenizer of transformers; use AutoTokenizer.")
-    rows = model.get_input_embeddings().weight.shape[0]
-    if not PADDED * rows <= len(tokenizer) <= rows:
-        raise ModelError(
-            f"the tokenizer has {len(tokenizer)} tokens and the model {name!r} has {rows}, so the tokenizer belongs to "
-            "another model; load both from one folder or hub id."
-        )
-
-
 @torch.no_grad()
 def _fingerprint_of_weights(model: PreTrainedModel, tokenizer: Any) -> str:
     """Return the sha256 of configuration, chat template, vocabulary and a sample of every weight."""
@@ -212,7 +210,9 @@ def _fingerprint_of_weights(model: PreTrainedModel, tokenizer: Any) -> str:
 
 
 def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint: str = "in memory") -> Loaded:
-    """Return a model in memory as `Loaded`. Raises ModelError: unknown attention modules, or a broken chat template."""
+    """Return a model in memory as `Loaded`. Raises ModelError: a tokenizer that does not fit, or a broken template."""
+    sample_text(tokenizer, name)
+    check_tokenizer(name, tokenizer, model.get_input_embeddings().weight.shape[0])
     preset = preset_of(name) or preset_of(model.config.name_or_path) or rule_for(model)
     with as_model_error(name):
         at_once, thinker = thinker_of(name, model, tokenizer)
@@ -245,17 +245,31 @@ def locate(name: str) -> Path | str:
         return _packaged_gguf(source.removeprefix("package:"))
     path = Path(source).expanduser()
     if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ModelError(f"the folder {path} holds no model (no config.json); name a folder saved by transformers.")
+        _check_folder(path)
         return path
     if path.is_file():
-        if path.suffix != ".gguf":
+        if not is_gguf(path):
             raise ModelError(f"{path} is neither a model folder nor a .gguf file.")
         return path
-    if path.suffix == ".gguf" or source.startswith((".", "/", "~")) or source.count("/") != 1:
+    if is_gguf(path) or source.startswith((".", "/", "~")) or source.count("/") != 1:
         known = ", ".join(PRESETS)
         raise ModelError(f"there is no model {name!r}; name one of {known}, a hub id, a folder or a .gguf file.")
     return source
+
+
+def _check_folder(path: Path) -> None:
+    """Reject a folder without a model or tokenizer, and a folder with an adapter."""
+    merge = "merge the adapter into its model (merge_and_unload of PEFT), and name the folder of the merged model"
+    if not (path / "config.json").is_file():
+        if (path / ADAPTER).is_file():
+            raise ModelError(f"the folder {path} holds a PEFT adapter but no model; {merge}.")
+        raise ModelError(f"the folder {path} holds no model (no config.json); name a folder saved by transformers.")
+    if (path / ADAPTER).is_file():
+        raise ModelError(
+            f"the folder {path} holds a model and a PEFT adapter ({ADAPTER}); {merge}, or remove {ADAPTER}."
+        )
+    if not any(_TOKENIZER_FILES.search(file.name) for file in path.iterdir()):
+        raise ModelError(f"the folder {path} holds no tokenizer (no tokenizer.json); save the model's tokenizer there.")
 
 
 def _packaged_gguf(source: str) -> Path:

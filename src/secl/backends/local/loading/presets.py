@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from secl.backends.local.loading.model_parts import decoder_of, text_config
-from secl.errors import ModelError, ParameterError
+from secl.errors import ParameterError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -110,19 +111,15 @@ def name_of(preset: Preset) -> str:
 def rule_for(model: PreTrainedModel) -> Preset:
     """Return settings for a model without a preset: the last layers, their query and value modules, tau 1.
 
-    Raises:
-        ModelError: no attention module has a known name.
+    If no module has a known name, `Preset.modules` is empty, and the model learns only with `adapter.modules`.
     """
-    names = {name.rsplit(".", 1)[-1] for name, module in decoder_of(model).named_modules() if _is_linear(module)}
-    modules = next((usual for usual in _BY_INSPECTION if set(usual) <= names), None)
-    if modules is None:
-        raise ModelError(
-            f"{type(model).__name__} has no query and value modules of a known name; list their names in "
-            f"adapter.modules (linear modules: {', '.join(sorted(names))})."
-        )
+    names = linear_modules(model)
+    modules = next((usual for usual in _BY_INSPECTION if set(usual) <= names), ())
     layers = f"last:{min(8, max(1, text_config(model.config).num_hidden_layers // 4))}"
     return Preset("", layers, modules, 1.0, None, "by inspection")
 
 
-def _is_linear(module: nn.Module) -> bool:
-    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+def linear_modules(model: PreTrainedModel) -> set[str]:
+    """Return the names of the linear modules in a model's layers."""
+    modules = decoder_of(model).named_modules()
+    return {name.rsplit(".", 1)[-1] for name, module in modules if isinstance(module, nn.Linear | Conv1D)}

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from transformers import BitsAndBytesConfig, PreTrainedConfig, PreTrainedModel
 
+from secl.backends.local.loading.conversion import is_gguf
 from secl.errors import ParameterError, needs
 from secl.settings.groups import Quantize
 
@@ -22,9 +23,10 @@ def check_quantisable(quantize: Quantize, home: torch.device, source: Path | str
     """Raise `ParameterError` if bitsandbytes is missing, the device is not supported, or the source is a GGUF file."""
     if importlib.util.find_spec(LIBRARY) is None:
         raise ParameterError(needs(f"--quantize {quantize}", LIBRARY, "quantize"))
-    if isinstance(source, Path) and source.suffix == ".gguf":
+    if is_gguf(source):
+        file = Path(source).name
         raise ParameterError(
-            f"{source.name} is quantised already; leave --quantize out, or name the folder or hub id of the original."
+            f"{file} is quantised already; leave --quantize out, or name the folder or hub id of the original."
         )
     if home.type == "mps":
         raise ParameterError(f"{LIBRARY} does not compute on mps; leave --quantize out, or take --device cpu.")

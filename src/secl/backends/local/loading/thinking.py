@@ -55,8 +55,6 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
     Raises:
         ModelError: the template does not work.
     """
-    if not getattr(tokenizer, "chat_template", None):
-        return tokenizer, Thinker(tokenizer)  # `TokenIds` refuses this tokenizer
     template, vocabulary = tokenizer.get_chat_template(), tokenizer.get_added_vocab()
     known = [each for each in THOUGHTS if any(_mark(each) in text for text in (template, vocabulary))]
     if not known:

@@ -97,6 +97,7 @@ def test_a_wrong_socket_or_package_is_refused(refused: Any, tmp_path: Path, monk
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     refused(serve, needs("secl serve", "fastapi", "server"))
+    refused(("review", "run"), needs("secl review", "fastapi", "server"))
 
 
 def test_a_signal_while_the_model_loads_ends_all(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,13 @@ TIMEOUT = 30_000
 @contextmanager
 def opened(service: Service, **how: Any) -> Iterator[str]:
     """The address of a service behind HTTP, without a slash at its end; `how`: parameters of `create_app`."""
-    app = create_app(service, **how)
+    with hosted(create_app(service, **how)) as address:
+        yield address
+
+
+@contextmanager
+def hosted(app: Any) -> Iterator[str]:
+    """The address of an application behind HTTP."""
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan="off")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -10,7 +10,7 @@ for group, names in {
     ASK: "ask extract score demo",
     STUDY: "check run sweep reproduce compare",
     SERVE: "serve keys backup",
-    BACK: "report label threshold export history show verify",
+    BACK: "report label review threshold export history show verify",
     LISTS: "models methods benchmarks",
 }.items():
     for order, name in enumerate(names.split()):

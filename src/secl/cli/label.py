@@ -13,7 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import AsJson, Flag, app, console, echo, print_json
-from secl.errors import ParameterError, RunError
+from secl.errors import ParameterError, RunError, needs
 from secl.labels.label import Label, valid
 from secl.records import Record
 from secl.reports.acceptance_report import advice_json, advice_step, advice_table
@@ -65,6 +65,31 @@ def label(
         else:
             with suppress(KeyboardInterrupt):
                 _review(store, review_queue(store).positions)
+        for line in _result(store, log):
+            echo(line)
+
+
+@app.command
+def review(
+    run: Annotated[Path, Parameter(help="A run, or the state folder of a server that is not running.")],
+    /,
+    *,
+    port: int = 0,
+) -> None:
+    """Show a page on this machine on which people label answers drawn at random, as secl label does.
+
+    Args:
+        port: Port of the page; 0 for any free port.
+    """
+    try:
+        from secl.server.http.process import bind, serve_review, url
+    except ModuleNotFoundError as problem:
+        raise ParameterError(needs("secl review", str(problem.name).partition(".")[0], "server")) from None
+    with Store(run, writable=True) as store, bind("127.0.0.1", port) as listener:
+        log = store.label_log()
+        echo(f"Label the answers at {url(listener)}review. Ctrl-C ends the page.")
+        with suppress(KeyboardInterrupt):
+            serve_review(store, listener)
         for line in _result(store, log):
             echo(line)
 

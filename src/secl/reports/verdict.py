@@ -7,24 +7,26 @@ from secl.evaluation.trust import Verdict
 from secl.reports.formatting import counted, number, percent
 
 
-def trust_line(verdict: Verdict) -> str:
+def trust_line(verdict: Verdict, review: str = "secl label") -> str:
     """Return the verdict in one line, with the source of the confidences and the most severe reasons.
+
+    `review`: where people can label answers.
 
     >>> from secl.evaluation.trust import assess
     >>> trust_line(assess([]))
     'verdict: unproven (stated confidence). No question is answered yet.'
     """
-    return f"verdict: {verdict.level} ({verdict.source} confidence). {' '.join(gravest(verdict))}"
+    return f"verdict: {verdict.level} ({verdict.source} confidence). {' '.join(gravest(verdict, review))}"
 
 
-def gravest(verdict: Verdict) -> list[str]:
+def gravest(verdict: Verdict, review: str) -> list[str]:
     """Return a sentence for each of the most severe reasons, or only for the first reason if all are notes."""
     worst = [reason for reason in verdict.reasons if reason.severity == verdict.reasons[0].severity]
-    return [sentence_of(reason) for reason in (worst[:1] if worst[0].severity == "note" else worst)]
+    return [sentence_of(reason, review) for reason in (worst[:1] if worst[0].severity == "note" else worst)]
 
 
-def sentence_of(reason: Reason) -> str:
-    """Return a reason as a sentence, with the remedy if a remedy exists."""
+def sentence_of(reason: Reason, review: str = "secl label") -> str:
+    """Return a reason as a sentence, with the remedy if a remedy exists; `review`: where people can label answers."""
     shown = f"{reason.count:,} of {counted(reason.total, _NOUNS.get(reason.code, 'answer'))}"
     match reason.code:
         case "same_letter" if not reason.total:
@@ -48,7 +50,7 @@ def sentence_of(reason: Reason) -> str:
             known = f": {reason.won} from wrong to right, {reason.lost} from right to wrong"
             return f"Learning changed {shown}{known if reason.won + reason.lost else ''}."
         case "unlabelled" | "few_labels":
-            return _missing(reason)
+            return _missing(reason, review)
     return _graded(reason)
 
 
@@ -62,12 +64,12 @@ def _instead(reason: Reason) -> str:
     return "" if reason.best else "; --answer best returns the most probable candidates instead"
 
 
-def _missing(reason: Reason) -> str:
+def _missing(reason: Reason, review: str) -> str:
     """Return why the graded answers do not suffice for a verdict, with the remedy."""
     if reason.code == "unlabelled":
         if reason.left == 0:
             return "No question is answered yet."
-        return "No answer has a label or a reference, so these confidences are untested; label some (secl label)."
+        return f"No answer has a label or a reference, so these confidences are untested; label some ({review})."
     if reason.more:
         many = "Only one answer has" if reason.count == 1 else f"Only {reason.count} answers have"
         return f"{many} a label or a reference; {further(reason.more, reason.left)} to test the confidences."

@@ -93,7 +93,7 @@ def review_queue(store: Store, after: int | None = None) -> Queue:
     """
     within = _reviewed(store, len(store))
     order, skipped = random_order(within, SEED), store.sample(within.start)
-    ranks = {position: (position in skipped, rank) for rank, position in enumerate(order)}
+    ranks = {position: (skipped.get(position, False), rank) for rank, position in enumerate(order)}
     waiting = sorted((each for each in order if skipped.get(each) is not False), key=ranks.__getitem__)
     if after in ranks:
         waiting = [each for each in waiting if ranks[each] > ranks[after] or ranks[after][0] > ranks[each][0]]

@@ -56,6 +56,15 @@ def own_id(record: Record) -> str:
     return row_id([record])
 
 
+def answer_of(store: Store, name: str) -> Record:
+    """Return the answer with an id of `own_id`. Raises ParameterError: the store has no such answer."""
+    found = re.fullmatch(r"rec_(\d{1,15})_[0-9a-f]{8}", name)
+    record = store.record(int(found[1])) if found and int(found[1]) in range(store.first, len(store)) else None
+    if record is None or own_id(record) != name:
+        raise ParameterError(f"there is no record {name[:40]!r}.")
+    return record
+
+
 def ids_of(store: Store) -> Callable[[Record], str]:
     """Return a function from a record to its id in sheets: the server's id of the record, or `row_id`."""
     if not store.is_server:

@@ -24,7 +24,7 @@ from secl.reports.verdict import sentence_of
 from secl.server.entries import Event, Keep
 from secl.server.online.learner import DISK
 from secl.server.online.queue import Answer
-from secl.server.online.service import STORAGE, Service
+from secl.server.online.service import REVIEW, STORAGE, Service
 from secl.server.records import Point, labelled_answers, latest_points
 from secl.server.settings import MAX_DRIFT, public_name
 from secl.server.store import ServerStore, at_one_moment
@@ -268,7 +268,7 @@ def view(service: Service) -> State:
             level=verdict.level,
             questions=verdict.questions,
             graded=verdict.graded,
-            reasons=[Why(code=r.code, severity=r.severity, sentence=sentence_of(r)) for r in verdict.reasons],
+            reasons=[Why(code=r.code, severity=r.severity, sentence=sentence_of(r, REVIEW)) for r in verdict.reasons],
         ),
         labels=label_measures(labelled),
         timeline=timeline,

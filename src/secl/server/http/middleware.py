@@ -23,8 +23,6 @@ from secl.errors import ParameterError, RequestError
 from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Key, Keys, Role, permits
 from secl.server.http.errors import describe_failure, error_response
-from secl.server.http.health import Metrics
-from secl.server.settings import MAX_BODY_BYTES, MAX_PASSED_BYTES
 
 log = logging.getLogger("secl.server")
 
@@ -50,18 +48,22 @@ Most clients read the reply only after they have sent the whole body.
 """
 
 
+Count = Callable[[Scope, int, float], None]
+
+
 class Boundary:
     """Middleware around the application: checks the caller, reads the body, turns exceptions into responses.
 
     The middleware puts the role of the caller into the scope as `secl_role`, counts and times every request, and adds
     headers. Without keys, the server must listen on this machine only (`loopback`).
+
+    `count` receives scope, status and duration of each request. `timeout` and `most` limit the seconds and bytes of a
+    body.
     """
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, loopback: bool) -> None:
-        service = metrics.service
-        self.app, self.metrics, self.loopback = app, metrics, loopback
-        self.keys, self.timeout = Keys(service.state.folder), service.limits.timeout
-        self.most = MAX_BODY_BYTES if service.upstream is None else MAX_PASSED_BYTES
+    def __init__(self, app: ASGIApp, *, keys: Keys, count: Count, timeout: float, most: int, loopback: bool) -> None:
+        self.app, self.keys, self.count = app, keys, count
+        self.timeout, self.most, self.loopback = timeout, most, loopback
         self.broken = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,7 +97,7 @@ class Boundary:
                 await error_response(failed)(scope, receive, send_with_headers)
         finally:
             seconds = time.perf_counter() - began
-            self.metrics.count_request(scope, status, seconds)
+            self.count(scope, status, seconds)
             log_request(scope, status, seconds)
 
     async def _role(self, request: Request) -> Role | None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from contextlib import AbstractContextManager
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from time import time
@@ -21,16 +22,19 @@ from fastapi.responses import FileResponse, HTMLResponse
 from pydantic import ValidationError
 
 from secl.errors import ParameterError
+from secl.records import Record
 from secl.reports.figures.timeline import running_mean
 from secl.reports.formatting import counted, html_templates
 from secl.runs.labelling import RECENT, review_queue
-from secl.server.entries import Served, Text, Values, answer_text, moment
+from secl.runs.sheets import answer_of, own_id
+from secl.runs.store import Store
+from secl.server.entries import Text, Values, answer_text, moment
 from secl.server.explain import Said, explain, sentence, weights_in_words
 from secl.server.http.api_keys import Role, permits
 from secl.server.http.health import State, view
 from secl.server.online.service import Service
 from secl.server.records import Point, RecordList, Search, search
-from secl.server.store import at_one_moment
+from secl.server.store import ServerStore, at_one_moment
 
 WIDTH = 1000.0
 """Width of the chart in SVG units. Its height is 100 units for values from 0 to 1."""
@@ -50,6 +54,9 @@ HEADERS = {
 }
 """Headers of a page."""
 
+Reading = Callable[[], AbstractContextManager[Store]]
+"""Function that opens a store for reading."""
+
 Page = tuple[str, int]
 """HTML of a page, and its HTTP status."""
 
@@ -61,33 +68,31 @@ CHOICES = (
 
 
 def page_router(service: Service) -> APIRouter:
-    """Return the routes of `/static/{name}` and of the pages. Without the required role, a page only asks for a key."""
-    router = APIRouter(include_in_schema=False)
+    """Return the routes of the pages. Without the required role, a page only asks for a key."""
     folder = service.state.folder
-    files = {path.name: path for path in ASSETS.iterdir() if path.suffix in (".css", ".js", ".svg")}
-
-    def answer(request: Request, page: Callable[[], Page], root: str = "", needed: Role = "read") -> HTMLResponse:
-        if not permits(request.scope.get("secl_role"), needed):
-            return HTMLResponse(fill("index.html", "", root=root, locked=True), headers=HEADERS)
-        try:
-            text, status = page()
-        except ParameterError as problem:
-            text, status = fill("record.html", "Records", root=root, id=None, problem=sentence(str(problem))), 404
-        return HTMLResponse(text, status, headers=HEADERS)
+    router = review_router(partial(at_one_moment, folder))
 
     @router.api_route("/", methods=["GET", "HEAD"])
     def now(request: Request) -> HTMLResponse:
-        return answer(request, lambda: (overview(view(service)), 200))
+        return _answer(request, lambda: (overview(view(service)), 200))
 
     @router.api_route("/records", methods=["GET", "HEAD"])
     def records(request: Request) -> HTMLResponse:
         thresholds = service.calibrator.accept is not None
         wanted = {name: value for name, value in request.query_params.items() if value}
-        return answer(request, lambda: records_page(folder, wanted, thresholds=thresholds))
+        return _answer(request, lambda: records_page(folder, wanted, thresholds=thresholds))
 
     @router.api_route("/records/{name}", methods=["GET", "HEAD"])
     def record(request: Request, name: str) -> HTMLResponse:
-        return answer(request, lambda: record_page(folder, name), "../")
+        return _answer(request, lambda: record_page(folder, name), "../")
+
+    return router
+
+
+def review_router(reading: Reading, *, of_run: bool = False) -> APIRouter:
+    """Return the routes /review and /static/{name}, for a server or a run; `reading` opens the store."""
+    router = APIRouter(include_in_schema=False)
+    files = {path.name: path for path in ASSETS.iterdir() if path.suffix in (".css", ".js", ".svg")}
 
     @router.api_route("/review", methods=["GET", "HEAD"])
     def review(
@@ -95,7 +100,7 @@ def page_router(service: Service) -> APIRouter:
         after: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
         record: Annotated[Text, Query(max_length=30)] = "",
     ) -> HTMLResponse:
-        return answer(request, lambda: review_page(folder, after, record), needed="review")
+        return _answer(request, lambda: review_page(reading, after, record, of_run), needed="review", of_run=of_run)
 
     @router.get("/static/{name}")
     def static(name: str) -> FileResponse:
@@ -104,6 +109,19 @@ def page_router(service: Service) -> APIRouter:
         return FileResponse(files[name], headers={**HEADERS, "Cache-Control": "no-cache"})
 
     return router
+
+
+def _answer(
+    request: Request, page: Callable[[], Page], root: str = "", *, needed: Role = "read", of_run: bool = False
+) -> HTMLResponse:
+    if not permits(request.scope.get("secl_role"), needed):
+        return HTMLResponse(fill("index.html", "", root=root, locked=True), headers=HEADERS)
+    try:
+        text, status = page()
+    except ParameterError as problem:
+        said = sentence(str(problem))
+        text, status = fill("record.html", "Records", root=root, of_run=of_run, id=None, problem=said), 404
+    return HTMLResponse(text, status, headers=HEADERS)
 
 
 def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> Page:
@@ -162,7 +180,8 @@ def record_page(folder: Path, name: str) -> Page:
         "record.html",
         "Records",
         root="../",
-        **card(served),
+        **card(record, served.id),
+        served=served,
         explanation=explanation,
         weights=None if record.posterior is None else weights_in_words(record.posterior),
         older=older,
@@ -171,38 +190,51 @@ def record_page(folder: Path, name: str) -> Page:
     return text, 200
 
 
-def review_page(folder: Path, after: int | None, name: str) -> Page:
+def review_page(reading: Reading, after: int | None, name: str, of_run: bool) -> Page:
     """Return the page for rating record `name` (id or number); for "", the record after `after` in the review."""
-    with at_one_moment(folder) as reader:
+    with reading() as reader:
         queue = review_queue(reader, after)
-        name = name or str(next(iter(queue.positions), ""))
-        served = reader.find(name) if name else None
-        keep_text = reader.keep_text
-    following = "review" if served is None else f"review?after={served.record.position}"
-    rated = f"{queue.rated:,} of the latest {counted(queue.answers, 'answer')} are rated." if queue.answers else ""
+        shown = _reviewed(reader, name, queue.positions[:1])
+        keep_text = reader.manifest.get("keep_text", "full")
+    position = shown["record"].position if shown["id"] else None
+    following = "review" if position is None else f"review?after={position}"
+    latest = "" if of_run else "the latest "
+    rated = f"{queue.rated:,} of {latest}{counted(queue.answers, 'answer')} are rated." if queue.answers else ""
     text = fill(
         "review.html",
         "Review",
-        **({"id": None} if served is None else card(served)),
-        after=None if served is None and after is None else following,
+        **shown,
+        after=None if position is None and after is None else following,
         answers=queue.answers,
-        recent=RECENT,
+        drawn_from="all answers of the run" if of_run else f"the latest {RECENT:,} answers",
+        of_run=of_run,
         keep_text=keep_text,
         progress=rated,
     )
     return text, 200
 
 
-def card(served: Served) -> Values:
+def _reviewed(reader: Store, name: str, waiting: Sequence[int]) -> Values:
+    """Return template values of record `name`, or else of the first waiting record: `card` with the present label."""
+    if not name and not waiting:
+        return {"id": None}
+    if isinstance(reader, ServerStore):
+        served = reader.find(name or str(waiting[0]))
+        return card(served.record, served.id) | {"label": served.label}
+    record = answer_of(reader, name) if name else reader.record(waiting[0])
+    labels = {label.position: label.correct for label in reader.labels()}
+    return card(record, own_id(record)) | {"label": labels.get(record.position)}
+
+
+def card(record: Record, name: str) -> Values:
     """Return template values: a record, its id, its conversation up to the question, and its answer or None."""
-    record, question = served.record, served.record.question
+    question = record.question
     turns = [("system", question.system)] if question.system else []
     turns += [(turn.role, turn.text) for turn in question.history]
     turns += [("passage", question.context)] if question.context else []
     turns.append(("user", "\n".join((question.text, *map(question.named, question.letters)))))
     return {
-        "id": served.id,
-        "served": served,
+        "id": name,
         "record": record,
         "turns": [Said(role=role, content=text) for role, text in turns],
         "answer": answer_text(record) if record.answer is not None else None,
@@ -227,12 +259,15 @@ def overview(state: State) -> str:
     )
 
 
-def fill(template: str, here: str, *, root: str = "", locked: bool = False, **values: object) -> str:
+def fill(
+    template: str, here: str, *, root: str = "", locked: bool = False, of_run: bool = False, **values: object
+) -> str:
     """Return a page from a template and its values; a `locked` page only asks for a key.
 
-    `here`: name of the page in the navigation. `root`: relative path from the page to the overview.
+    `here`: name of the page in the navigation. `root`: relative path from the page to the overview. `of_run`: whether
+    no other pages exist, as for a run.
     """
-    return _templates().get_template(template).render(here=here, root=root, locked=locked, **values)
+    return _templates().get_template(template).render(here=here, root=root, locked=locked, of_run=of_run, **values)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -20,19 +21,22 @@ import uvicorn
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secl.errors import ParameterError, RequestError, SeclError
 from secl.reports.formatting import counted, terminal_text
+from secl.runs.sheets import answer_of
+from secl.runs.store import Store
+from secl.server.http.api_keys import Keys
 from secl.server.http.errors import RETRY_SOON, error_response, to_request_error, unknown_field
 from secl.server.http.health import Metrics, health_router
 from secl.server.http.middleware import BEARER, Boundary, is_loopback
-from secl.server.http.pages import page_router
+from secl.server.http.pages import page_router, review_router
 from secl.server.http.routes import answers_router
-from secl.server.http.routes_state import control_router, records_router
+from secl.server.http.routes_state import control_router, feedback_router, records_router
 from secl.server.online.service import Service
-from secl.server.settings import MAX_CONCURRENT, MAX_SILENT, SILENCE
+from secl.server.settings import MAX_BODY_BYTES, MAX_CONCURRENT, MAX_PASSED_BYTES, MAX_SILENT, SILENCE, Limits
 
 log = logging.getLogger("secl.server")
 
@@ -104,6 +108,42 @@ def url(listener: socket.socket) -> str:
 def create_app(service: Service, *, loopback: bool = True) -> FastAPI:
     """Return the HTTP application of a service; `loopback`: whether only this machine can reach its socket."""
     metrics = Metrics(service)
+    app = _bare_app(
+        keys=Keys(service.state.folder),
+        count=metrics.count_request,
+        timeout=service.limits.timeout,
+        most=MAX_BODY_BYTES if service.upstream is None else MAX_PASSED_BYTES,
+        loopback=loopback,
+    )
+    app.include_router(health_router(metrics))
+    # Only the middleware checks the key. This dependency adds the header Authorization to /openapi.json.
+    described = [Depends(BEARER)]
+    for router in (answers_router, records_router, control_router):
+        app.include_router(router(service), dependencies=described)
+    app.include_router(page_router(service))
+    return app
+
+
+def create_review_app(store: Store) -> FastAPI:
+    """Return the HTTP application with the review page of a run, without a model, for a socket of this machine."""
+    reading = partial(Store, store.folder)
+
+    def position_of(name: str, _request: Request) -> int:
+        try:
+            return answer_of(store, name).position
+        except ParameterError as problem:
+            raise RequestError(404, str(problem), "record_not_found", "record_id") from None
+
+    keys, most = Keys(store.folder), MAX_BODY_BYTES
+    app = _bare_app(keys=keys, count=lambda *_: None, timeout=Limits().timeout, most=most, loopback=True)
+    app.include_router(feedback_router(store, reading, position_of, lambda: None))
+    app.include_router(review_router(reading, of_run=True))
+    app.add_api_route("/", lambda: RedirectResponse("review"), include_in_schema=False)
+    return app
+
+
+def _bare_app(**boundary: Any) -> FastAPI:
+    """Return an application without routes; `boundary`: parameters of `Boundary`."""
     app = FastAPI(
         title="secl",
         version=version("secl"),
@@ -112,16 +152,10 @@ def create_app(service: Service, *, loopback: bool = True) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.add_middleware(Boundary, metrics=metrics, loopback=loopback)
+    app.add_middleware(Boundary, **boundary)
     app.exception_handler(SeclError)(_on_secl_error)
     app.exception_handler(RequestValidationError)(_on_invalid_request)
     app.exception_handler(HTTPException)(_on_http_exception)
-    app.include_router(health_router(metrics))
-    # Only the middleware checks the key. This dependency adds the header Authorization to /openapi.json.
-    described = [Depends(BEARER)]
-    for router in (answers_router, records_router, control_router):
-        app.include_router(router(service), dependencies=described)
-    app.include_router(page_router(service))
     return app
 
 
@@ -183,6 +217,13 @@ def answer_until_stopped(
         log.info(status_line("stopped", service))
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def serve_review(store: Store, listener: socket.socket) -> None:
+    """Serve the review page of a run until SIGTERM or Ctrl-C."""
+    how: dict[str, Any] = {"log_config": None, "access_log": False, "lifespan": "off", "ws": "none"}
+    config = uvicorn.Config(create_review_app(store), server_header=False, timeout_graceful_shutdown=1, **how)
+    uvicorn.Server(config).run([listener])
 
 
 class Server(uvicorn.Server):

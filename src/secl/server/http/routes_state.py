@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from threading import Lock
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -10,11 +13,13 @@ from typing_extensions import TypedDict
 
 from secl.errors import ParameterError, RequestError, RunError
 from secl.labels.label import MIN_CHANCE
+from secl.runs.store import Store
 from secl.server.entries import Text
 from secl.server.explain import Explained, explain
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, json_response
 from secl.server.http.health import State, view
 from secl.server.http.middleware import require
+from secl.server.http.pages import Reading
 from secl.server.online.service import Service
 from secl.server.records import RecordList, Search, search
 from secl.server.store import at_one_moment
@@ -69,7 +74,9 @@ class Control(TypedDict):
 
 def records_router(service: Service) -> APIRouter:
     """Return the routes /v1/records, /v1/records/{record_id} and /v1/feedback."""
-    router, state = APIRouter(tags=["records"], responses=ERROR_RESPONSES), service.state
+    state = service.state
+    reading = partial(at_one_moment, state.folder)
+    router = feedback_router(state, reading, partial(known_position, service), service.refresh_labels)
 
     @router.get("/v1/records", response_model=RecordList, dependencies=[Depends(require("read"))])
     def records(wanted: Annotated[Search, Query()]) -> Response:
@@ -87,6 +94,18 @@ def records_router(service: Service) -> APIRouter:
         with at_one_moment(state.folder) as reader:
             return json_response(explain(reader, reader.served(position)))
 
+    return router
+
+
+def feedback_router(
+    state: Store, reading: Reading, position_of: Callable[[str, Request], int], on_label: Callable[[], None]
+) -> APIRouter:
+    """Return the route /v1/feedback of a server or a run.
+
+    `reading` opens the store for reading. `position_of` finds a record by id. The route calls `on_label` after a label.
+    """
+    router, writing = APIRouter(tags=["records"], responses=ERROR_RESPONSES), Lock()
+
     @router.post("/v1/feedback")
     def feedback(body: Feedback, request: Request) -> LabelReply:
         """Label an answer as right or wrong. Labels move later confidences. The latest label of an answer counts.
@@ -99,12 +118,13 @@ def records_router(service: Service) -> APIRouter:
         if body.skipped and body.correct is not None:
             message = "the answer is skipped and also judged; leave one of them out."
             raise RequestError(400, message, "invalid_value", "skipped")
-        position = known_position(service, body.record_id, request)
-        if body.drawn or body.chance is not None or state.sample(position, position):
-            require("review")(request)
-        state.add_feedback(position, body.correct, body.chance, drawn=body.drawn, skipped=body.skipped)
-        service.refresh_labels()
-        with at_one_moment(state.folder) as reader:  # a separate connection, which delays no answer
+        position = position_of(body.record_id, request)
+        with writing:
+            if body.drawn or body.chance is not None or state.sample(position, position):
+                require("review")(request)
+            state.add_feedback(position, body.correct, body.chance, drawn=body.drawn, skipped=body.skipped)
+        on_label()
+        with reading() as reader:  # a separate connection, which delays no answer
             count = reader.label_count()
         return {"record_id": body.record_id, "correct": body.correct, "labels": count}
 

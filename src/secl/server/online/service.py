@@ -49,6 +49,8 @@ ANSWERS, VERSION = "errors occurred at the latest questions", "a new version can
 STORAGE = "the server does not store answers: writing to disk fails"
 NEW_LABELS = "the server cannot use new labels"
 
+REVIEW = "the page /review"
+
 WINDOW = 200
 """Number of latest answers that the verdict examines."""
 
@@ -193,7 +195,9 @@ class Service:
             verdict = self.verdict
             if verdict.level != self._level:
                 self._level = verdict.level
-                log.log(logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", trust_line(verdict))
+                log.log(
+                    logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", trust_line(verdict, REVIEW)
+                )
         except Exception as problem:  # the thread must continue
             self.problems[ANSWERS] = public_reason(problem, "judging the latest answers")
 

@@ -24,11 +24,9 @@ from scipy.special import expit
 
 from benchmarks.labels import Rated, review_label
 from benchmarks.study import heading, row
-from secl import Calibrator, Question
-from secl.evaluation.acceptance import advise, answers_of
+from secl.evaluation.acceptance import Judgement, advise, answers_from
 from secl.labels.label import Label
 from secl.metrics.risk_control import guaranteed, risk_coverage
-from secl.testing import ScriptedModel, bins_around
 
 Vector = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.intp]
@@ -213,20 +211,17 @@ def given_as(kind: str, log: Sequence[Label], generator: np.random.Generator) ->
 
 def stored(streams: int) -> Iterator[str]:
     """Yield a row for each world and kind of labels, from the code of `secl threshold`."""
-    base = Calibrator(ScriptedModel(), method="stated").answer(Question("One question?"))
     for (name, world), kind in itertools.product(WORLDS.items(), KINDS):
         generator, outcomes = np.random.default_rng(7), []
         for _ in range(streams // 4):
             answers = drawn(world, 14, ANSWERS, generator)
             log = given_as(kind, labelled(answers, range(667 if kind == "feedback, one chance" else 200)), generator)
-            records = [
-                replace(base, position=place, reply=replace(base.reply, bins=bins_around(confidence)))
-                for place, confidence in enumerate(answers.confidence.tolist())
-            ]
-            kept = records[500:] if kind == "pruned records" else records
-            advice = advise(answers_of(kept, log), world.risk, CERTAINTY)
+            rows = zip(answers.confidence.tolist(), answers.domain.tolist(), strict=True)
+            judged = [Judgement(place, f"domain {of}", each, None) for place, (each, of) in enumerate(rows)]
+            kept = judged[500:] if kind == "pruned records" else judged
+            advice = advise(answers_from(kept, log), world.risk, CERTAINTY)
             promised = advice.basis == "labels" and advice.threshold is not None
-            value = advice.threshold.value if promised and advice.threshold else 0.0
+            value = advice.threshold.label_free if promised and advice.threshold else 0.0
             outcomes.append(outcome(answers.confidence, value, answers.chance) if promised else Outcome())
         yield row(name, kind, *measures(outcomes, world.risk))
 

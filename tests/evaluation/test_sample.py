@@ -140,8 +140,9 @@ def test_labels_of_one_document_or_question_are_worth_few_independent_labels() -
         assert advice.threshold is None  # 22 independent labels are needed
         assert "independent labels about 20: labels of one document, or of a repeated question" in facts(answers)
     one_text = answers_from(judged([0.9] * 200, document=[7] * 200), log)  # a text of all questions is no document
+    one_question = answers_from(judged([0.9] * 200, asked=[7] * 200), log)
     unknown = answers_from(judged([0.9] * 200, asked=[None] * 200), log)  # a server that keeps no texts
-    assert advise(one_text, 0.1).worth == advise(unknown, 0.1).worth == 200
+    assert {advise(each, 0.1).worth for each in (one_text, one_question, unknown)} == {200}
 
 
 def test_documents_and_repeated_questions_are_recognised_by_their_texts() -> None:

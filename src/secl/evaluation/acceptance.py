@@ -288,17 +288,19 @@ def answers_from(
 
 
 def _units(judged: Sequence[Judgement]) -> Integers:
-    """Return the number of each answer's unit: its document, or else its question.
+    """Return the number of each answer's unit: its document, else its question, else its position.
 
-    If all answers are about one text, that text is no document but the setting of the questions.
+    A text that all answers share distinguishes none of them, so such a text is neither a document nor a question.
     """
-    documents = len({each.document for each in judged} - {None}) > 1
+    documents, asked = ({getattr(each, name) for each in judged} - {None} for name in ("document", "asked"))
     numbers: dict[object, int] = {}
     units = []
     for each in judged:
-        unit: object = ("text", each.document) if documents and each.document is not None else ("asked", each.asked)
-        if unit == ("asked", None):
-            unit = ("position", each.position)
+        unit: object = ("position", each.position)
+        if each.document is not None and len(documents) > 1:
+            unit = ("document", each.document)
+        elif each.asked is not None and len(asked) > 1:
+            unit = ("asked", each.asked)
         units.append(numbers.setdefault(unit, len(numbers)))
     return np.array(units, np.intp)
 

@@ -244,15 +244,18 @@ def risk_table(answers: Answers) -> Table:
             "These estimates rest on the confidences alone. A guarantee needs labels of answers drawn at random; secl "
             "threshold RUN --risk 0.1 prints their number."
         )
+        if answers.doubt is not None:
+            note = f"These estimates rest on the confidences alone. No guarantee: {DOUBTS[answers.doubt]}."
         return plain_table(("estimated wrong", "accept from", "answers accepted"), estimates, (note,))
     headings = ("at most wrong", "guaranteed: accept from", "answers accepted", "labelled of these", "of these wrong")
     promised = {risk: guaranteed(curve, risk, CERTAINTY) for risk in RISKS}
     graded = counted(curve.total, "graded answer")
+    skipped = " Skipped answers count as wrong." if answers.skipped.any() else ""
     return plain_table(
         (*headings, "estimated: accept from", "answers accepted"),
         [
             (percent(risk), *_accepted(threshold, counts=True), *by_confidence[risk])
             for risk, threshold in promised.items()
         ],
-        (f"Guarantees have {percent(CERTAINTY)} certainty and rest on {graded}. {ASSUMPTION}",),
+        (f"Guarantees have {percent(CERTAINTY)} certainty and rest on {graded}.{skipped} {ASSUMPTION}",),
     )

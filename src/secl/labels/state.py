@@ -64,6 +64,7 @@ NEAR = 0.1
 FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
 """Minimum number of labels for a domain's own shift; maximum number of domains with their own shifts.
 
+Labels of a single domain move all domains alike: they do not show how domains differ.
 If more domains have enough labels, only the domains with the most labels have their own shifts.
 
 Shifts help if domains differ by half a logit or more; otherwise they cost less than .001 of Brier score
@@ -99,12 +100,15 @@ class Scaling:
 
     Attributes:
         domains: index of each domain's shift among the parameters; contains only the domains with their own shift.
+        only: the domain of all labels, if they have the same domain; None otherwise. The common shift then includes the
+            shift of this domain, so that all domains share one map.
         mean, covariance: of the parameters.
         evidence: logarithm of the probability of the labels under the prior (Laplace).
     """
 
     prior: Prior
     domains: Mapping[str, int]
+    only: str | None
     mean: tuple[float, ...]
     covariance: tuple[tuple[float, ...], ...]
     evidence: float
@@ -116,7 +120,9 @@ class Scaling:
         own = self.domains.get(domain)
         if own is not None:
             row[own] = 1.0
-        variance = float(row @ np.array(self.covariance) @ row) + (0.0 if own is not None else self.prior.domains**2)
+        # Without labels, a domain differs from the mean domain; if all labels have another domain, also this one does.
+        unknown = 0 if own is not None or domain == self.only else 1 if self.only is None else 2
+        variance = float(row @ np.array(self.covariance) @ row) + unknown * self.prior.domains**2
         return self.centre(domain, odds), math.sqrt(variance)
 
     def centre(self, domain: str | None, odds: float) -> float:
@@ -128,7 +134,9 @@ class Scaling:
 def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
     """Return the Gaussian fitted to labels, the oldest first; without labels, return the prior."""
     most = Counter(label.domain for label in labels).most_common(MOST_DOMAINS)
-    domains = {name: 3 + k for k, name in enumerate(sorted(name for name, n in most if n >= FEWEST_OF_DOMAIN))}
+    only = most[0][0] if len(most) == 1 else None
+    often = sorted(name for name, n in most if n >= FEWEST_OF_DOMAIN and name != only)
+    domains = {name: 3 + k for k, name in enumerate(often)}
     rows = np.zeros((len(labels), 3 + len(domains)))
     rows[:, 1] = 1.0
     for row, label in zip(rows, labels, strict=True):
@@ -136,7 +144,8 @@ def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
         if (own := domains.get(label.domain)) is not None:
             row[own] = 1.0
     correct = np.array([bool(label.correct) for label in labels], dtype=np.float64)
-    deviations = np.array([prior.slope, prior.shift, prior.choice, *[prior.domains] * len(domains)])
+    shift = prior.shift if only is None else math.hypot(prior.shift, prior.domains)
+    deviations = np.array([prior.slope, shift, prior.choice, *[prior.domains] * len(domains)])
     mean = np.zeros(len(deviations))
     mean[0] = 1.0
     weights = label_weights(labels, decay)
@@ -148,7 +157,7 @@ def fit(labels: Sequence[Label], prior: Prior, decay: float) -> Scaling:
         mean[0], deviations[0] = FLATTEST, FIXED
         theta, _, curvature = fit_logistic(rows, correct, weights, mean, deviations**-2.0)
     covariance = np.linalg.inv(curvature)
-    return Scaling(prior, domains, tuple(theta.tolist()), tuple(map(tuple, covariance.tolist())), evidence)
+    return Scaling(prior, domains, only, tuple(theta.tolist()), tuple(map(tuple, covariance.tolist())), evidence)
 
 
 def label_weights(labels: Sequence[Label], decay: float) -> Vector:

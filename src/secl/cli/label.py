@@ -20,6 +20,7 @@ from secl.reports.acceptance_report import advice_json, advice_step, advice_tabl
 from secl.reports.formatting import counted, terminal_text
 from secl.reports.table import to_rich
 from secl.runs.labelling import advice_of, current_records, review_queue
+from secl.runs.manifest import Manifest
 from secl.runs.sheets import labels_from_references, labels_from_sheet
 from secl.runs.store import Store
 
@@ -183,7 +184,8 @@ def threshold(
     """
     with Store(run) as store:
         answers, advice = advice_of(store, risk, certainty, since=since, anytime=anytime)
-        step = advice_step(advice, shlex.quote(str(run)), calibrates=bool(store.labels()), server=store.is_server)
+        calibrates = bool(store.labels() or Manifest.of(store).calibration)
+        step = advice_step(advice, shlex.quote(str(run)), calibrates=calibrates, server=store.is_server)
     if as_json:
         print_json({"run": str(run), "answers": len(answers.confidence), **advice_json(answers, advice)})
         return

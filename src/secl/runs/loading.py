@@ -210,7 +210,7 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
             f"the labels of {folder} do not apply here, because its settings differ ({different}); name a run with the "
             'settings marked "here".'
         )
-    if not labels:
+    if not (labels or manifest.calibration):
         raise RunError(
             f"{folder} has no labels, so there is nothing to calibrate with; label answers with secl label {folder}, "
             f"or turn the right answers of its table into labels with secl label {folder} --references."

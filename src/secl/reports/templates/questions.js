@@ -8,7 +8,7 @@
     const body = section.querySelector("tbody"), pages = section.querySelector(".pages");
     const rows = [...body.rows].map((line, place) => {
       const text = (key) => line.querySelector(`.${key}`).textContent.trim();
-      const confidence = parseFloat(text("c")) || 0, signs = text("n").split(", ").filter(Boolean);
+      const confidence = parseFloat(line.querySelector(".c").dataset.c) || 0, signs = text("n").split(", ").filter(Boolean);
       const grade = line.querySelector(".g").firstChild?.textContent.trim() || "not graded";
       const labelled = line.querySelector(".g small") ? ["labelled"] : [];
       return {

@@ -1,0 +1,283 @@
+"""A confidence that a user sees compares with a threshold that a user sees, at every exit, whatever labels moved."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from secl import CalibratedModel, Calibrator, Record, RunSettings, ScriptedModel, Store
+from secl.cli.label import threshold as threshold_command
+from secl.cli.report import export
+from secl.data.tables import open_table
+from secl.errors import RunError
+from secl.evaluation.acceptance import Advice
+from secl.evidence import Posterior
+from secl.labels.label import Label
+from secl.labels.state import FLATTEST, LabelState, log_odds
+from secl.reports.folder import render
+from secl.reports.run_report import RunReport
+from secl.reports.sections import Section
+from secl.runs.labelling import advice_of, calibration_of, current_records
+from secl.runs.runner import start_run
+from secl.server.http.replies import secl_of
+from secl.server.online.factory import open_service, serving_settings
+from secl.server.online.queue import Answer
+from tests.answers import answered, run_folder
+from tests.server.conftest import http_of
+
+(BASE,) = answered([0.5], [None])
+
+CLOSE = [0.0, 5e-324, 1e-15, 1e-12, 0.5, math.nextafter(0.5, 1), 0.5 + 1e-13, 0.5 + 1e-12, 1 - 1e-12, 1 - 1e-15, 1.0]
+CONFIDENCES = st.one_of(st.sampled_from(CLOSE), st.sampled_from([0.1, 0.3, 0.6, 0.9]), st.floats(0, 1))
+DOMAINS = st.sampled_from(["", "a", "b"])
+
+
+@dataclass(frozen=True)
+class World:
+    """Answers (label-free confidence, or None if unreadable; domain), labels by position, and labels of another run."""
+
+    answers: tuple[tuple[float | None, str], ...]
+    labels: Mapping[int, bool]
+    chance: float | None
+    carried: tuple[tuple[float, str, bool], ...]
+    risk: float
+    certainty: float
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    answers = draw(
+        st.lists(st.tuples(st.one_of(CONFIDENCES, CONFIDENCES, st.none()), DOMAINS), min_size=2, max_size=24)
+    )
+    positions = st.integers(0, len(answers) - 1)
+    return World(
+        answers=tuple(answers),
+        labels=draw(st.dictionaries(positions, st.sampled_from([True, True, False]), max_size=20)),
+        chance=draw(st.sampled_from([1.0, 1.0, None])),
+        carried=tuple(draw(st.lists(st.tuples(CONFIDENCES, DOMAINS, st.booleans()), max_size=12))),
+        risk=draw(st.sampled_from([0.2, 0.5, 0.8])),
+        certainty=draw(st.sampled_from([0.5, 0.9])),
+    )
+
+
+def record_of(position: int, confidence: float | None, domain: str) -> Record:
+    """A record with any label-free confidence; None makes the answer unreadable."""
+    question = replace(BASE.question, text=f"Question {position}?", id=f"q{position}", domain=domain)
+    chance = 0.5 if confidence is None else confidence
+    weighed = Posterior(
+        candidates=("yes", "no"), probabilities=(chance, 1 - chance), own=0, weights=(), reliability=None, questions=0
+    )
+    reply = replace(BASE.reply, answer=None if confidence is None else "A")
+    return replace(BASE, position=position, question=question, posterior=weighed, reply=reply)
+
+
+def label_at(number: int, position: int, confidence: float, domain: str, correct: bool, chance: float | None) -> Label:
+    return Label(
+        number=number,
+        position=position,
+        correct=correct,
+        confidence=confidence,
+        domain=domain,
+        reported=confidence or 0.5,
+        time=float(number),
+        source="review" if chance is not None else "feedback",
+        chance=chance,
+    )
+
+
+def made(folder: Path, world: World) -> Path:
+    """A run of these answers and labels, calibrated by the labels of another run."""
+    carried = [label_at(n, n, *each, 1.0) for n, each in enumerate(world.carried, start=1)]
+    start = LabelState.start(carried)
+    records = [start.apply(record_of(n, *each)) for n, each in enumerate(world.answers)]
+    run_folder(folder, records, calibration=[asdict(label) for label in carried])
+    with Store(folder, writable=True) as store:
+        for position, correct in world.labels.items():
+            store.add_feedback(position, correct, world.chance, drawn=world.chance is not None)
+    return folder
+
+
+def printed(command: Callable[[], object]) -> str:
+    """What a command prints to standard output."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()):
+        command()
+    return out.getvalue()
+
+
+def filtered(rows: Iterator[tuple[int, str, float | None]], values: Mapping[str, Any]) -> set[int]:
+    """Positions of the rows (position, domain, confidence) that a user keeps who filters at the printed values."""
+    return {n for n, domain, c in rows if c is not None and c >= values["domains"].get(domain, values["value"])}
+
+
+def number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def sets_of_user(run: Path, advice: Advice, world: World) -> Iterator[tuple[str, set[int]]]:
+    """Yield the accepted positions by each exit: by the confidence that it shows, and by what it says is accepted."""
+    command: Callable[[], object] = partial(
+        threshold_command, run, risk=world.risk, certainty=world.certainty, as_json=True
+    )
+    values = json.loads(printed(command))["threshold"]
+    assert (values["value"], values["domains"]) == (advice.value, advice.domains)
+    chosen: tuple[dict[str, Any], ...] = (
+        {"risk": world.risk, "certainty": world.certainty},
+        {"accept": values["value"]},
+    )
+    for choice in chosen:
+        command = partial(export, run, format="csv", out=Path("-"), **choice)
+        rows = list(csv.DictReader(io.StringIO(printed(command))))
+        confidences = ((n, row.get("domain", ""), number(row["confidence"])) for n, row in enumerate(rows))
+        yield f"csv, filtered, {choice}", filtered(confidences, values)
+        yield f"csv, {choice}", {n for n, row in enumerate(rows) if row["accepted"] == "True"}
+        own = ((n, number(row["confidence"]), float(row["accept"])) for n, row in enumerate(rows))
+        yield f"csv, own threshold, {choice}", {n for n, c, accept in own if c is not None and c >= accept}
+    book = run.with_suffix(".xlsx")
+    printed(lambda: export(run, out=book, **chosen[0]))
+    cells: list[dict[str, Any]] = [dict(row.values) for row in open_table(book)]  # type: ignore[arg-type]
+    yield (
+        "workbook, filtered",
+        filtered(((n, row.get("domain") or "", row["confidence"]) for n, row in enumerate(cells)), values),
+    )
+    yield "workbook", {n for n, row in enumerate(cells) if row["accepted"]}
+    lines = [*map(json.loads, printed(lambda: export(run, out=Path("-"), **chosen[1])).splitlines())]
+    yield (
+        "json lines, filtered",
+        filtered(((row["position"], row["question"]["domain"], row["confidence"]) for row in lines), values),
+    )
+    yield "json lines", {row["position"] for row in lines if row["accepted"]}
+    with Store(run) as store:
+        plain, log, start = list(store.records()), store.label_log(), calibration_of(store, ())
+        page = render(report := RunReport.of(store), [Section("Every question", answers=report.records)], {})
+    cells_of_page = re.findall(r'class="c" data-c="([^"]*)">.*?<td class="d" dir="auto">([^<]*)</td>', page, re.DOTALL)
+    shown = ((n, domain, float(c)) for n, (c, domain) in enumerate(cells_of_page))
+    yield "page, filtered", filtered((each for each in shown if plain[each[0]].answer is not None), values)
+    for accept in (advice, advice.value):
+        model = CalibratedModel(Calibrator(ScriptedModel(), calibration=start.carried))
+        model.calibrator.take_labels(log)
+        model.accept = accept
+        for name, records in (("now", model.recalibrate(plain)), ("later", later(model, plain))):
+            replies = [secl_of(Answer(record=record, record_id="", stored=True), full=False) for record in records]
+            for exit_, pairs in (
+                ("record", [(each.confidence, each.accept, each.accepted) for each in records]),
+                ("reply", [(each["confidence"], each["accept"], each["accepted"]) for each in replies]),
+            ):
+                where = f"{exit_} {name}, accept = {'advice' if accept is advice else 'value'}"
+                rows_of_exit = list(enumerate(pairs))
+                yield where, {n for n, (_, _, accepted) in rows_of_exit if accepted}
+                yield (
+                    f"{where}, compared",
+                    {n for n, (c, a, _) in rows_of_exit if c is not None and a is not None and c >= a},
+                )
+            if name == "now":
+                yield (
+                    "records, filtered",
+                    filtered(((r.position, r.question.domain, r.confidence) for r in records), values),
+                )
+            yield f"advice.accepts {name}", {r.position for r in records if advice.accepts(r)}
+
+
+def later(model: CalibratedModel, records: list[Record]) -> list[Record]:
+    """Records after more labels, which move the confidences but not what is accepted."""
+    model.calibrator.take_labels(label_at(1000 + n, 1000 + n, 0.7, "ab"[n % 2], n % 3 > 0, 1.0) for n in range(9))
+    return model.recalibrate(records)
+
+
+OF_ONE_DOMAIN = World(tuple((n / 40, "a") for n in range(40)), {n: n > 25 for n in range(0, 40, 2)}, 1.0, (), 0.2, 0.9)
+OF_SEVERAL = replace(
+    OF_ONE_DOMAIN,
+    answers=tuple((n / 40, "ab"[n % 3 == 0] if n % 7 else "") for n in range(40)),
+    labels={n: n % 3 == 0 or n > 30 for n in range(0, 40, 2)},
+    risk=0.5,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds())
+@example(OF_ONE_DOMAIN)
+@example(OF_SEVERAL)
+@example(replace(OF_SEVERAL, labels={}, carried=tuple((n / 9, "ab"[n % 2], n % 2 == 0) for n in range(10))))
+def test_the_promised_answers_are_the_accepted_answers_at_every_exit(world: World) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        run = made(Path(place) / "run", world)
+        with Store(run) as store:
+            _, advice = advice_of(store, world.risk, world.certainty)
+            records = list(current_records(store))
+        promised = {record.position for record in records if advice.accepts(record)}
+        if advice.threshold is None:
+            with pytest.raises(RunError, match="no confidence keeps a risk of"):
+                export(run, risk=world.risk, certainty=world.certainty, out=Path("-"))
+            return
+        readable = [record for record in records if record.answer is not None]
+        lowest = min(record.label_free for record in readable if record.position in promised)
+        assert all(record.label_free < lowest for record in readable if record.position not in promised)
+        assert len(promised) == round(advice.threshold.coverage * len(records))
+        for where, accepted in sets_of_user(run, advice, world):
+            if world.carried or "later" not in where:
+                assert accepted == promised, where
+
+
+@given(st.lists(st.tuples(CONFIDENCES, DOMAINS, st.booleans()), max_size=30), CONFIDENCES, CONFIDENCES, DOMAINS)
+def test_every_map_of_labels_is_increasing_and_every_threshold_has_an_exact_value_on_it(
+    labels: list[tuple[float, str, bool]], one: float, other: float, domain: str
+) -> None:
+    state = LabelState.start().add(label_at(n, n, *each, 1.0) for n, each in enumerate(labels, start=1))
+    low, high = sorted((one, other))
+    assert state.calibrated(domain, low) <= state.calibrated(domain, high)
+    if high - low > 1e-9:
+        assert state.calibrated(domain, low) < state.calibrated(domain, high)
+    typed = state.label_free(one)
+    for threshold in (one, typed):
+        rated = state.rate(domain, other, threshold)
+        assert rated.accept is not None
+        assert (rated.confidence >= rated.accept) == (other >= threshold)
+    reached = state.rate("of no label", other, typed)
+    assert (reached.confidence >= one) == (other >= typed)
+
+
+def test_labels_against_the_ranking_flatten_a_map_but_never_turn_it() -> None:
+    confidences = enumerate([0.9, 0.1] * 200, start=1)
+    log = [label_at(n, n, confidence, "d", confidence < 0.5, 1.0) for n, confidence in confidences]
+    state = LabelState.start().add(log)
+    assert min(scaling.mean[0] for scaling in state.scalings) == pytest.approx(FLATTEST)
+    rated = [state.calibrated("d", n / 100) for n in range(101)]
+    assert rated == sorted(set(rated))
+    assert rated[0] == pytest.approx(0.5, abs=0.1)
+    assert [log_odds(each) for each in (0.0, 1.0)] == pytest.approx([-7.9078, 7.9078], abs=1e-4)
+
+
+def test_a_server_with_the_calibration_of_a_run_accepts_on_the_scale_of_the_run(tmp_path: Path) -> None:
+    chosen = RunSettings.of({"stream.benchmarks": ["capitals:20"], "method": "posterior", "loop.answer": "best"})
+    run = start_run(chosen, tmp_path / "run", lambda _settings: ScriptedModel())
+    run.proceed()
+    run.store.close()
+    with Store(tmp_path / "run", writable=True) as store:
+        for position in range(12):
+            store.add_feedback(position, position % 4 > 0, drawn=True)
+        records = list(current_records(store))
+    accept = sorted(record.confidence for record in records)[8]
+    given = {"method": "posterior", "loop.accept": accept, "model.calibration": str(tmp_path / "run")}
+    service = open_service(tmp_path / "state", serving_settings(given), load=lambda _settings: ScriptedModel())
+    service.start()
+    with closing(service.state), http_of(service) as client:
+        for record in records:
+            asked = {"question": record.question.text, "options": record.question.options, "domain": "quiz/capitals"}
+            reply = client.post("/v1/ask", json=asked).json()
+            assert reply["accepted"] == (reply["confidence"] >= accept) == (reply["confidence"] >= reply["accept"])
+        assert client.get("/v1/state").json()["accept"] == pytest.approx(accept)
+        service.stop()

@@ -108,7 +108,7 @@ def rated(evidence: Path) -> dict[str, list[tuple[float, bool]]]:
             if gold is not None:
                 left.remove(gold)
                 (tool,) = (tool for tool in request.tools if tool.name == call.name)
-                for leaf in tool.leaves:
+                for leaf in tool.schema.leaves:
                     record, values = (
                         call.fields[leaf.name],
                         (value_of(leaf, each) for each in (call.arguments, gold[1])),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import isfunction
@@ -227,6 +228,8 @@ class CalibratedModel(Shown):
             tools = [definition_of(tool) if isfunction(tool) else tool for tool in tools]
         parts: dict[str, Any] = {"system": system, "history": history, "context": context}
         asked = CallRequest.of(request, tools, choice=choice, parallel=parallel, **parts)
+        for remark in (each for tool in asked.tools for each in tool.remarks_on(model)):
+            warnings.warn(remark, stacklevel=2)
         (calls,) = weigh_calls(model, [asked], self.calibrator.weigh, lambda: self.accept)
         if isinstance(calls, SeclError):
             raise calls

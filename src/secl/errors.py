@@ -33,7 +33,11 @@ class ModelError(SeclError):
 
 
 class UnfinishedError(ModelError):
-    """A model did not end its answer within the token limit."""
+    """A model did not end its answer within the token limit. `tokens`: tokens of the prompt, and of the answer."""
+
+    def __init__(self, message: str, tokens: tuple[int, int] = (0, 0)) -> None:
+        super().__init__(message)
+        self.tokens = tokens
 
 
 class NoObjectError(ModelError):

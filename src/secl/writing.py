@@ -48,7 +48,6 @@ class Writing:
             "max_tokens": (self.max_tokens is None or self.max_tokens >= 1, "at least 1"),
             "temperature": (0 <= self.temperature <= 2, "from 0 to 2"),
             "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
-            "seed": (0 <= self.seed < 2**63, "from 0 to 2^63 - 1"),
             "stop": (all(self.stop), "texts that are not empty"),
             "n": (self.n >= 1, "at least 1"),
             "top_logprobs": (self.top_logprobs is None or 0 <= self.top_logprobs <= MAX_TOP, f"from 0 to {MAX_TOP}"),

@@ -62,9 +62,9 @@ def call(name: str, arguments: str = "{}", unsure: str = "", p: float = 0.99) ->
     return WrittenCall(written(arguments, unsure), Reading(name, math.log(p), 0.1))
 
 
-def reply(*calls: WrittenCall, text: str = "", ended: float | None = SURE) -> WrittenReply:
+def reply(*calls: WrittenCall, text: str = "", ended: float | None = SURE, cut: bool = False) -> WrittenReply:
     """A reply that ends with the ln probability `ended`; None if a further call is not possible."""
-    return WrittenReply(text, calls, None if ended is None else Reading(NO_TOOL, ended, 0.1))
+    return WrittenReply(text, calls, None if ended is None else Reading(NO_TOOL, ended, 0.1), cut=cut)
 
 
 class CallScribe(ScriptedModel):
@@ -86,4 +86,4 @@ class CallScribe(ScriptedModel):
         if isinstance(greedy, SeclError):
             return greedy
         drawn = tuple(self.samples[: samples(request, greedy)])
-        return _objects(greedy, drawn)
+        return _objects(greedy, drawn, tokens=(56, 5))

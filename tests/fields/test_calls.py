@@ -118,7 +118,7 @@ def test_arguments_of_a_class_are_an_instance_of_it_and_its_validators_run() -> 
 
 def test_a_missing_argument_is_as_probable_as_the_place_where_the_model_went_on_without_it() -> None:
     written = call("weather", '{"city": "Rome"}', unsure="}")
-    assert written.arguments.text[slice(*written.opened(Tool.of(WEATHER).schema).places["days",])] == "}"  # type: ignore[arg-type]
+    assert written.arguments.text[slice(*written.opened(Tool.of(WEATHER).schema).places["days",])] == "}"
     found = called(CallScribe(reply(written), samples=(reply(call("weather", ROME)),) * 5))
     city, days = found.calls[0].fields.values()
     assert days.confidence < city.confidence

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from secl.errors import ParameterError, QuestionError
 from secl.fields.extraction import request_of
+from secl.fields.json_schema import object_of
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest, tools_of
 
@@ -27,11 +28,6 @@ class Invoice(BaseModel):
     vendor: Vendor | None = None
     paid: bool | None = None
     lines: list[str] = []
-
-
-class Chain(BaseModel):
-    link: int
-    following: Chain | None = None
 
 
 WRITTEN = {"number": "7", "total": 2, "issued": "2026-01-02", "kind": None, "vendor": None, "paid": None, "lines": None}
@@ -83,10 +79,15 @@ def test_references_are_followed_into_objects_and_left_in_values() -> None:
     root = {"properties": {"d": {"allOf": [{"$ref": "#/$defs/D"}]}}, "required": ["d"], "$defs": definitions}
     (leaf,) = Schema.of(root).leaves
     assert (leaf.path, leaf.kind, leaf.description) == (("d", "x"), "choice", "yes")
-    assert Schema.of(root).grammar["$defs"] == definitions
+    written = {"x": {"anyOf": [{"$ref": "#/$defs/T"}, {"type": "null"}]}}
+    assert Schema.of(root).grammar == {
+        **object_of({"d": {"$ref": "#/$defs/D"}}),
+        "$defs": {"T": {"type": "boolean", "description": "yes"}, "D": object_of(written)},
+    }
 
 
 NOW = {"type": "function", "function": {"name": "now", "description": "The time."}}
+UNION = {"anyOf": [{"properties": {name: {"type": "string"}}} for name in "abc"]}
 
 
 @pytest.mark.parametrize(
@@ -96,17 +97,28 @@ NOW = {"type": "function", "function": {"name": "now", "description": "The time.
         (Schema.of, ({},), "no object with fields"),
         (Schema.of, ({"type": "object"},), "no object with fields"),
         (Schema.of, ({"type": "array", "items": {"type": "object"}},), "no object with fields"),
-        (Schema.of, ({"properties": {"a": 7}},), "the field 'a' of the schema is 7, not a JSON Schema"),
+        (Schema.of, ({"properties": {"a": 7}},), r"the schema is not valid \(properties.a: 7 is not of type"),
         (Schema.of, ({"properties": {"a": {"$ref": "#/$defs/B"}}},), "'a' of the schema refers to '#/\\$defs/B'"),
         (Schema.of, ({"properties": {"a": {"$ref": "b.json"}}},), "to 'b.json', which the schema does not have"),
-        (Schema.of, (Chain,), "the field 'following' of the schema is recursive"),
+        (
+            Schema.of,
+            ({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}},),
+            "the root .* refers only to itself",
+        ),
+        (
+            Schema.of,
+            ({"properties": {"a": {"enum": []}}, "allOf": []},),
+            r"not valid \(allOf: \[\] should be non-empty",
+        ),
+        (Schema.of, ({"allOf": [UNION] * 4},), "the root of the schema has more than 64 alternatives"),
         (tools_of, ([],), "tools is empty; give at least one tool."),
         (tools_of, ("weather",), "tools is 'weather'; give a list"),
         (tools_of, ([NOW, NOW],), "two tools have the name 'now'"),
         (tools_of, ([7],), "7 is not a tool; give Python functions, pydantic classes, or"),
         (tools_of, ([{"name": "two words"}],), "a tool has the name 'two words'; give it 1 to 64 letters"),
         (tools_of, ([{"name": "a", "parameters": 3}],), "the parameters of the tool 'a' are not a JSON Schema"),
-        (tools_of, ([{"name": "a", "parameters": {"properties": {"b": 7}}}],), "tool 'a': the field 'b' of the schema"),
+        (tools_of, ([{"name": "a", "parameters": {"properties": {"b": 7}}}],), "tool 'a': the schema is not valid"),
+        (tools_of, ([{"name": "a", "parameters": {"type": "array"}}],), "the tool 'a': the schema describes no object"),
         (tools_of, ([NOW], "later"), "choice is 'later'; give auto, required, none, or the name of a tool"),
         (CallRequest.of, (7, [NOW]), "7 is not a request; give a text with or without"),
         (CallRequest.of, ([], [NOW]), r"\[\] is not a request"),

@@ -10,12 +10,15 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 
+from secl.backends.local.grammars import usable
 from secl.conversation import ToolCall, Turn
-from secl.errors import SeclError
+from secl.errors import SeclError, UnfinishedError
 from secl.fields.calls import WrittenReply
+from secl.fields.extraction import ObjectRequest
+from secl.fields.schema import Schema
 from secl.server.online.service import Service
 from secl.server.verify import examine
-from tests.fields.scribe import CallScribe, call, reply
+from tests.fields.scribe import CallScribe, Scribe, call, reply, written
 from tests.server.conftest import Make, client_of, sdk_of
 
 USER: dict[str, Any] = {"role": "user", "content": "Acme: invoice 7, 306.00"}
@@ -33,6 +36,21 @@ CALLED = call("record", ARGUMENTS, unsure="306")
 OTHERS = [reply(call("record", '{"total": 305.0, "kind": "invoice"}')), reply(call("now"))]
 
 
+class Clerk(CallScribe):
+    """Calls tools as `CallScribe`, writes an object if it calls none, and knows a tool without a grammar."""
+
+    def __init__(self, *replies: WrittenReply | SeclError, samples: Any = ()) -> None:
+        super().__init__(*replies, samples=samples)
+        self.scribe, self.objects = Scribe(written('{"city": "Rome", "days": null}')), list[ObjectRequest]()
+
+    def write_objects(self, requests: Any, samples: Any) -> Any:
+        self.objects += requests
+        return self.scribe.write_objects(requests, samples)
+
+    def check_schema(self, schema: Schema) -> tuple[str, ...]:
+        return usable(schema)[1]
+
+
 class Record(BaseModel):
     """An invoice."""
 
@@ -41,7 +59,7 @@ class Record(BaseModel):
 
 
 def serve(make_service: Make, *replies: WrittenReply | SeclError) -> Service:
-    return make_service(model=CallScribe(*replies, samples=OTHERS), settings={"method": "posterior"})
+    return make_service(model=Clerk(*replies, samples=OTHERS), settings={"method": "posterior"})
 
 
 @pytest.fixture
@@ -133,6 +151,160 @@ def test_tool_choice_none_asks_for_a_text(ask: Any) -> None:
     assert (answer["choices"][0]["finish_reason"], "calls" in answer["secl"]) == ("stop", False)
 
 
+CITY: dict[str, Any] = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "City",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+SAID: dict[str, Any] = {"id": "a", "type": "function", "function": {"name": "now", "arguments": "{}"}}
+RESULT = [
+    USER,
+    {"role": "assistant", "content": None, "tool_calls": [SAID]},
+    {"role": "tool", "tool_call_id": "a", "content": "ok"},
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("talk", [[USER], RESULT])
+def test_with_tools_and_a_format_the_reply_is_a_call_or_an_object_of_the_format(
+    make_service: Make, talk: list[Any], stream: bool
+) -> None:
+    """LangChain's `bind_tools(..., response_format=...)` and pydantic-ai's `NativeOutput` send both fields."""
+    service = serve(make_service, reply(CALLED, ended=None), reply(text="Let me see ..."))
+    asked: Any = {"model": "scripted", "messages": talk, "tools": [RECORD, NOW], "response_format": CITY}
+
+    with sdk_of(service) as client:
+        (called, _), (given, secl) = (_whole(client, asked, stream=stream) for _ in range(2))
+    assert (called.finish_reason, called.message.tool_calls[0].function.name) == ("tool_calls", "record")
+    assert service_model(service).asked[0].decides
+    assert (given.finish_reason, given.message.content) == ("stop", '{"city": "Rome"}')
+    assert not given.message.tool_calls
+    assert (secl["calls"], secl["ended"]["text"], [*secl["fields"]]) == ([], "no tool", ["city", "days"])
+    parts = (secl["ended"], *secl["fields"].values())
+    assert secl["confidence"] == pytest.approx(math.prod(part["confidence"] for part in parts))
+    (request,) = service_model(service).objects
+    assert [turn.role for turn in request.question.history] == [*["user", "assistant", "tool"] * (len(talk) > 1)]
+    assert '- "city" (text)' in request.question.text
+    assert examine(service.state).findings == []
+
+
+def _whole(client: Any, asked: Any, *, stream: bool) -> tuple[Any, Any]:
+    """Return the choice of a reply, whole or in chunks, and its object `secl`."""
+    if not stream:
+        reply = client.chat.completions.create(**asked)
+        return reply.choices[0], reply.secl
+    with client.chat.completions.stream(**asked) as events:
+        chunks = [event.chunk for event in events if event.type == "chunk"]
+        return events.get_final_completion().choices[0], chunks[-1].secl
+
+
+def service_model(service: Service) -> Any:
+    return service.model
+
+
+@pytest.mark.parametrize(("choice", "name"), [("required", "record"), (tool("now"), "now")])
+def test_a_reply_that_must_be_a_call_needs_no_format(ask: Any, choice: Any, name: str) -> None:
+    answer = ask(
+        reply(call(name, ARGUMENTS if name == "record" else "{}"), ended=None), tool_choice=choice, response_format=CITY
+    ).json()
+    assert answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == name
+    assert not ask.service.model.asked[0].decides
+
+
+@pytest.mark.parametrize("fields", [{}, {"response_format": CITY}, {"response_format": {"type": "json_object"}}])
+def test_without_a_choice_of_tools_the_results_of_calls_are_followed_by_a_text_or_an_object(
+    ask: Any, fields: Any
+) -> None:
+    answer = ask(reply(text="Done.", ended=None), messages=RESULT, tool_choice="none", **fields).json()
+    content = answer["choices"][0]["message"]["content"]
+    assert content == (
+        '{"city": "Rome"}'
+        if fields.get("response_format") == CITY
+        else '{"city": "Rome", "days": null}'
+        if fields
+        else "Done."
+    )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("written_reply", "content", "calls"),
+    [
+        (reply(text="Once upon a time,", ended=None, cut=True), "Once upon a time,", 0),
+        (UnfinishedError("the model did not close its call within 5 tokens.", (56, 5)), "", 0),
+        (reply(CALLED, ended=None, cut=True), None, 1),
+    ],
+)
+def test_what_a_limit_cuts_ends_by_length_with_the_tokens_that_were_spent_and_is_not_rated(
+    make_service: Make, written_reply: Any, content: str | None, calls: int, stream: bool
+) -> None:
+    service = serve(make_service, written_reply)
+    asked: Any = {"model": "scripted", "messages": [USER], "tools": [RECORD, NOW], "max_tokens": 5}
+    with sdk_of(service) as client:
+        if stream:
+            options: Any = {"stream": True, "stream_options": {"include_usage": True}}
+            chunks: list[Any]
+            *chunks, last = client.chat.completions.create(**asked, **options)
+            message, end, usage = chunks[0].choices[0].delta, chunks[-1].choices[0], last.usage
+        else:
+            answer: Any = client.chat.completions.create(**asked)
+            end, usage = answer.choices[0], answer.usage
+            message = end.message
+    assert (end.finish_reason, message.content, len(message.tool_calls or ())) == ("length", content, calls)
+    assert (usage.prompt_tokens, usage.completion_tokens) == (56, 5)
+    assert end.secl["confidence"] is None
+    assert ("cut" in end.secl["reason"] or "did not close" in end.secl["reason"]) == (not calls)
+    assert service.position == 3 * calls  # tool and arguments of a whole call are rated, a cut text is not
+
+
+SPOILT = tool("spoilt", parameters={"type": "object", "properties": {"x": {"enum": []}}, "required": ["x"]})
+NARROW = tool("narrow", parameters={"properties": {"m": {"type": "object", "propertyNames": {"type": "string"}}}})
+
+
+def test_a_tool_that_cannot_be_called_is_named_and_spoils_no_chat_without_it(ask: Any) -> None:
+    answer = ask(reply(text="Hello."), tools=[NOW, SPOILT, NARROW]).json()
+    assert answer["choices"][0]["message"]["content"] == "Hello."
+    spoilt, narrow = answer["warnings"]
+    assert spoilt.startswith("the tool 'spoilt': secl cannot make a grammar from the field 'x' of the schema: Unsat")
+    assert spoilt.endswith("; the model cannot call this tool.")
+    assert narrow.startswith("the tool 'narrow': propertyNames of the field 'm' does not constrain the model")
+    assert [each.name for each in ask.service.model.asked[0].tools] == ["now", "narrow"]
+
+
+@pytest.mark.parametrize("fields", [{"tools": [SPOILT]}, {"tools": [NOW, SPOILT], "tool_choice": tool("spoilt")}])
+def test_a_tool_that_cannot_be_called_and_is_needed_is_refused_by_name(ask: Any, fields: Any) -> None:
+    refused = ask(reply(text="Hello."), **fields)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"].startswith("the tool 'spoilt': secl cannot make a grammar from the field")
+
+
+ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [tool("now")]}}
+
+
+@pytest.mark.parametrize(
+    ("given", "choice", "names"),
+    [
+        ("any", "required", ["record", "now"]),
+        ({"type": "auto"}, "auto", ["record", "now"]),
+        ({"type": "required"}, "required", ["record", "now"]),
+        (ALLOWED, "required", ["now"]),
+        (None, "auto", ["record", "now"]),
+    ],
+)
+def test_newer_forms_of_a_choice_are_understood(ask: Any, given: Any, choice: str, names: list[str]) -> None:
+    assert ask(reply(call("now"), ended=None), tool_choice=given).status_code == 200
+    (request,) = ask.service.model.asked
+    assert (request.choice, [tool.name for tool in request.tools]) == (choice, names)
+
+
 # Recorded requests of langchain-openai 1.7.4 and instructor 1.17.0.
 NAMED = tool("record")
 SENT: dict[str, tuple[dict[str, Any], str, bool]] = {
@@ -153,16 +325,18 @@ def test_what_clients_send_is_understood(ask: Any, fields: dict[str, Any], choic
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a tool that does not exist": ({"tool_choice": tool("fly")}, "choice is 'fly'"),
+    "a tool that does not exist": ({"tool_choice": tool("fly")}, "tool_choice is {'type': 'function'"),
     "two of one name": ({"tools": [NOW, NOW]}, "two tools have the name 'now'"),
     "a bad name": ({"tools": [tool("a b")]}, "has the name 'a b'"),
     "a name of signs": ({"tools": [tool("größe")]}, "has the name"),
-    "a bad schema": ({"tools": [tool("a", parameters={"properties": {"b": 5}})]}, "not a JSON Schema"),
+    "a bad schema": (
+        {"tools": [tool("a", parameters={"properties": {"b": 5}})]},
+        "the tool 'a': the schema is not valid (properties.b: 5",
+    ),
     "another type": ({"tools": [{"type": "custom", "custom": {"name": "a"}}]}, "has the type 'custom'"),
     "no function": ({"tools": [{"type": "function"}]}, "supports only functions"),
     "no tools": ({"tools": "record"}, "tools: "),
     "a choice without tools": ({"tools": [], "tool_choice": "required"}, "tool_choice is given without tools"),
-    "an object and tools": ({"response_format": {"type": "json_object"}}, "send only one of these fields"),
     "two answers": ({"n": 2}, "n is 2"),
     "no question": ({"messages": [{"role": "assistant", "content": "Yes?"}]}, "must end with a user"),
     "half": ({"messages": [USER, {"role": "assistant", "tool_calls": [{"id": "a"}]}]}, "messages.1 has a call"),

@@ -18,7 +18,7 @@ from secl.errors import RequestError
 from secl.question import Question
 from secl.runs.encoding import from_plain
 from secl.server.http import chat_request
-from secl.server.http.chat_request import ROLES, Message, Part, check_length, question_in
+from secl.server.http.chat_request import ROLES, ChatRequest, Message, Part, check_length, question_in
 from secl.server.online.service import Service
 from secl.server.settings import Limits
 from tests.server.conftest import Log, Make, Patch, client_of, sdk_of
@@ -114,6 +114,36 @@ def test_a_text_ends_where_it_was_to_end(sdk: openai.OpenAI) -> None:
     assert end(stop=[], temperature=0, top_p=1, presence_penalty=0, frequency_penalty=0, logit_bias={}, n=1) == end()
 
 
+NEUTRAL: list[dict[str, Any]] = [
+    *({"seed": seed} for seed in (-1, -(2**40), 2**63, 2**80, 7.0, None)),
+    *({"max_tokens": tokens} for tokens in (None, -1)),
+    *({"stop": stop} for stop in (None, "", [], ["never", ""])),
+    {"temperature": None, "top_p": None, "n": None, "stream_options": None, "logprobs": None, "top_logprobs": 0},
+    {"presence_penalty": 0, "frequency_penalty": 0.0, "logit_bias": {"5": 0}},
+    {"tools": [], "tool_choice": "auto"},
+    {"tools": None, "tool_choice": None, "parallel_tool_calls": None, "response_format": None},
+    {"functions": [], "function_call": "none"},
+    {"repetition_penalty": 1.0, "top_k": -1, "min_p": 0.0, "modalities": ["text"], "reasoning_effort": "none"},
+]
+
+
+@pytest.mark.parametrize("fields", NEUTRAL, ids=str)
+def test_values_that_change_nothing_are_taken(service: Service, fields: dict[str, Any]) -> None:
+    body = {"model": "scripted", "messages": ASKED, **fields}
+    with client_of(service) as client:
+        reply = client.post("/v1/chat/completions", json=body)
+    assert reply.status_code == 200, reply.text
+    assert (reply.json()["choices"][0]["message"]["content"], reply.json()["warnings"]) == (TEXT, [])
+
+
+@pytest.mark.parametrize(("seed", "taken"), [(5, 5), (7.0, 7), (2**63 + 3, 3), (-1, None), (None, None)])
+def test_a_seed_that_no_generator_takes_is_reduced_and_a_negative_one_is_none(seed: Any, taken: int | None) -> None:
+    asked = ChatRequest(model="m", messages=[user("Q?")], seed=seed)
+    drawn = [asked.writing(Limits()).seed for _ in range(2)]
+    assert drawn == [taken] * 2 if taken is not None else drawn[0] != drawn[1]
+    assert asked.writing(Limits(), takes_all=True).seed == seed or seed is None
+
+
 def test_no_request_makes_a_text_longer_than_the_server_s_limit(make_service: Make) -> None:
     client = client_of(make_service(limits=Limits(max_tokens=4)))
     for field in ("max_tokens", "max_completion_tokens"):
@@ -180,13 +210,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a schema": ({"response_format": {"type": "json_object"}}, "response_format"),
     "a penalty": ({"frequency_penalty": 0.5}, "frequency_penalty"),
     "a bias": ({"logit_bias": {"5": 1}}, "logit_bias"),
+    "functions": ({"functions": [{"name": "f"}]}, "functions"),
+    "a legacy call": ({"function_call": {"name": "f"}}, "function_call"),
     "two limits": ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens"),
     "a hot temperature": ({"temperature": "hot"}, "temperature"),
     "five stops": ({"stop": list("abcde")}, "stop"),
-    "an empty stop": ({"stop": ""}, "stop"),
+    "a seed in words": ({"extra_body": {"seed": "7"}}, "seed"),
+    "half a seed": ({"extra_body": {"seed": 0.5}}, "seed"),
     "tops alone": ({"top_logprobs": 2}, "top_logprobs"),
     "a stream in doubt": ({"extra_body": {"stream": "maybe"}}, "stream"),
     "an unknown field": ({"extra_body": {"top_k": 5}}, "top_k"),
+    "a rare penalty": ({"extra_body": {"repetition_penalty": 1.1}}, "repetition_penalty"),
     "options": ({"extra_body": {"options": ["a", "b"]}}, "options"),
     "no word of no": ({"extra_body": {"secl": {"confidence": "no"}}}, "secl.confidence"),
     "no table": ({"extra_body": {"secl": 5}}, "secl"),

@@ -65,14 +65,16 @@ class WrittenReply:
 
     Attributes:
         text: the text before the calls, or the whole reply if it has no call.
-        ended: the choice to make no call, or no further call; None if the model had no choice.
+        ended: the choice to make no call, or no further call; None if the model had no choice, or did not come to it.
         thought: the model's thought before the reply; None if the model answered without a thought.
+        cut: whether the token limit cut the text, or came before the choice to make no further call.
     """
 
     text: str
     calls: tuple[WrittenCall, ...]
     ended: Reading | None
     thought: Thought | None = None
+    cut: bool = False
 
     @property
     def value(self) -> list[tuple[str, dict[str, Any]]]:
@@ -138,12 +140,14 @@ class Calls(Shown):
     Attributes:
         text: the model's text before the calls, or the whole reply if it has no call.
         calls: the calls in order; empty if the model calls no tool.
-        confidence: probability in [0, 1] that exactly these calls are correct.
+        confidence: probability in [0, 1] that exactly these calls are correct; nan if `cut`.
         ended: the record of the choice to make no call, or no further call; None if the model had no choice.
         accept: lowest accepted confidence of a reply; None without a threshold. Records have thresholds of their own.
         turn: the reply as a turn, for continuing the conversation.
         tokens: number of tokens of the prompt, and of the reply.
         thought: the model's thought before the reply; None if the model answered without a thought.
+        cut: whether the token limit cut the reply, so that the text is not complete, or a call may be missing. A model
+            that does not complete a call raises an `UnfinishedError`.
     """
 
     text: str
@@ -154,6 +158,7 @@ class Calls(Shown):
     turn: Turn
     tokens: tuple[int, int]
     thought: Thought | None = None
+    cut: bool = False
 
     @property
     def accepted(self) -> bool | None:
@@ -189,12 +194,12 @@ def weigh_calls(
 
 def samples_wanted(request: CallRequest, greedy: WrittenReply) -> int:
     """Return the number of samples to draw in addition to a reply: 0 if every choice and argument is certain."""
-    schemas = {tool.name: tool.schema for tool in request.tools}
+    tools = {tool.name: tool for tool in request.tools}
     found = [greedy.ended.log_p] if greedy.ended is not None else []
     for number, call in enumerate(greedy.calls):
         found += [call.chosen.log_p] * (request.chooses or number > 0)
-        schema, arguments = schemas[call.name], call.arguments
-        places = [] if schema is None else map(call.opened(schema).place_of, schema.leaves)
+        tool, arguments = tools[call.name], call.arguments
+        places = map(call.opened(tool.schema).place_of, tool.leaves_in(arguments.value))
         found += [arguments.log_p[token] for place in places for token in arguments.tokens(place)]
     return 0 if min(found, default=0.0) >= math.log(CERTAIN) else SAMPLES
 
@@ -207,7 +212,8 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
     """
     own, tools = written.greedy, {tool.name: tool for tool in request.tools}
     pairs = [_pairs(own.calls, sample) for sample in written.samples if sample is not None]
-    cost = written.shared(1 + sum(1 + len(tools[call.name].leaves) for call in own.calls))
+    leaves = [tools[call.name].leaves_in(call.arguments.value) for call in own.calls]
+    cost = written.shared(1 + sum(1 + len(each) for each in leaves))
     offered = tuple(tool.name for tool in request.offered)
 
     def choice(number: int, reading: Reading | None) -> Record | None:
@@ -226,15 +232,16 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
         tool, chosen = tools[call.name], choice(number, call.chosen)
         others = [each for _, same in pairs if (each := same[number]) is not None]
         fields = _fields(request, tool, number, call, others, cost, weigh)
-        value = call.arguments.value if tool.schema is None else tool.schema.validated(call.arguments.value)
-        whole = [record for record in (chosen, *(fields[leaf.name] for leaf in tool.leaves)) if record is not None]
+        value = tool.schema.validated(call.arguments.value)
+        parts = (chosen, *(fields[leaf.name] for leaf in leaves[number]))
+        whole = [record for record in parts if record is not None]
         every += whole
         calls.append(Call(call.name, value, whole_confidence(whole), chosen, MappingProxyType(fields)))
     ended = choice(len(own.calls), own.ended)
     turn = Turn("assistant", own.text, tuple(ToolCall(call.name, call.arguments.text) for call in own.calls))
     every += [] if ended is None else [ended]
-    confidence = whole_confidence(every)
-    return Calls(own.text, tuple(calls), confidence, ended, accept(), turn, written.tokens, own.thought)
+    confidence = math.nan if own.cut else whole_confidence(every)
+    return Calls(own.text, tuple(calls), confidence, ended, accept(), turn, written.tokens, own.thought, own.cut)
 
 
 def _fields(
@@ -247,9 +254,7 @@ def _fields(
     weigh: Weigh,
 ) -> dict[str, Record]:
     """Return the records of a call's arguments; `others` are the partners of the call in the samples (`_pairs`)."""
-    schema = tool.schema
-    if schema is None:
-        return {}
+    schema, leaves = tool.schema, tool.leaves_in(call.arguments.value)
 
     def question_of(leaf: Leaf) -> Question:
         text = f"What is the value of {leaf.described} in the call of {tool.name}?"
@@ -257,7 +262,7 @@ def _fields(
         return replace(asked, form="number") if leaf.kind == "number" else asked
 
     drawn = [each.opened(schema) for each in others]
-    return weigh_fields(schema.leaves, question_of, call.opened(schema), drawn, cost, weigh)
+    return weigh_fields(leaves, question_of, call.opened(schema), drawn, cost, weigh)
 
 
 def _asked(request: CallRequest, name: str, text: str, domain: str) -> Question:

@@ -10,6 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from secl.conversation import Turn
 from secl.display import Shown
 from secl.errors import QuestionError, SeclError, UnfinishedError
 from secl.evidence import Thought
@@ -58,26 +59,35 @@ class ObjectRequest:
         """Maximum number of tokens of the object."""
         return token_limit(len(self.schema.leaves), self.max_tokens)
 
-    def unfinished(self, tokens: int) -> UnfinishedError:
-        """Return the error of an object that the model did not close within this number of tokens."""
+    def unfinished(self, limit: int, tokens: tuple[int, int]) -> UnfinishedError:
+        """Return the error of an object that the model did not close within `limit` tokens; `tokens` were spent."""
         return UnfinishedError(
-            f"the model did not close the object within {tokens} tokens; "
+            f"the model did not close the object within {limit} tokens; "
             f"{'' if self.max_tokens is None else 'raise max_tokens, '}bound long texts by maxLength in the schema, "
-            "ask for fewer fields, or take a larger model."
+            "ask for fewer fields, or take a larger model.",
+            tokens,
         )
 
     @classmethod
-    def of_chat(cls, question: Question, schema: Schema, max_tokens: int | None = None) -> ObjectRequest:
-        """Return the request for an object as the next turn of a conversation; its prompt lists the fields last."""
-        said = repr((question.system, question.history, question.text))
-        asked = question.text
+    def of_chat(
+        cls, question: Question, schema: Schema, max_tokens: int | None = None, since: Sequence[Turn] = ()
+    ) -> ObjectRequest:
+        """Return the request for an object as the next turn of a conversation; its prompt lists the fields last.
+
+        `since`: turns after the question: calls that the model made, and their results.
+        """
+        said = repr((question.system, question.history, question.text, since))
+        asked, history = question.text, question.history
+        if since:
+            asked, history = "Reply with one JSON object.", (*history, Turn("user", asked), *since)
+        text = asked
         if schema.leaves:
-            asked += (
+            text += (
                 f"\n\nReply with one JSON object that has exactly these keys, in this order:\n{schema.listing()}\n"
                 "Write null where a field may be null and has no value."
             )
-        one = f"{question.text}\n\n{ONE_FIELD}:\n"
-        return cls(replace(question, text=asked, id=id_of(said)), schema, max_tokens, one)
+        one = f"{asked}\n\n{ONE_FIELD}:\n"
+        return cls(replace(question, text=text, history=history, id=id_of(said)), schema, max_tokens, one)
 
 
 def token_limit(fields: int, wanted: int | None) -> int:
@@ -187,6 +197,16 @@ class Extraction(Shown):
     def _facts(self) -> Mapping[str, object]:
         fields = {name: f"{record.text} ({record.confidence:.2f})" for name, record in self.fields.items()}
         return {"confidence": self.confidence, **fields}
+
+
+def remarks_on(model: object, schema: Schema) -> tuple[str, ...]:
+    """Return a sentence for each keyword of a schema that does not constrain a model.
+
+    Raises:
+        ParameterError: the schema cannot constrain the model.
+    """
+    check = getattr(model, "check_schema", None)
+    return check(schema) if check else schema.remarks
 
 
 def request_of(document: object, schema: Schema, *, context: str = "", instruction: str = "") -> ObjectRequest:

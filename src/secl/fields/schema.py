@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, PydanticInvalidForJsonSchema, ValidationError
 
 from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError
-
-Node = Mapping[str, Any]
-"""A JSON Schema, or a part of one."""
+from secl.fields.alternatives import Alternative, Reader
+from secl.fields.json_schema import NULL, TYPE_OF, Node, check_schema, listed, misfit, modern
 
 Kind = Literal["text", "number", "choice", "tool", "json"]
 """Kind of a value. A "choice" is one value of an enumeration, or a boolean; a "tool" is the choice of a tool. All other
@@ -22,10 +20,7 @@ values, such as lists and dates, are "json"."""
 
 _KINDS: Mapping[object, Kind] = {"string": "text", "number": "number", "integer": "number"}
 _TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
-_TYPE_OF = {str: "string", float: "number", int: "integer", bool: "boolean", list: "array", dict: "object"}
-_TYPE_OF[type(None)] = "null"
 _SCHEMA = "give a pydantic class, a JSON Schema, or a mapping of names to descriptions"
-_NULL = {"type": "null"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +68,32 @@ class Schema:
 
     Attributes:
         leaves: all fields, in the order in which the model writes the fields; empty if the schema names no fields.
-        grammar: JSON Schema of the object that the model writes. Every key is required. null stands for an absent
-            field.
-        absent: paths of optional values for which the schema does not allow null. Here, null means a missing key.
+        grammar: JSON Schema of the object that the model writes; `Reader.written` describes it.
+        source: reader of the given schema.
         made_by: the pydantic class of the object; None for a plain mapping.
     """
 
     leaves: tuple[Leaf, ...]
     grammar: Node
-    absent: frozenset[tuple[str, ...]] = frozenset()
+    source: Reader
     made_by: type[BaseModel] | None = None
 
     @classmethod
-    def anything(cls, grammar: Node = MappingProxyType({"type": "object"})) -> Schema:
-        """Return a schema that names no fields; `grammar` must be the JSON Schema of an object."""
-        return cls((), grammar)
+    def anything(cls) -> Schema:
+        """Return the schema of any object."""
+        return cls.of({"type": "object"}, free=True)
 
     @classmethod
-    def of(cls, schema: object) -> Schema:
+    def of(cls, schema: object, *, free: bool = False, complete: bool = True) -> Schema:
         """Read a pydantic class, a JSON Schema, or a mapping of names to descriptions.
 
+        Args:
+            free: whether to accept the JSON Schema of an object without known fields.
+            complete: whether a written object has every key; null then stands for an absent value. If False, keys that
+                are not required may be missing, as in the arguments of a call.
+
         Raises:
-            ParameterError: the argument has another form, is recursive, or has no fields.
+            ParameterError: the argument has another form, or has no fields.
 
         >>> schema = Schema.of({"number": "Number of the invoice", "total": "Amount to be paid"})
         >>> [leaf.name for leaf in schema.leaves]
@@ -112,12 +111,14 @@ class Schema:
             root = _described(schema) if _is_descriptions(schema) else schema
         else:
             raise ParameterError(f"{excerpt(repr(schema), 60)} is not a schema; {_SCHEMA}.")
-        walk = _Walk(root)
-        grammar = walk.node(root, (), ())
-        if not walk.leaves:
+        root = modern(root)
+        check_schema(json.dumps(root))
+        reader = Reader(root, complete)
+        found = reader.objects()
+        leaves = (*_fields(reader, found, ()),)
+        if not found or not (leaves or free):
             raise ParameterError(f"the schema describes no object with fields; {_SCHEMA}.")
-        definitions = {key: root[key] for key in ("$defs", "definitions") if key in root}
-        return cls(tuple(walk.leaves), {**grammar, **definitions}, frozenset(walk.absent), made_by)
+        return cls(leaves, reader.written(), reader, made_by)
 
     def leaves_in(self, written: Mapping[str, Any]) -> tuple[Leaf, ...]:
         """Return the fields of a written object.
@@ -127,35 +128,43 @@ class Schema:
         >>> [leaf.name for leaf in Schema.anything().leaves_in({"total": 12.5})]
         ['total']
         """
-        found = (_leaf({"type": _TYPE_OF[type(value)]}, (key,), nullable=False) for key, value in written.items())
+        found = (_leaf({"type": TYPE_OF[type(value)]}, (key,), nullable=False) for key, value in written.items())
         return self.leaves or (*found,) or (_leaf({"type": "object"}, (), nullable=False),)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """A sentence for each keyword that constrains no model, so that secl only checks the written object."""
+        return tuple(remark_of(key, path) for key, path in self.source.left_out)
+
+    def misfit(self, written: dict[str, Any]) -> str | None:
+        """Return why a written object does not satisfy `grammar` or the given schema; None if it satisfies both."""
+        return misfit(self.grammar, written) or misfit(self.source.root, self._present(written))
 
     def validated(self, written: dict[str, Any]) -> Any:
         """Return an instance of the pydantic class, or the dictionary without absent fields.
 
         Raises:
-            QuestionError: a validator of the class rejects the object.
+            QuestionError: the given schema, or a validator of the class, rejects the object.
         """
-        value = self._pruned(written, ())
-        if self.made_by is None:
-            return value
+        value, name, fault = self._present(written), "the schema", None
         try:
-            return self.made_by.model_validate_json(json.dumps(value))
+            if self.made_by is not None:
+                name = self.made_by.__name__
+                return self.made_by.model_validate_json(json.dumps(value))
+            fault = misfit(self.source.root, value)
         except ValidationError as problem:
             first = problem.errors()[0]
-            place = "/".join(map(str, first["loc"]))
-            raise QuestionError(
-                f"the model's object does not fit {self.made_by.__name__} ({place or 'the object'}: {first['msg']}); "
-                "relax the class, or explain the rule in the description of a field."
-            ) from problem
+            fault = f"{'/'.join(map(str, first['loc'])) or 'the object'}: {first['msg']}"
+        if fault is None:
+            return value
+        raise QuestionError(
+            f"the model's object does not fit {name} ({fault}); relax the {'class' if self.made_by else 'schema'}, or "
+            "explain the rule in the description of a field."
+        )
 
-    def _pruned(self, written: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-        kept = {name: value for name, value in written.items() if value is not None or (*path, name) not in self.absent}
-        nested = {leaf.path[: len(path) + 1] for leaf in self.leaves if len(leaf.path) > len(path) + 1}
-        return {
-            name: self._pruned(value, (*path, name)) if isinstance(value, dict) and (*path, name) in nested else value
-            for name, value in kept.items()
-        }
+    def _present(self, written: dict[str, Any]) -> Any:
+        """Return an object without the nulls that stand for absent values."""
+        return self.source.without_absent(written, [self.source.root])
 
     def listing(self, leaves: Sequence[Leaf] | None = None) -> str:
         """Return some fields, by default all, as lines of a prompt. Nested fields are indented below their object.
@@ -176,6 +185,12 @@ class Schema:
         return "\n".join(lines)
 
 
+def remark_of(keyword: str, path: str) -> str:
+    """Return the sentence about a keyword of a field that constrains no model."""
+    name = f"the field {path!r}" if path else "the object"
+    return f"{keyword} of {name} does not constrain the model; secl checks it in the written object."
+
+
 def _is_descriptions(schema: Mapping[str, object]) -> bool:
     """Return whether a mapping maps names to descriptions, and is not a JSON Schema."""
     return all(isinstance(text, str) for text in schema.values()) and schema.get("type") not in _TYPES
@@ -186,95 +201,38 @@ def _described(descriptions: Mapping[str, object]) -> Node:
     return {"type": "object", "properties": properties, "required": [*properties]}
 
 
-@dataclass
-class _Walk:
-    """Collects the fields of a schema.
+def _fields(reader: Reader, found: Sequence[Alternative], path: tuple[str, ...]) -> Iterator[Leaf]:
+    """Yield the fields of an object, in the order in which the model writes the fields.
 
-    Attributes:
-        root: the whole schema, which contains the targets of all references.
-        leaves, absent: as in `Schema`.
+    `found` has the alternatives of the object. A field of one of them may be absent in the others.
     """
-
-    root: Node
-    leaves: list[Leaf] = field(default_factory=list)
-    absent: set[tuple[str, ...]] = field(default_factory=set)
-
-    def node(self, node: object, path: tuple[str, ...], within: tuple[str, ...], *, required: bool = True) -> Node:
-        """Add the fields of a node, and return its grammar; `within` has the references that lead to the node."""
-        own, within = self._resolved(node, path, within)
-        inner, nullable = _without_null(own)
-        inner, within = self._resolved(inner, path, within)
-        if not required and not nullable:
-            self.absent.add(path)
-            nullable = True
-        properties = inner.get("properties")
-        if not (isinstance(properties, Mapping) and properties):
-            if not path:
-                raise ParameterError(f"the schema describes no object with fields; {_SCHEMA}.")
-            grammar: Node = {"anyOf": [own, _NULL]} if path in self.absent else own
-            self.leaves.append(replace(_leaf(inner, path, nullable=nullable), description=_description(own, inner)))
-            return grammar
-        listed = inner.get("required", ())
-        required_names = listed if isinstance(listed, Sequence) else ()
-        parts = {
-            name: self.node(part, (*path, name), within, required=name in required_names)
-            for name, part in properties.items()
-        }
-        closed: Node = {"type": "object", "properties": parts, "required": [*parts], "additionalProperties": False}
-        return {"anyOf": [closed, _NULL]} if nullable and path else closed
-
-    def _resolved(self, node: object, path: tuple[str, ...], within: tuple[str, ...]) -> tuple[Node, tuple[str, ...]]:
-        """Return a node with its references resolved, and `within` with these references appended."""
-        name = f"the field {'/'.join(path)!r}" if path else "the root"
-        while True:
-            if not isinstance(node, Mapping):
-                raise ParameterError(f"{name} of the schema is {excerpt(repr(node), 40)}, not a JSON Schema.")
-            parts = node.get("allOf")
-            reference = node.get("$ref")
-            if isinstance(parts, Sequence) and len(parts) == 1 and isinstance(parts[0], Mapping):
-                node = {**parts[0], **{key: value for key, value in node.items() if key != "allOf"}}
-            elif reference is None:
-                return node, within
-            elif reference in within:
-                raise ParameterError(f"{name} of the schema is recursive ({reference}); limit its depth.")
-            else:
-                within = (*within, str(reference))
-                node = {**self._target(str(reference), name), **{k: v for k, v in node.items() if k != "$ref"}}
-
-    def _target(self, reference: str, name: str) -> Node:
-        target: Any = self.root
-        for key in reference.removeprefix("#").split("/")[1:]:
-            target = target.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
-        if not isinstance(target, Mapping) or not reference.startswith("#"):
-            raise ParameterError(f"{name} of the schema refers to {reference!r}, which the schema does not have.")
-        return target
+    for name in dict.fromkeys(name for each in found for name in each.properties):
+        within, place = [each for each in found if name in each.properties], (*path, name)
+        inner = [one for each in within for one in reader.alternatives(each.properties[name], place, each.within)]
+        values = [one.node for one in inner if not one.is_null]
+        if not values:
+            values = [dict(NULL)] if inner else []
+        first = next((one for one in inner if one.properties), None)
+        if first is not None and all(node == first.node for node in values):
+            yield from _fields(reader, [first], place)
+        elif values:
+            optional = len(within) < len(found) or any(name not in each.required for each in within)
+            nullable = optional or any(one.is_null or None in listed(one.node) for one in inner)
+            yield _leaf(_union(values), place, nullable=nullable)
 
 
-def _without_null(node: Node) -> tuple[Node, bool]:
-    """Return a node without null, and whether the node allowed null."""
-    for key in ("anyOf", "oneOf"):
-        parts = node.get(key)
-        if isinstance(parts, Sequence) and _NULL in parts:
-            others = [part for part in parts if part != _NULL]
-            rest = {name: value for name, value in node.items() if name != key}
-            return ({**others[0], **rest} if len(others) == 1 else {**rest, key: others}), True
-    types = node.get("type")
-    if isinstance(types, list) and "null" in types:
-        others = [name for name in types if name != "null"]
-        return {**node, "type": others[0] if len(others) == 1 else others}, True
-    return node, None in _listed(node)
-
-
-def _listed(node: Node) -> tuple[object, ...]:
-    """Return the values of an enumeration, a constant or a boolean; else an empty tuple."""
-    values = node.get("enum")
-    if isinstance(values, list):
-        return tuple(values)
-    return (node["const"],) if "const" in node else (True, False) if node.get("type") == "boolean" else ()
+def _union(nodes: Sequence[Node]) -> Node:
+    """Return one node for a field's alternatives: an enumeration of all values, or else a node without a type."""
+    texts = [text for node in nodes if isinstance(text := node.get("description"), str)]
+    described = {"description": texts[0]} if texts else {}
+    if all(map(listed, nodes)) and len(nodes) > 1:
+        values = {json.dumps(value): value for node in nodes for value in listed(node)}
+        return {**described, "enum": [*values.values()]}
+    return nodes[0] if all(node == nodes[0] for node in nodes) else described
 
 
 def _leaf(node: Node, path: tuple[str, ...], *, nullable: bool) -> Leaf:
-    values, kind = _listed(node), node.get("type")
+    values, kind = listed(node), node.get("type")
     known = isinstance(kind, str)
     if values:
         shown = " or ".join(json.dumps(value, ensure_ascii=False) for value in values)
@@ -287,9 +245,5 @@ def _leaf(node: Node, path: tuple[str, ...], *, nullable: bool) -> Leaf:
     if nullable and None not in values:
         title, values = f"{title} or null", (*values, None) if values else ()
     other: Kind = "json" if not known or "format" in node else _KINDS.get(kind, "json")
-    return Leaf(path, "choice" if values else other, title, "", values)
-
-
-def _description(own: Node, inner: Node) -> str:
-    texts = (node.get("description") for node in (own, inner))
-    return next((text for text in texts if isinstance(text, str)), "")
+    description = node.get("description", "")
+    return Leaf(path, "choice" if values else other, title, description if isinstance(description, str) else "", values)

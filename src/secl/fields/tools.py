@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from secl.conversation import Prompt, Turn
 from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError
-from secl.fields.extraction import id_of
-from secl.fields.schema import Leaf, Node, Schema
+from secl.fields.extraction import id_of, remarks_on
+from secl.fields.json_schema import Node
+from secl.fields.schema import Leaf, Schema
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
 
@@ -23,6 +24,9 @@ NO_TOOL = "no tool"
 
 Choice = str
 """Whether tools are called: "auto" (the model decides), "required", "none", or the name of the tool to call."""
+
+NO_ARGUMENTS: Node = {"type": "object", "properties": {}, "additionalProperties": False}
+"""Schema of the arguments of a tool without parameters."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TOOL = "give Python functions, pydantic classes, or tools in OpenAI's form"
@@ -35,19 +39,27 @@ class Tool:
     Attributes:
         name: 1 to 64 letters, digits, dots, hyphens and underscores.
         definition: the tool in OpenAI's form, for the chat template.
-        schema: the fields of the tool's arguments; None for a tool without arguments.
-        grammar: JSON Schema of the arguments as a model writes them; keys that are not required may be missing.
+        schema: the schema of the arguments; keys that are not required may be missing.
     """
 
     name: str
     definition: Node
-    schema: Schema | None
-    grammar: Node
+    schema: Schema
 
-    @property
-    def leaves(self) -> tuple[Leaf, ...]:
-        """The fields of the arguments."""
-        return () if self.schema is None else self.schema.leaves
+    def leaves_in(self, arguments: Mapping[str, Any]) -> tuple[Leaf, ...]:
+        """Return the fields of written arguments. A tool without parameters has no fields."""
+        return self.schema.leaves_in(arguments) if self.schema.leaves or arguments else ()
+
+    def remarks_on(self, model: object) -> list[str]:
+        """Return a sentence for each keyword of the parameters that does not constrain a model.
+
+        Raises:
+            ParameterError: the model cannot write the arguments.
+        """
+        try:
+            return [f"the tool {self.name!r}: {remark}" for remark in remarks_on(model, self.schema)]
+        except ParameterError as problem:
+            raise ParameterError(f"the tool {self.name!r}: {problem}") from problem
 
     @classmethod
     def of(cls, tool: object) -> Tool:
@@ -64,7 +76,7 @@ class Tool:
             definition: Any = tool.get("function", tool)
         elif made_by is not None:
             text = " ".join((made_by.__doc__ or "").split())
-            definition = {"name": made_by.__name__, "description": text, "parameters": made_by.model_json_schema()}
+            definition = {"name": made_by.__name__, "description": text}
         else:
             raise ParameterError(f"{excerpt(repr(tool), 60)} is not a tool; {_TOOL}.")
         name = definition.get("name") if isinstance(definition, Mapping) else None
@@ -77,11 +89,19 @@ class Tool:
         if not isinstance(parameters, Mapping):
             raise ParameterError(f"the parameters of the tool {name!r} are not a JSON Schema.")
         try:
-            schema = Schema.of(made_by or parameters) if parameters.get("properties") else None
+            schema = Schema.of(made_by or _closed(parameters), free=True, complete=False)
         except ParameterError as problem:
             raise ParameterError(f"the tool {name!r}: {problem}") from problem
+        parameters = parameters if made_by is None else made_by.model_json_schema()
         whole = {"type": "function", "function": {**definition, "name": name, "parameters": parameters}}
-        return cls(name, whole, schema, {"type": "object", **parameters, "additionalProperties": False})
+        return cls(name, whole, schema)
+
+
+def _closed(parameters: Node) -> Node:
+    """Return the parameters of a tool as the schema of an object; without any known keys, the object is empty."""
+    says = ("properties", "additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf")
+    given = any(map(parameters.get, says)) or parameters.get("type", "object") != "object"
+    return {"type": "object", **parameters} if given else NO_ARGUMENTS
 
 
 def tools_of(tools: Sequence[object], choice: Choice = "auto") -> tuple[Tool, ...]:
@@ -93,7 +113,7 @@ def tools_of(tools: Sequence[object], choice: Choice = "auto") -> tuple[Tool, ..
     """
     if not isinstance(tools, Sequence) or isinstance(tools, str):
         raise ParameterError(f"tools is {excerpt(repr(tools), 60)}; give a list: {_TOOL}.")
-    read = tuple(map(Tool.of, tools))
+    read = tuple(tool if isinstance(tool, Tool) else Tool.of(tool) for tool in tools)
     names = [tool.name for tool in read]
     if len(set(names)) < len(names) or not names:
         twice = max(names, key=names.count, default="")
@@ -115,6 +135,7 @@ class CallRequest:
         parallel: whether one reply may have several calls.
         since: turns after the user's message: calls that the model made, and their results.
         max_tokens: maximum number of tokens of the reply; None for as many as the arguments may need.
+        decides: whether only the calls matter. The model then stops a text that does not begin a call.
     """
 
     question: Question
@@ -123,6 +144,7 @@ class CallRequest:
     parallel: bool = True
     since: tuple[Turn, ...] = ()
     max_tokens: int | None = None
+    decides: bool = False
 
     @classmethod
     def of(
@@ -136,6 +158,7 @@ class CallRequest:
         history: Sequence[object] = (),
         context: str = "",
         max_tokens: int | None = None,
+        decides: bool = False,
     ) -> CallRequest:
         """Return a request from a text, or from a conversation that ends with a user's message or a tool's result.
 
@@ -163,7 +186,7 @@ class CallRequest:
         said = repr((request, context, system, history, since))
         asked = Question.of(request, context=context, system=system, history=history)
         asked = replace(asked, form="text", id=id_of(said))
-        return cls(asked, read, choice, parallel and choice in ("auto", "required"), since, max_tokens)
+        return cls(asked, read, choice, parallel and choice in ("auto", "required"), since, max_tokens, decides)
 
     @property
     def offered(self) -> tuple[Tool, ...]:

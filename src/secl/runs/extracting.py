@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +19,15 @@ from secl.data.question_values import truth
 from secl.data.tables import Row, parse_json, short_texts, text_of
 from secl.errors import DataError, ParameterError, SeclError, UnavailableError
 from secl.evaluation.json_values import defined
-from secl.fields.extraction import WINDOW, ObjectRequest, WritesObjects, field_question, request_of, weigh_objects
+from secl.fields.extraction import (
+    WINDOW,
+    ObjectRequest,
+    WritesObjects,
+    field_question,
+    remarks_on,
+    request_of,
+    weigh_objects,
+)
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import shown
 from secl.fields.weighing import reaches, whole_confidence
@@ -169,11 +178,15 @@ def _listed(text: str) -> object:
 
 
 def writer_of(model: Model, requests: Sequence[ObjectRequest]) -> WritesObjects:
-    """Return the model, or raise a ParameterError if the model writes no JSON objects or rejects the schema."""
+    """Return the model, and warn of keywords of the schema that do not constrain the model.
+
+    Raises:
+        ParameterError: the model writes no JSON objects, or rejects the schema.
+    """
     if not isinstance(model, WritesObjects):
         raise ParameterError(f"the model {model.name!r} writes no JSON objects; take a local model or a server.")
-    if check := getattr(model, "check_schema", None):
-        check(requests[0].schema)
+    for remark in remarks_on(model, requests[0].schema):
+        warnings.warn(remark, stacklevel=2)
     return model
 
 

@@ -18,8 +18,10 @@ from secl.backends.local.loading.loader import wrap
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import TokenIds
 from secl.conversation import Prompt, ToolCall, Turn
-from secl.errors import ModelError, ParameterError, TooLongError
+from secl.errors import ModelError, ParameterError, TooLongError, UnfinishedError
 from secl.fields import extraction
+from secl.fields.json_schema import misfit
+from secl.fields.schema import Schema
 from secl.fields.tools import NO_TOOL, CallRequest
 from tests.backends.local.alone import Alone
 from tests.backends.local.architectures import tokenizer_with
@@ -77,7 +79,7 @@ def test_a_reply_names_a_tool_or_is_a_text_that_begins_no_call_with_the_probabil
 
     found = written(model, 4, parallel=False)
     for reply in (found.greedy, *found.samples):
-        if reply.calls:
+        if reply.calls or reply.cut:
             assert reply.ended is None
         else:
             assert (reply.ended.value, reply.ended.log_p <= 0) == (NO_TOOL, True)
@@ -135,6 +137,99 @@ def test_llama_replies_with_a_call_at_the_start_or_with_any_other_text(said: str
     assert [call.name for call in written(called).greedy.calls] == ["now"]
     greedy = written(scripted("Llama 3 tools", f"{said}<|end|>")).greedy
     assert (greedy.text, greedy.calls) == (said, ())
+
+
+TALE = "Once upon a time a whale sang a long song."
+
+
+@pytest.mark.parametrize("template", TEMPLATES[:2])
+@pytest.mark.parametrize("limit", [3, 6, 200])
+def test_a_text_that_the_limit_cuts_says_so_and_its_choice_is_not_known(template: str, limit: int) -> None:
+    model = scripted(template, f"{TALE}<|end|>")
+    for choice in ("auto", "none"):
+        found = written(model, choice=choice, max_tokens=limit)
+        greedy = found.greedy
+        assert (greedy.cut, TALE.startswith(greedy.text), greedy.calls) == (limit < 200, True, ())
+        assert (greedy.ended is None) == (greedy.cut or choice == "none")
+        assert found.tokens[1] <= limit
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", "look_on"])
+@pytest.mark.parametrize("template", TEMPLATES[:2])
+def test_half_a_call_is_unfinished_and_has_the_tokens_that_were_spent(template: str, choice: str) -> None:
+    form = tiny_with(template).calls.form
+    model = scripted(template, f'{form.opening}look_on{form.middle}{{"kind": "b"}}{form.closing}<|end|>')
+    ends = []
+    for limit in range(1, 99):
+        found = written(model, choice=choice, parallel=False, max_tokens=limit)
+        if isinstance(found, UnfinishedError):
+            ends.append(found.tokens[1])
+            assert found.tokens[0] > 10
+        else:
+            assert [(call.name, call.arguments.value) for call in found.greedy.calls] == [("look_on", {"kind": "b"})]
+            assert found.greedy.cut is False
+            break
+    assert ends == [*range(1, limit)]
+    assert limit > 2
+
+
+def test_a_call_may_be_missing_where_the_limit_comes_before_the_choice_of_another() -> None:
+    form = tiny_with("Qwen 3 tools").calls.form
+    call = f'{form.opening}look_on{form.middle}{{"kind": "b"}}{form.closing}'
+    model = scripted("Qwen 3 tools", f"{call}<|end|>")
+    whole = written(model)
+    cut = written(model, max_tokens=whole.tokens[1] - 1).greedy
+    assert ([call.name for call in cut.calls], cut.ended, cut.cut) == (["look_on"], None, True)
+    found = secl.load(model, accept=0.1).call("Where?", TOOLS)
+    assert (found.cut, found.confidence > 0.5) == (False, True)
+
+
+def test_a_model_that_only_decides_stops_a_text_early() -> None:
+    model = scripted("Qwen 3 tools", f"{TALE * 9}<|end|>")
+    (found,) = model.write_calls([CallRequest.of("Where?", TOOLS, decides=True)], lambda *_: 0)
+    assert (found.tokens[1], found.greedy.cut, found.greedy.ended.value) == (calls.UNDECIDED, False, NO_TOOL)
+
+
+BRANCHES = {
+    "oneOf": [
+        {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
+        {"type": "object", "properties": {"b": {"enum": ["x", "y"]}}, "required": ["b"]},
+    ]
+}
+CONDITION = {
+    "type": "object",
+    "properties": {"kind": {"enum": ["a", "b"]}},
+    "required": ["kind"],
+    "if": {"properties": {"kind": {"const": "a"}}},
+    "then": {"properties": {"x": {"type": "boolean"}}, "required": ["x"]},
+    "else": {"properties": {"y": {"type": "boolean"}}, "required": ["y"]},
+}
+NARROWED = {
+    "type": "object",
+    "properties": {"m": {"type": "array", "items": {"type": "boolean"}, "maxItems": 1, "uniqueItems": True}},
+    "required": ["m"],
+}
+
+
+@pytest.mark.parametrize("schema", [BRANCHES, CONDITION], ids=["oneOf", "if"])
+def test_arguments_and_objects_satisfy_a_branch_and_their_fields_have_confidences(schema: Any) -> None:
+    names = [leaf.name for leaf in Schema.of(schema).leaves]
+    for model in map(secl.load, (tiny_of(), tiny_with("Qwen 3 tools"))):
+        (call,) = model.call("Move.", [{"name": "move", "parameters": schema}], choice="move").calls
+        assert misfit(schema, call.arguments) is None
+        found = model.extract("Moved.", schema)
+        assert misfit(schema, found.value) is None
+        for fields in (call.fields, found.fields):
+            assert [*fields] == names
+            assert all(0 <= field.confidence <= 1 for field in fields.values())
+
+
+def test_a_keyword_that_does_not_constrain_the_model_is_a_warning_with_tool_and_field() -> None:
+    model = secl.load(tiny_of())
+    with pytest.warns(UserWarning, match="^the tool 'move': uniqueItems of the field 'm' does not constrain the model"):
+        model.call("Move.", [{"name": "move", "parameters": NARROWED}], choice="move")
+    with pytest.warns(UserWarning, match="^uniqueItems of the field 'm' does not constrain the model; secl checks it"):
+        model.extract("Moved.", NARROWED)
 
 
 def test_probabilities_are_those_of_one_plain_pass_among_the_tokens_that_may_be_written() -> None:

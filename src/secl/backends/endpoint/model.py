@@ -168,9 +168,9 @@ class EndpointModel(Shown):
 
         return [*self._questions.map(outcome, requests)]
 
-    def check_schema(self, schema: Schema) -> None:
-        """Check that a schema is valid; see `ObjectAsker.check`."""
-        self.objects.check(schema.grammar)
+    def check_schema(self, schema: Schema) -> tuple[str, ...]:
+        """Return a sentence for each keyword of a schema that no server applies."""
+        return schema.remarks
 
     def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
         return 0.0

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -17,23 +16,16 @@ from secl.backends.endpoint.chat import Requests
 from secl.backends.endpoint.client import Body
 from secl.backends.endpoint.reading import Usage, Written
 from secl.backends.generation import question_seed
-from secl.display import excerpt
-from secl.errors import ModelError, NoObjectError, ParameterError, QuestionError, needs
+from secl.errors import ModelError, NoObjectError, QuestionError
 from secl.evidence import Thought
 from secl.fields.extraction import ObjectRequest, Objects
-from secl.fields.schema import Node
+from secl.fields.json_schema import strict_form
+from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
 from secl.ledger import Ledger
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import NUCLEUS
 from secl.writing import Piece
-
-try:
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError, best_match
-    from referencing.exceptions import Unresolvable
-except ImportError as missing:
-    raise ModelError(needs("an endpoint", "jsonschema", "server")) from missing
 
 AGAIN = "Your reply is no such object ({}). Reply with the JSON object alone."
 
@@ -46,19 +38,12 @@ class ObjectAsker:
         self._constrains: dict[str, bool] = {}  # by schema: whether the server has accepted it
         self._several = True
 
-    def check(self, grammar: Node) -> None:
-        """Check that a schema is valid. Raises ParameterError."""
-        try:
-            Draft202012Validator.check_schema(grammar)
-        except SchemaError as problem:
-            raise ParameterError(f"the schema is not valid: {excerpt(problem.message, 200)}.") from problem
-
     def write(
         self, request: ObjectRequest, samples: Callable[[ObjectRequest, WrittenObject], int]
     ) -> Objects[WrittenObject] | ModelError:
         """Write the most probable object and samples; return an error if the model writes no object of the schema."""
-        grammar = request.schema.grammar
-        greedy, answering = self._greedy(request)
+        schema = request.schema
+        greedy, spent = self._greedy(request)
         if not isinstance(greedy, WrittenObject):
             return greedy
         drawn: list[WrittenObject | None] = []
@@ -72,7 +57,7 @@ class ObjectAsker:
             body, requested = self._body(request, {"temperature": 1, "top_p": NUCLEUS, "seed": seed})
             sampling += 0 if requested is None else requested.length
             try:
-                texts, used = self._replies({**body, "n": count} if count > 1 else body, grammar)
+                texts, used = self._replies({**body, "n": count} if count > 1 else body, schema)
             except QuestionError:
                 if count == 1:
                     raise
@@ -80,16 +65,16 @@ class ObjectAsker:
                 continue
             sampling += sum(used.values())
             for text in texts:
-                written, _ = _read(text, grammar)
+                written, _ = _read(text, schema)
                 drawn.append(written and replace(written, thought=_thought(text, used, requested)))
             if thinks_first and wanted == 1 and (drawn[0] is None or drawn[0].value != greedy.value):
                 wanted = 2
         return Objects(
             greedy=greedy,
             samples=tuple(drawn[:wanted]),
-            ledger=Ledger(answering=float(answering), sampling=float(sampling)),
-            plain_tokens=float(answering),
-            tokens=(answering - len(greedy.ends), len(greedy.ends)),
+            ledger=Ledger(answering=float(sum(spent)), sampling=float(sampling)),
+            plain_tokens=float(sum(spent)),
+            tokens=spent,
         )
 
     def _body(self, request: ObjectRequest, drawn: Body) -> tuple[dict[str, Any], Piece | None]:
@@ -100,19 +85,19 @@ class ObjectAsker:
         asked = further or answer_prompt(request.question)
         return {**self.abilities.chat(asked, request.most_tokens, think=True), **drawn}, thought
 
-    def _greedy(self, request: ObjectRequest) -> tuple[WrittenObject | ModelError, int]:
-        """Return the most probable object, or an error after two failed tries, with the number of tokens."""
-        grammar = request.schema.grammar
+    def _greedy(self, request: ObjectRequest) -> tuple[WrittenObject | ModelError, tuple[int, int]]:
+        """Return the most probable object, or an error after two failed tries, with the tokens of prompts and texts."""
+        schema = request.schema
         body, requested = self._body(request, {})
-        spent, thought = (0, None) if requested is None else (requested.length, requested.whole_thought)
-        reason, finish = "", ""
+        read, wrote = (0, 0) if requested is None else (requested.prompt_tokens, requested.completion_tokens)
+        thought, reason, finish = None if requested is None else requested.whole_thought, "", ""
         for _ in range(2):
-            (answered, *_), used = self._replies(body, grammar)
-            finish = answered.finish
-            spent, thought = spent + sum(used.values()), thought or _thought(answered, used)
-            written, reason = _read(answered, grammar)
+            (answered, *_), used = self._replies(body, schema)
+            finish, thought = answered.finish, thought or _thought(answered, used)
+            read, wrote = read + used.get("prompt_tokens", 0), wrote + used.get("completion_tokens", 0)
+            written, reason = _read(answered, schema)
             if written is not None:
-                return replace(written, thought=thought), spent
+                return replace(written, thought=thought), (read, wrote)
             if requested is None and thought is not None and thought.cut and self.abilities.off is not None:
                 body = self.abilities.chat(answer_prompt(request.question), request.most_tokens)
                 continue
@@ -120,21 +105,22 @@ class ObjectAsker:
             turns = [{"role": role, "content": content} for role, content in said]
             body = {**body, "messages": [*body["messages"], *turns]}
         if finish == "length":
-            return request.unfinished(request.most_tokens), spent
+            return request.unfinished(request.most_tokens, (read, wrote)), (read, wrote)
         problem = NoObjectError(
             f"the model wrote no object that fits the schema ({reason}), even when asked again; ask for fewer fields, "
             "or take a server that constrains its model by response_format."
         )
-        return problem, spent
+        return problem, (read, wrote)
 
-    def _replies(self, body: Body, grammar: Node) -> tuple[list[Written], Usage]:
+    def _replies(self, body: Body, schema: Schema) -> tuple[list[Written], Usage]:
         """Send a request with the schema as constraint. If the server refuses this request, send it without the schema.
 
         If the server has never accepted the schema, later requests have no schema either.
         """
+        grammar, strict = strict_form(schema.grammar)
         key, thinks = json.dumps(grammar), self.abilities.thinks(True)
         if self._constrains.get(key, True):
-            constraint = {"type": "json_schema", "json_schema": {"name": "object", "strict": True, "schema": grammar}}
+            constraint = {"type": "json_schema", "json_schema": {"name": "object", "strict": strict, "schema": grammar}}
             with suppress(QuestionError):
                 constrained = {**body, "response_format": constraint}
                 replies = self.requests.replies(constrained, thinking=thinks, constrained=True)
@@ -150,7 +136,7 @@ def _thought(said: Written, used: Usage, requested: Piece | None = None) -> Thou
     return said.whole_thought(used.get("completion_tokens", 0)) if requested is None else requested.whole_thought
 
 
-def _read(said: Written, grammar: Mapping[str, Any]) -> tuple[WrittenObject | None, str]:
+def _read(said: Written, schema: Schema) -> tuple[WrittenObject | None, str]:
     """Return the first object in a text, or None and the reason why the text has no object of the schema."""
     text = said.text
     begin = max(0, text.find("{"))
@@ -158,12 +144,8 @@ def _read(said: Written, grammar: Mapping[str, Any]) -> tuple[WrittenObject | No
         value, end = json.JSONDecoder().raw_decode(text, begin)
     except (ValueError, RecursionError):
         return None, "broken JSON"
-    try:
-        problem = best_match(Draft202012Validator(grammar).iter_errors(value))
-    except (Unresolvable, re.error) as unusable:
-        raise ParameterError(f"the schema is not valid: {unusable}.") from unusable
-    if problem is not None:
-        return None, excerpt(problem.message, 100)
+    if (reason := schema.misfit(value)) is not None:
+        return None, reason
     text = text[begin:end]
     if not said.tokens:  # without log-probabilities, the object is one token of unknown probability
         return WrittenObject(text, (len(text),), (math.nan,), (math.nan,)), ""

@@ -17,12 +17,12 @@ from torch import Tensor
 from secl.backends.call_forms import CallForm
 from secl.backends.generation import Draft
 from secl.backends.local.constrained import GrammarWriter, Row, Task
-from secl.backends.local.grammars import WHITESPACE, allowed_tokens
+from secl.backends.local.grammars import SPACED, allowed_tokens, usable
 from secl.errors import ParameterError, TooLongError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.calls import WrittenCall, WrittenReply
 from secl.fields.extraction import token_limit
-from secl.fields.schema import Node
+from secl.fields.json_schema import Node, modern
 from secl.fields.tools import NO_TOOL, CallRequest
 from secl.fields.values import Reading, WrittenObject
 
@@ -66,19 +66,11 @@ def definition_of(function: Callable[..., object]) -> Node:
             f"the function {name!r} cannot be used as a tool: {' '.join(str(problem).split()).rstrip('.')}; give it "
             "type hints and a docstring that describes each argument."
         ) from problem
-    properties = definition["parameters"]["properties"]
-    definition["parameters"]["properties"] = {name: _nullable(node) for name, node in properties.items()}
-    return definition
-
-
-def _nullable(node: Node) -> Node:
-    """Replace OpenAPI's key "nullable" of a schema node by JSON Schema's type "null"."""
-    rest = {key: value for key, value in node.items() if key != "nullable"}
-    return {"anyOf": [rest, {"type": "null"}]} if node.get("nullable") else rest
+    return {**definition, "parameters": modern(definition["parameters"])}
 
 
 @dataclass
-class SampledReply(Row):
+class BriefReply(Row):
     """A row that ends after `UNDECIDED` tokens without a call.
 
     `begins` returns the index of the first call in the row's text; None without a call.
@@ -146,18 +138,21 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         special = self._special
         return " ".join(f"<[{special[p]}]>" if p in special else json.dumps(p, ensure_ascii=False) for p in parts)
 
-    def _grammar(self, request: CallRequest) -> str:
+    def _grammar(self, request: CallRequest, *, text: bool = True) -> str:
+        """Return the grammar of a reply; without `text`, of a reply that has only calls."""
         form, names = self.form, range(len(request.offered))
         opening, between, closing = map(self._literal, (form.opening, form.between or "", form.closing))
         several = f"({between} call)*" if request.parallel and between else ""
         rules = [f"calls: {opening} call {several} {closing}", f"call: {' | '.join(f'call_{n}' for n in names)}"]
         for number, tool in enumerate(request.offered):
-            schema = json.dumps({**tool.grammar, "x-guidance": {"whitespace_pattern": WHITESPACE}})
+            schema = json.dumps({**usable(tool.schema)[0], **SPACED})
             rules += [f"call_{number}: {self._literal(tool.name + form.middle)} arguments_{number}"]
             rules += [f"arguments_{number}: %json {schema}"]
         if request.choice not in ("auto", "none"):
             return "\n".join(["start: calls", *rules])
         begun = self._literal(form.text)
+        if begun and not text:
+            return "\n".join(["start: calls", *rules])
         if not names:
             return f"start: {begun} TEXT\nTEXT: {_ANY}"
         if begun:
@@ -165,11 +160,13 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         objects = " | ".join(f"{json.dumps(tool.name)} MIDDLE arguments_{n}" for n, tool in enumerate(request.offered))
         rules += [f"object: BEFORE ({objects}) CLOSE", f"BEFORE: /{self._before}/", f"MIDDLE: /{_MIDDLE}/"]
         rules += [f"CLOSE: /{_CLOSE}/"]
-        text = f"TEXT: {_ANY} & ~/{self._before}(?s:.*)/"
+        if not text:
+            return "\n".join(["start: calls | object", *rules])
+        free = f"TEXT: {_ANY} & ~/{self._before}(?s:.*)/"
         if self._marker is not None:
-            return "\n".join(["start: TEXT calls | TEXT | object", text, *rules])
+            return "\n".join(["start: TEXT calls | TEXT | object", free, *rules])
         opened = "".join(char if char.isalnum() else f"\\x{{{ord(char):x}}}" for char in form.opening)
-        return "\n".join(["start: TEXT | calls | object", f"{text} & ~/{opened}(?s:.*)/", *rules])
+        return "\n".join(["start: TEXT | calls | object", f"{free} & ~/{opened}(?s:.*)/", *rules])
 
     @property
     def thinks(self) -> bool:
@@ -192,7 +189,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             prompt = replace(prompt, thought=thought.text)
         read = ids.encode(ids.render(prompt).removesuffix(self.form.text))
         room = self._check_room(len(read))
-        fields = sum(len(tool.leaves) for tool in request.offered)
+        fields = sum(len(tool.schema.leaves) for tool in request.offered)
         return CallTask(request, (*read,), begun, min(room, token_limit(fields, request.max_tokens)))
 
     def _check_room(self, tokens: int, thought: str = "") -> int:
@@ -209,9 +206,13 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             )
         return room
 
+    def greedy(self, task: CallTask) -> Row:
+        row = super().greedy(task)
+        return BriefReply(row.matcher, row.limit, begins=self._begins) if task.request.decides else row
+
     def sample(self, task: CallTask, purpose: str) -> Row:
         row = super().sample(task, purpose)
-        return SampledReply(row.matcher, row.limit, row.generator, begins=self._begins)
+        return BriefReply(row.matcher, row.limit, row.generator, begins=self._begins)
 
     def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: Tensor) -> None:
         p = allowed.softmax(-1)
@@ -242,9 +243,12 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         length = ([0, *written.ends])[len(row.tokens) - ended]
         text = written.text[:length]
         start = self._begins(row)
+        cut = not (ended or isinstance(row, BriefReply)) and len(row.tokens) >= row.limit
         if start is None:
-            none = self._without_call(row) if request.choice == "auto" and request.offered else None
-            return WrittenReply(text.removeprefix(form.text).strip(), (), none, row.thought)
+            if cut and self._may_be_call(task, row):
+                return None
+            none = self._without_call(row) if request.choice == "auto" and request.offered and not cut else None
+            return WrittenReply(text.removeprefix(form.text).strip(), (), none, row.thought, cut)
         if not row.matcher.is_accepting():
             return None
         block = self._object(text)
@@ -268,7 +272,17 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
                 break
         further = written.reading(NO_TOOL, range(written.tokens((end - 1, end))[-1] + 1, len(row.tokens)))
         more = request.parallel and form.between is not None and not block
-        return WrittenReply(text[:start].strip(), tuple(calls), further if more else None, row.thought)
+        last = further if more and not cut else None
+        return WrittenReply(text[:start].strip(), tuple(calls), last, row.thought, cut and more)
+
+    def _may_be_call(self, task: CallTask, row: Row) -> bool:
+        """Return whether a cut reply without a call may be the beginning of a call, or of the mark before a text."""
+        request = task.request
+        if not request.offered:
+            return not self.text_of(row).text.startswith(self.form.text)
+        matcher = self.grammars.started(self._grammar(request, text=False), "secl cannot make a grammar from the tools")
+        whole: bool = matcher.try_consume_tokens(row.tokens) == len(row.tokens)
+        return whole or not self.text_of(row).text.startswith(self.form.text)
 
     def _without_call(self, row: Row) -> Reading:
         """Return the choice of no tool; its P is the product of 1 - P(a call begins) where a call may begin."""
@@ -279,5 +293,6 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     def unfinished(self, task: CallTask) -> UnfinishedError:
         return UnfinishedError(
             f"the model did not close its call within {task.limit} tokens; bound long texts by maxLength in the tool's "
-            "parameters, or take a larger model."
+            "parameters, or take a larger model.",
+            (len(task.prompt), len(task.best.tokens)),
         )

@@ -188,7 +188,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         tasks = [replace(task) for task in tasks]  # copies hold gigabytes of keys and values, and end with this call
         after = self._after(tasks)
         for task in tasks:
-            task.best = Row(task.begun.deep_copy(), task.limit)
+            task.best = self.greedy(task)
             task.best.thought = None if task.thought is None else task.thought.thought
         self.finish(after(tasks), [task.best for task in tasks], keep=self.keeps)
         for task in tasks:
@@ -232,6 +232,10 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     def read_again(self, tasks: Sequence[Task[R, W]]) -> None:
         """Read parts of the texts again, in subclasses that need a second reading."""
+
+    def greedy(self, task: Task[R, W]) -> Row:
+        """Return a row that takes the most probable tokens."""
+        return Row(task.begun.deep_copy(), task.limit)
 
     def sample(self, task: Task[R, W], purpose: str) -> Row:
         """Return a row that draws its tokens."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,79 @@ from numpy.typing import NDArray
 
 from secl.backends.chat_templates import Tokenizer
 from secl.errors import ModelError, ParameterError, needs
-from secl.fields.schema import Node
+from secl.fields.json_schema import Node, mapped
+from secl.fields.schema import Schema, remark_of
 
 WHITESPACE = r"\x20|\x0A\x20{0,32}"
 """Optional space between two parts of an object: a space, or a line break with its indent. Without this limit, a
 model might write spaces without end."""
+
+
+SPACED = {"x-guidance": {"whitespace_pattern": WHITESPACE}}
+"""Keyword of a schema that limits the space in objects."""
+
+NARROWING = (
+    "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+    "multipleOf", "minItems", "maxItems", "minProperties", "maxProperties", "patternProperties",
+)  # fmt: skip
+"""Keywords that only narrow values. A grammar may lack them, because secl also checks the written object."""
+
+
+def usable(schema: Schema) -> tuple[Node, tuple[str, ...]]:
+    """Return the part of a schema that llguidance accepts, and a sentence for each keyword that is left out.
+
+    Raises:
+        ParameterError: llguidance rejects the schema even without these keywords; the message names the field.
+    """
+    grammar, left_out = _accepted(json.dumps(schema.grammar))
+    return grammar, schema.remarks + tuple(remark_of(*each) for each in left_out)
+
+
+@lru_cache(64)
+def _accepted(given: str) -> tuple[Node, tuple[tuple[str, str], ...]]:
+    """Return what `usable` returns, with keyword and field instead of sentences, for a schema as JSON."""
+    schema, left_out = json.loads(given), dict[tuple[str, str], None]()
+    if _fault(schema) is None:
+        return schema, ()
+    grammar = _loosened(schema, (), left_out)
+    if (reason := _fault(grammar)) is not None:
+        definitions = {"$defs": grammar.get("$defs", {})}
+        fields = grammar.get("properties", {}).items()
+        names = [name for name, part in fields if _fault({**part, **definitions}) is not None]
+        where = f"the field {names[0]!r} of the schema" if names else "the schema"
+        raise ParameterError(f"secl cannot make a grammar from {where}: {' '.join(reason.split()).rstrip('.')}.")
+    return grammar, tuple(left_out)
+
+
+def _loosened(node: Any, path: tuple[str, ...], left_out: dict[tuple[str, str], None]) -> Any:
+    """Return a node without the keywords that llguidance rejects, and add these keywords to `left_out`."""
+    if not isinstance(node, Mapping):
+        return node
+    new = {key: value for key, value in node.items() if key not in NARROWING}
+    bare = {"type": node["type"]} if "type" in node else {}
+    for key in NARROWING:
+        if key not in node:
+            continue
+        if _fault(bare | {key: node[key]}) is None:
+            bare[key] = new[key] = node[key]
+        else:
+            left_out[key, "/".join(path)] = None
+            if key == "patternProperties":
+                new.pop("additionalProperties", None)
+    parts = new.get("properties", {})
+    inside = {name: _loosened(part, (*path, name), left_out) for name, part in parts.items()}
+    new = mapped({**new, "properties": {}} if inside else new, lambda part: _loosened(part, path, left_out))
+    return {**new, "properties": inside} if inside else new
+
+
+def _fault(node: Node) -> str | None:
+    """Return why llguidance rejects a schema; None if it accepts the schema."""
+    from llguidance import LLMatcher
+
+    try:
+        return LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(dict(node))) or None
+    except ValueError as problem:
+        return str(problem)
 
 
 class Grammars:
@@ -45,18 +115,18 @@ class Grammars:
                 "has a tokenizer.json."
             ) from problem
 
-    def of_schema(self, schema: Node) -> Any:
+    def of_schema(self, schema: Schema) -> Any:
         """Return the matcher of a JSON object before its first token.
 
         Raises:
             ParameterError: llguidance rejects the schema.
         """
-        fault = "secl cannot make a grammar from the schema"
-        try:
-            grammar = self._matcher.grammar_from_json_schema(dict(schema), overrides={"whitespace_pattern": WHITESPACE})
-        except ValueError as problem:
-            raise ParameterError(f"{fault}: {' '.join(str(problem).split()).rstrip('.')}.") from problem
-        return self.started(grammar, fault)
+        grammar = self._matcher.grammar_from_json_schema({**usable(schema)[0], **SPACED})
+        return self.started(grammar, "secl cannot make a grammar from the schema")
+
+    def remarks(self, schema: Schema) -> tuple[str, ...]:
+        """Return a sentence for each keyword that cannot constrain the model; see `usable`."""
+        return usable(schema)[1]
 
     def started(self, grammar: str, fault: str) -> Any:
         """Return a new matcher of a grammar, which has read no token.

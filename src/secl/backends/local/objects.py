@@ -55,7 +55,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         return self.asker.prompting.thought(request.question, self.backend.limit)
 
     def task(self, request: ObjectRequest, thought: Thought | None = None) -> ObjectTask:
-        begun, fields = self.grammars.of_schema(request.schema.grammar), len(request.schema.leaves)
+        begun, fields = self.grammars.of_schema(request.schema), len(request.schema.leaves)
         prompt = self.asker.prompting.answer(request.question, None if thought is None else thought.text)
         room = self.backend.limit - len(prompt)
         if room < SHORTEST * fields:
@@ -134,7 +134,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                     yield leaf.name, span
 
     def unfinished(self, task: ObjectTask) -> UnfinishedError:
-        return task.request.unfinished(task.limit)
+        return task.request.unfinished(task.limit, (len(task.prompt), len(task.best.tokens)))
 
 
 def _before(task: ObjectTask, value: UncertainValue) -> tuple[KeptRow, int, int]:
@@ -161,14 +161,14 @@ class StructuredWriting:
         """
         return _written(self.objects, requests, samples)
 
-    def check_schema(self, schema: Schema) -> None:
-        """Check that a schema can constrain the model.
+    def check_schema(self, schema: Schema) -> tuple[str, ...]:
+        """Return a sentence for each keyword of a schema that cannot constrain the model.
 
         Raises:
             ParameterError: llguidance rejects the schema; for other causes, see `write_objects`.
             ModelError: see `write_objects`.
         """
-        self.objects.grammars.of_schema(schema.grammar)
+        return self.objects.grammars.remarks(schema)
 
     @cached_property
     def objects(self) -> ObjectWriter:

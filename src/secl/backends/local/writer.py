@@ -170,7 +170,7 @@ def write_texts(
 @torch.no_grad()
 def _pieces(rules: TextRules, draft: Draft, row: Batch, writing: Writing) -> Iterator[Piece]:
     """Yield the pieces of one text; `row` is a batch of one row, which has read the prompt."""
-    generator = torch.Generator(row.logits.device).manual_seed(writing.seed + draft.number)
+    generator = torch.Generator(row.logits.device).manual_seed((writing.seed + draft.number) % 2**63)
     warpers: list[LogitsProcessor] = []
     if writing.temperature not in (0, 1):
         warpers.append(TemperatureLogitsWarper(float(writing.temperature)))

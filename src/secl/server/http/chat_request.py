@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
 
 from secl.conversation import Role, ToolCall, Turn
+from secl.display import excerpt
 from secl.errors import RequestError
 from secl.question import Question
 from secl.reports.formatting import counted
@@ -46,6 +47,15 @@ ROLES: dict[str, Role] = {"developer": "system", **{role: role for role in get_a
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Count = Annotated[StrictInt, Field(ge=1, le=2**31)]
+Limit = Annotated[Count | None, BeforeValidator(lambda value: None if value == -1 else value)]
+"""Token limit. Some clients write -1 for no limit."""
+
+NEUTRAL: dict[str, tuple[object, ...]] = {
+    "functions": ([],), "function_call": ("none", "auto"), "modalities": (["text"],), "reasoning_effort": ("none",),
+    "verbosity": ("medium",), "top_k": (-1, 0), "min_p": (0,), "min_tokens": (0,), "repetition_penalty": (1,),
+    "length_penalty": (1,), "best_of": (1,), "echo": (False,), "ignore_eos": (False,), "use_beam_search": (False,),
+}  # fmt: skip
+"""Values of further fields that change nothing; other values are refused."""
 
 
 def _listed(value: object) -> object:
@@ -141,10 +151,10 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
     model: str
     messages: list[Message]
-    max_tokens: Count | None = None
+    max_tokens: Limit = None
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     top_p: Annotated[Number, Field(gt=0, le=1)] | None = None
-    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] | None = None
+    seed: Annotated[Any, WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "null"}]})] = None
     stop: OneOrMore | None = None
     n: Count | None = None
     stream: StrictBool | None = None
@@ -152,7 +162,7 @@ class ChatRequest(BaseModel):
     frequency_penalty: Number | None = None
     presence_penalty: Number | None = None
     logit_bias: dict[str, Number] | None = None
-    max_completion_tokens: Count | None = None
+    max_completion_tokens: Limit = None
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=MAX_TOP)] | None = None
     response_format: ResponseFormat | None = None
@@ -176,6 +186,14 @@ class ChatRequest(BaseModel):
         penalties = {name: value for name in PENALTIES if (value := getattr(self, name))}
         return penalties | {name: value for name, value in (self.model_extra or {}).items() if value is not None}
 
+    @property
+    def beyond(self) -> list[str]:
+        """Names of fields in `extra` whose values change something."""
+        given = self.extra
+        if not any((self.logit_bias or {}).values()):
+            given.pop("logit_bias", None)
+        return [name for name, value in given.items() if value not in NEUTRAL.get(name, ())]
+
     def _check_supported(self) -> None:
         """Raise a `RequestError` (400) for a field with an unsupported value."""
         tokens, other, stops = self.max_tokens, self.max_completion_tokens, self.stop or []
@@ -193,11 +211,12 @@ class ChatRequest(BaseModel):
         if None not in (tokens, other) and tokens != other:
             message = f"max_tokens is {tokens} and max_completion_tokens is {other}; they mean the same, so give one."
             raise unsupported("max_tokens", message)
-        if self.top_logprobs is not None and not self.logprobs:
+        if self.top_logprobs and not self.logprobs:
             raise unsupported("top_logprobs", "top_logprobs is given without logprobs; set logprobs to true.")
-        if len(stops) > MAX_STOPS or not all(stops):
-            message = f"stop has {counted(len(stops), 'text')}; give at most {MAX_STOPS}, and no empty text."
-            raise unsupported("stop", message)
+        if len(stops) > MAX_STOPS:
+            raise unsupported("stop", f"stop has {counted(len(stops), 'text')}; give at most {MAX_STOPS}.")
+        if self.seed is not None and (isinstance(self.seed, bool) or not _is_whole(self.seed)):
+            raise unsupported("seed", f"seed is {excerpt(repr(self.seed), 40)}; give a whole number, or no seed.")
         if (self.n or 1) > MAX_CHOICES:
             raise unsupported("n", f"n is {self.n}; secl writes and rates at most {MAX_CHOICES} texts for a request.")
 
@@ -208,7 +227,7 @@ class ChatRequest(BaseModel):
         field.
         """
         self._check_supported()
-        idle = [] if takes_all else [*self.extra]
+        idle = [] if takes_all else self.beyond
         for name in idle:
             if name in PENALTIES:
                 raise unsupported(name, f"{name} is not supported; leave it out.")
@@ -236,19 +255,28 @@ class ChatRequest(BaseModel):
         lowered = {name: limits.max_tokens for name in names if (getattr(self, name) or 0) > limits.max_tokens}
         return body | lowered, self._cut(limits)
 
-    def writing(self, limits: Limits) -> Writing:
-        """Return the parameters for writing the texts. A request without a seed gets a random seed."""
+    def writing(self, limits: Limits, *, takes_all: bool = False) -> Writing:
+        """Return the parameters for writing the texts.
+
+        A request without a seed gets a random seed, and so does a negative seed, unless another server takes every seed
+        (`takes_all`).
+        """
+        given = self.seed if self.seed is None or takes_all else int(self.seed) % 2**63 if self.seed >= 0 else None
         return Writing(
             max_tokens=self.most_tokens(limits),
             or_fewer=self.token_limit is None,
             temperature=self.temperature or 0.0,
             top_p=self.top_p or 1.0,
-            seed=secrets.randbelow(2**32) if self.seed is None else self.seed,
-            stop=tuple(self.stop or ()),
+            seed=secrets.randbelow(2**32) if given is None else int(given),
+            stop=tuple(filter(None, self.stop or ())),
             n=self.n or 1,
             top_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             extra=self.extra,
         )
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) or (isinstance(number, float) and number.is_integer())
 
 
 def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:

@@ -277,5 +277,5 @@ def choice_of(
             }
             for call in calls
         ]
-    reason: Finish | Literal["tool_calls"] = "tool_calls" if calls else finish
+    reason: Finish | Literal["tool_calls"] = "tool_calls" if calls and finish == "stop" else finish
     return {"index": index, "message": message, "finish_reason": reason, "logprobs": log_probs(tokens), "secl": secl}

@@ -120,10 +120,11 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
             passed = reply.passed(upstream, values, unrated(refusal.message) if rate else UNWANTED)
             return await (streamed if body.stream else only_chunk)(passed, request)
         if wanted is not None:
-            reply.warnings += without_effect(body)
+            reply.warnings += wanted.warnings + without_effect(body)
             whole = await structured_reply(service, wanted, reply, request, limits.timeout, rate)
             return await streamed(reply.chunks_at_once(whole), request) if body.stream else json_response(whole)
-        texts = TextEvents(question, body.writing(limits), limits.timeout, rate=rate)
+        writing = body.writing(limits, takes_all=upstream is not None and upstream.takes_all)
+        texts = TextEvents(question, writing, limits.timeout, rate=rate)
         service.write(texts)
         try:
             if body.stream:

@@ -155,7 +155,7 @@ def test_an_object_is_the_same_alone_and_in_a_batch(
     texts = ["A letter of ACME.", "An offer from Größer & Co. " * 9, "Nothing.", "Three pages. " * 30]
     asked = [request(str(number), text) for number, text in enumerate(texts)]
     counts = {each.question: count for each, count in zip(asked, (2, 0, 3, 1), strict=True)}
-    bad = request_of("x", Schema.of({"properties": {"a": {"type": "strin"}}}))
+    bad = request_of("x", Schema.of({"properties": {"a": {"enum": []}}, "required": ["a"]}))
     together = model.write_objects([asked[0], bad, *asked[1:]], lambda each, _: counts[each.question])
     assert isinstance(together.pop(1), ParameterError)
     for each, both in zip(asked, together, strict=True):

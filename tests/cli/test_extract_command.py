@@ -291,7 +291,7 @@ def test_references_of_fields_are_read_as_people_write_them(
 def test_bad_input_is_refused(refused: Any, shell: Shell, documents: Path, schema: Path, tmp_path: Path) -> None:
     broken, text, empty = tmp_path / "broken.json", tmp_path / "text.json", tmp_path / "empty.csv"
     broken.write_text('{"type": ')
-    text.write_text('{"$ref": "#"}')
+    text.write_text('{"allOf": [{"$ref": "#"}]}')
     empty.write_text("body,city\n")
     wrong, twice, folder = tmp_path / "wrong.csv", tmp_path / "twice.csv", tmp_path / "folder"
     wrong.write_text("text,total\nA letter.,much\n")

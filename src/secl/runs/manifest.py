@@ -155,7 +155,7 @@ class Manifest(BaseModel):
 
 def stream_fingerprint(asked: QuestionFile) -> str:
     """Return the hash of the questions, of the answers to rate, and of the schema of an extraction."""
-    grammar = asked.requests[0].schema.grammar if isinstance(asked, DocumentFile) else None
+    grammar = asked.requests[0].schema.source.root if isinstance(asked, DocumentFile) else None
     return fingerprint(asked.questions, asked.given, grammar)
 
 

@@ -144,6 +144,7 @@ def test_a_half_labelled_column_is_read_from_the_csv_file_of_pandas(tmp_path: Pa
         '"question","reference","a; b; c; d"\n"Who?","Ann","x;y"\n',
         "reference;question, with a comma;question\nAnn;x;Who?\n",
         "question,reference\nWho?,Ann\n",
+        "question,reference\nWho?,Ann\n\n",
     ],
 )
 def test_the_delimiter_is_the_one_that_gives_the_needed_columns(text: str, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ NUMBERS = {
     "5000": ("$5k", "5K", "5 k€", "5 thousand", "5 tausend", "five thousand"),
     "-5": ("−5", "–5", "−\u20095", "minus five", "-$5", "$-5", "($5)", "-5.0"),
     "-1234": ("(1,234)", "(1.234,00)", "−1 234", "$(1,234)"),
-    "1945": ("nineteen forty-five", "1945", "1.945e3"),
+    "1945": ("nineteen hundred forty-five", "1945", "1.945e3"),
 }
 """Values, and texts that are these numbers."""
 

@@ -233,21 +233,24 @@ def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Itera
         raise DataError(f"{path}, line {start} is broken CSV ({error}); check its quotes.") from error
 
 
-def _fit(path: Path, text: str, delimiter: str, check: Check | None) -> tuple[bool, bool, int]:
-    """Return how well a delimiter fits a CSV file: whether the columns pass the check, whether the first rows have as
-    many fields as the header, and the number of columns."""
+def _fit(path: Path, text: str, delimiter: str, check: Check | None) -> tuple[bool, bool, int, bool]:
+    """Return how well a delimiter fits a CSV file, for a comparison with other delimiters.
+
+    The criteria are, in order: the columns pass the check; the first rows have as many fields as a header of several
+    columns; the number of columns; the first rows have one field, as the header does.
+    """
     try:
         header, *rows = [fields for _, fields in islice(csv_rows(path, text, delimiter), 20)]
         names = tuple(name.strip() for name in header)
         fits = all(len(fields) == len(names) for fields in rows)
     except DataError:
-        return False, False, 0
+        return False, False, 0, False
     try:
         if check is not None:
             check(names)
     except DataError:
-        return False, fits, len(names)
-    return True, fits, len(names)
+        return False, fits and len(names) > 1, len(names), fits
+    return True, fits and len(names) > 1, len(names), fits
 
 
 def _below_header(

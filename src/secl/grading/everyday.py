@@ -20,7 +20,7 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 
-from secl.grading.mentions import CONJUNCTIONS, DENIALS, FUNCTION_WORDS, Word, denied, mentioned, read_words
+from secl.grading.mentions import CONJUNCTIONS, DENIALS, FUNCTION_WORDS, Word, mentioned, read_words
 from secl.grading.numbers import Amount, in_figures, read_numbers, whole_number, word_list
 from secl.grading.texts import has_versions, normalise_text, same_text, shortened, with_marks
 from secl.grading.units import agree
@@ -29,7 +29,7 @@ _YES_OR_NO = tuple(
     (frozenset(yes.split()), frozenset(no.split()))
     for yes, no in (
         ("yes yeah yep yup true correct", "no nope nah false incorrect"),
-        ("ja wahr richtig", "nein falsch"),
+        ("ja wahr richtig", "nein falsch unwahr"),
         ("ja waar juist", "nee onwaar onjuist"),
         ("ja sant", "nej nei falskt"),
         ("oui vrai", "non faux"),
@@ -75,6 +75,9 @@ _DENIAL = re.compile(
 _UNSPACED_CLAUSES = re.compile(r"[，。,、；;！!？?：:\n]|而是|但是?|(?<=はなく)て?|(?<=じゃなく)て|아니라")
 _UNSPACED_DENIAL = re.compile(r"[不没沒非無无未别]|ない|なく|ません|ไม่|아니|않|없")
 _UNSPACED_OR = re.compile(r"或者?|还是|還是|または|もしくは|หรือ|또는|혹은")
+
+_OTHER_NOUN = re.compile(r"\s+(?!across|[\w-]*ss\b)(?!\d)[\w-]{3,}s\b")
+"""A noun in the plural, such as an unknown unit."""
 
 _CODE = re.compile(r"\W*0\d")
 """A code such as 007, which is not the number 7."""
@@ -133,7 +136,7 @@ def _polarity(answer: str, yes: frozenset[str], no: frozenset[str]) -> bool | No
             )
     if not words or _DOUBT.search(answer):
         return None
-    return not any(denied(words, place, place + 1) for place in range(len(words)))
+    return not _denies(words)
 
 
 _BARE_VERBS = frozenset(["有", "可以", "能", "会", "會", "ある", "ない"])
@@ -237,6 +240,7 @@ def states(question: str, reference: Amount, answer: str, context: str = "") -> 
         if number.value not in in_question
         and not _DENIAL.search(_before(text, number.start))
         and agree(reference.unit, number.unit)
+        and not (reference.unit and not number.unit and _OTHER_NOUN.match(text, number.behind))
         and not _CODE.match(text, number.start)
     ]
     results = [amount for amount in amounts if amount.start > text.rfind("=") > -1]

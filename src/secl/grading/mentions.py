@@ -27,8 +27,8 @@ FUNCTION_WORDS = word_set(
 
 DENIALS = word_set(
     "not never neither nor cannot cant isnt wasnt arent werent doesnt dont didnt wont hasnt unlike except without "
-    "than against nicht kein keine keinen keinem keiner niemals pas jamais nunca jamas nao niet geen inte ikke nie не "
-    "нет ни ليس ليست لا לא नहीं"
+    "than against non nicht kein keine keinen keinem keiner niemals pas jamais nunca jamas nao niet geen inte ikke nie "
+    "не нет ни ليس ليست لا לא नहीं"
 )
 """Words that deny the rest of their clause, in several languages."""
 
@@ -195,9 +195,9 @@ def _ways(reference: str, *, person: bool) -> Iterator[tuple[Sequence[Word], str
 def _same(wanted: Word, word: Word, *, last: bool) -> bool:
     """Return whether two words are equal; the last word may be in the plural. In symbols (Fe, mW), case counts."""
     one, other = wanted.text, word.text
-    if len(one) == 2 and not agree(read_unit(wanted.written), read_unit(word.written)):
-        return False
     if one == other:
+        if not agree(read_unit(wanted.written), read_unit(word.written)):
+            return False
         if len(one) > 2 or not any(map(str.isupper, wanted.written)):
             return True
         return wanted.written.replace(".", "") == word.written.replace(".", "")

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from secl.grading.units import CURRENCY, Unit, agree, read_unit, unit_behind
 
@@ -37,9 +37,26 @@ _SMALL = word_list(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
 )
-_TENS = word_list("twenty thirty forty fifty sixty seventy eighty ninety")
+_TENS = dict(zip(word_list("twenty thirty forty fifty sixty seventy eighty ninety"), range(20, 100, 10), strict=True))
 _LARGE = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_WORDS = {word: n for n, word in enumerate(_SMALL)} | {word: 10 * n for n, word in enumerate(_TENS, 2)} | _LARGE
+_SPELLED = re.compile(
+    rf"\b(?:({'|'.join(_TENS)})(?:[- ]({'|'.join(_SMALL[1:10])}))?|({'|'.join(_SMALL)})"
+    rf"|an?(?= (?:{'|'.join(_LARGE)})\b))\b",
+    re.IGNORECASE,
+)
+_POINT = re.compile(r"\b(\d+) point((?: \d\b)+)", re.IGNORECASE)
+_ONE = re.compile(rf"\bone\b(?= (?:point|{'|'.join(_LARGE)})\b)", re.IGNORECASE)
+_SUMS = [
+    (
+        size,
+        re.compile(
+            rf"(?<![\d.,])(\d+) {word}\b(?:,? (?:and )?(\d+)(?: ({'|'.join(_LARGE)})\b)?(?![.,]?\d))?", re.IGNORECASE
+        ),
+    )
+    for word, size in _LARGE.items()
+]
+"""Sums such as "2 million 500 thousand" for each word of scale, the smallest first."""
+
 _PARTS = {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
 _SCALES = _LARGE | {
     word: 10**power
@@ -58,7 +75,7 @@ _SCALES = _LARGE | {
 _OF_MONEY = ("m", "mm", "t")  # units, except behind a currency
 
 _VULGAR = re.compile(r"(\d?)\s*([¼-¾⅐-⅞])")
-_SUPERSCRIPT = re.compile(r"(?<=[\w)\]])[⁺⁻]?[⁰¹²³⁴-⁹]+")
+_SUPERSCRIPT = re.compile(r"(?<=[\w)\]])(?<![⁰¹²³⁴-⁹])[⁺⁻]?[⁰¹²³⁴-⁹]+")
 _LATEX = (
     (re.compile(r"\\(?:boxed|text|mathrm|mathbf)\s*\{([^{}]*)\}"), r"\1"),
     (re.compile(r"(\d?)\s*\\[dt]?frac\s*(?:\{(-?\d+)\}\s*\{(\d+)\}|(\d)(\d))"), r"\1 \2\4/\3\5"),
@@ -136,8 +153,10 @@ def in_figures(text: str, *, words: bool = True, ones: bool = False) -> str:
     text = in_ascii(text)
     if not words:
         return text
-    text = _HALF_A.sub("0.5 ", text)
-    text = _NUMBER_WORDS.sub(lambda found: _figures(found[0], ones=ones), text)
+    text = _SPELLED.sub(lambda word: _figure(word, ones=ones), _HALF_A.sub("0.5 ", _ONE.sub("1", text)))
+    text = _POINT.sub(lambda parts: f"{parts[1]}.{parts[2].replace(' ', '')}", text)
+    for size, pattern in _SUMS:
+        text = pattern.sub(partial(_added, size), text)
     text = _AND_A_HALF.sub(lambda part: f"{part[1]} 1/{_PARTS[part[2].lower()]}", text)
     return _MINUS.sub("-", text)
 
@@ -153,53 +172,18 @@ def in_ascii(text: str) -> str:
     return "".join(str(unicodedata.digit(mark)) if mark.isdigit() and not mark.isascii() else mark for mark in text)
 
 
-_ANY_WORD = "|".join(_WORDS)
-_NUMBER_WORDS = re.compile(
-    rf"\b(?:an? (?={'|'.join(_LARGE)}))?(?:{_ANY_WORD})\b(?:(?:-|,? (?:and )?)(?:{_ANY_WORD})\b)*"
-    rf"(?: point(?: (?:{'|'.join(_SMALL[:10])})\b)+)?",
-    re.IGNORECASE,
-)
+def _figure(word: re.Match[str], *, ones: bool) -> str:
+    tens, one, small = (part.lower() if part else "" for part in word.groups())
+    if small == "one" and not ones:
+        return word[0]
+    return str(_TENS.get(tens, 0) + (_SMALL.index(one or small) if one or small else not tens))
 
 
-def _figures(words: str, *, ones: bool) -> str:
-    """Return figures for number words: "250" for "two hundred and fifty", "3 4" for "three four"."""
-    whole, point, decimals = words.lower().partition(" point ")
-    parts: list[str] = []
-    rest = re.findall(r"[a-z]+|,", whole)
-    while rest:
-        value, used = _begin(rest)
-        alone = used == 1 and (rest[0] in _LARGE or (rest[0] == "one" and not ones and not point))
-        parts.append(rest[0] if alone or not used else str(value))
-        rest = rest[max(used, 1) :]
-    if point and parts[-1].isdecimal():
-        parts[-1] += "." + "".join(str(_WORDS[word]) for word in decimals.split())
-    return words if words.lower().split() == parts else " ".join(parts).replace(" ,", ",")
-
-
-def _begin(words: list[str]) -> tuple[int, int]:
-    """Return the value of the longest number at the beginning of words, and its number of words; (0, 0) without one."""
-    total, group, least, best = 0, 0, 10**15, (0, 0)
-    for place, word in enumerate(words):
-        size, tens = _WORDS.get(word, 0), group % 100
-        if word in ("a", "an") and place == 0:
-            group = 1
-            continue
-        if word in ("and", ",") and place and words[place - 1] in _LARGE:
-            continue
-        if size == 100 and 0 < group < 100:
-            group *= 100
-        elif size > 100 and 0 < group < 1000 and size < least:
-            total, group, least = total + group * size, 0, size
-        elif (
-            word in _WORDS and size < 100 and (place == 0 or tens == 0 or (0 < size < 10 and tens in range(20, 91, 10)))
-        ):
-            group += size
-        elif 10 <= size < 100 and place == 1 and 10 < group <= 20:  # nineteen forty-five
-            group = group * 100 + size
-        else:
-            break
-        best = total + group, place + 1
-    return best
+def _added(size: int, parts: re.Match[str]) -> str:
+    """Return the sum of a number with a word of scale and the number behind it; "8 million" alone keeps its word."""
+    rest = int(parts[2] or 0) * _LARGE.get((parts[3] or "").lower(), 1)
+    alone = parts[2] is None and size > 100
+    return parts[0] if alone or rest >= size else str(int(parts[1]) * size + rest)
 
 
 def read_numbers(text: str, context: str = "") -> list[Amount]:

@@ -16,7 +16,7 @@ LONGEST_TEXT = 4000
 _COMBINING_MARKS = re.compile("[\u0300-\u0337\u0339-\u036f]")
 """Accents; the stroke U+0338 is none, because "≠" is not "="."""
 
-_CHARGE = re.compile(r"(?<=[\w)\]])[²³⁴-⁹]?[⁺⁻](?![⁰¹²³⁴-⁹])")
+_CHARGE = re.compile(r"(?<=[\w)\]])(?:([²³⁴-⁹]?[⁺⁻])(?![⁰¹²³⁴-⁹])|\^\{?([2-9]?[+-])\}?(?!\d))")
 _PRIME = re.compile(r"(?<![\w'’‘\"])([A-Za-z]|\d+)['’′](?!\w)|(?<=\d)\"(?=[^\"]*$)(?<!\"\d\")(?<!\"\d\d\")")
 _TRAILING_MINUS = re.compile(r"(?<!\w)((?:[A-Z][a-z]?\d*|\))+)[-\u2212](?![\w-])")
 _RELATION = re.compile(r"\s*([=≠<>≤≥≈∈∉])\s*")
@@ -110,8 +110,9 @@ def with_marks(text: str) -> str:
     if text.isascii() and text.isalnum():
         return text
     if not text.isascii():
-        text = _CHARGE.sub(lambda charge: unicodedata.normalize("NFKC", charge[0]), text)
-        text = in_ascii(text)
+        text = in_ascii(_CHARGE.sub(lambda charge: unicodedata.normalize("NFKC", charge[1] or charge[2]), text))
+    elif "^" in text:
+        text = _CHARGE.sub(r"\2", text)
     text = _PRIME.sub(lambda prime: f"{prime[1]}′" if prime[1] else "″", _TRAILING_MINUS.sub("\\1˗", text))
     text = _RELATION.sub(r" \1 ", _UNEQUAL.sub("≠", text)) if re.search(r"[=≠<>≤≥≈∈∉\\]", text) else text
     return _RANGE.sub(_hyphenated, text) if re.search(r"\d.*\d", text) else text

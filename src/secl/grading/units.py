@@ -21,12 +21,13 @@ _BASES = {"m": "metre meter", "g": "gram gramme", "s": "second sec", "L": "litre
     "cal": "calorie", "bar": "", "Bq": "becquerel", "Sv": "sievert"}  # fmt: skip
 _OTHERS = """min minute minuten|h hr hour stunde heure|d day tag jour|week wk|month|year yr jahr|mi mile|ft foot feet
 inch inche|yd yard|oz ounce|lb pound|gal gallon|acre|ha hectare|mph|dB decibel|kg kilo|L l
+st stone|ly lightyear|pc parsec|AU au|kn knot|psi|atm
 °C celsius °c C|°F fahrenheit °f F|° degree deg grad|% percent pct prozent|‰ permille"""
 _CURRENCIES = """US$ usd us$ dollar $|CA$ cad ca$ c$ dollar $|AU$ aud au$ a$ dollar $|NZ$ nzd nz$ dollar $
 HK$ hkd hk$ dollar $
 € eur euro|£ gbp pound sterling|CHF fr franc franken|JP¥ jpy yen ¥|CN¥ cny rmb yuan ¥|₹ inr rupee rs|₽ rub rouble ruble
 ₩ krw won|₺ try lira|SEK kr krona kronor|NOK kr krone kroner|DKK kr krone kroner|₿ btc bitcoin|PLN zł zloty
-BRL r$ real reais|¢ cents ct"""
+BRL r$ real reais|peso|baht|rand|riyal|dirham|shekel|¢ cents ct"""
 """Further units and currencies, separated by "|" or line breaks; the first spelling is the meaning."""
 
 CURRENCY = r"(?:(?:US|CA|AU|NZ|HK|[CAR])?\$|[€£¥₹₽₩₺₿]|Rs\.?(?=\s?\d)|" + (
@@ -123,5 +124,5 @@ def _meanings(spelling: str) -> frozenset[str]:
     symbols, words, _ = _spellings()
     spelling = re.sub(r"^(?:degrees?\s+|°\s*)(?=\S)", "°", spelling, flags=re.IGNORECASE)
     lower = spelling.casefold().removeprefix("°") if len(spelling) > 2 else spelling.casefold()
-    singular = lower[:-1] if len(lower) > 3 and lower.endswith("s") and not lower.endswith("ss") else lower
+    singular = lower[:-1] if len(lower) > 2 and lower.endswith("s") and not lower.endswith("ss") else lower
     return frozenset(symbols.get(spelling) or words.get(lower) or words.get(singular) or ())

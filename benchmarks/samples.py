@@ -262,7 +262,7 @@ CASES = {
     "10 % of labels wrong, risk .12": Case(noisy(0.1, 0.1, 0.12)),
     "10 % of wrong answers called right": Case(noisy(0.1, 0)),
     "30 % of wrong answers called right": Case(noisy(0.3, 0), promised=False),
-    "accuracy .999": Case(plain(1000, 0.001), risk=0.002),
+    "accuracy .999": Case(plain(1000, 0.001), risk=0.003),
     "accuracy .999, asked for half the risk": Case(plain(1000, 0.001), risk=0.0005),
     "accuracy .02": Case(plain(200, 0.98), risk=0.97),
     "accuracy .5, 3 labels": Case(plain(3, 0.5), risk=0.45),

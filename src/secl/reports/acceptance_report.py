@@ -22,7 +22,7 @@ ONE_LOOK = (
     "A guarantee holds for one look. If you look after every 5 labels until a threshold appears, up to a third of "
     "guarantees is false; --anytime allows any number of looks."
 )
-ANYTIME = "A guarantee with --anytime holds however often you look. It takes about twice as many labels."
+ANYTIME = "A guarantee with --anytime holds however often you look. It takes two to three times as many labels."
 """Notes on repeated looks."""
 
 _DRAW = "label a random sample (secl label RUN, or secl export RUN --sample 50)"

@@ -15,7 +15,7 @@ GROUPS = {
     "Asking": ("load", "CalibratedModel", "Question", "References", "Turn"),
     "Questions": ("read_questions", "read_rows", "load_stream"),
     "Records": ("Record", "Extraction", "Calls", "GivenAnswer", "summarise", "assess", "to_frame"),
-    "Runs": ("RunSettings", "start_run", "resume_run", "Store"),
+    "Runs": ("RunSettings", "start_run", "resume_run", "Store", "current_records"),
     "Settings of components": ("LoopSettings", "AdapterSettings", "EntropyShift", "PageHinkley"),
     "Models": ("LocalModel", "Model", "ScriptedModel"),
     "The loop": ("Calibrator",),

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from secl.question import References as References
     from secl.records import Record as Record
     from secl.runs.export import to_frame as to_frame
+    from secl.runs.labelling import current_records as current_records
     from secl.runs.runner import resume_run as resume_run
     from secl.runs.runner import start_run as start_run
     from secl.runs.settings import RunSettings as RunSettings
@@ -66,6 +67,7 @@ _HOMES = {
         "secl.question": "GivenAnswer Question References",
         "secl.records": "Record",
         "secl.runs.export": "to_frame",
+        "secl.runs.labelling": "current_records",
         "secl.runs.runner": "resume_run start_run",
         "secl.runs.settings": "RunSettings",
         "secl.runs.store": "Store",

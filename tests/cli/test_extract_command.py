@@ -164,6 +164,19 @@ def test_fields_are_labelled_reported_and_get_thresholds(
     assert f"extract.schema_file={schema}" in said
     assert "at most 30% wrong, 90% certainty" in shell("threshold", run, "--risk", 0.3).out
     assert "leave --grader out" in shell("report", run, "--grader", "exact").err
+    values = json.loads(shell("threshold", run, "--risk", 0.3, "--json").out)["threshold"]
+    assert set(values["domains"]) == set(SCHEMA["properties"])  # each field has labels, so a map of its own
+    promised = shell("export", run, "--risk", 0.3, "--format", "csv", "--out", "-")
+    assert "The promise is about values (columns ending in _accepted), not about whole documents." in promised.err
+    accepting = shell("export", run, "--accept", values["value"], "--format", "csv", "--out", "-")
+    for out in (promised.out, accepting.out):
+        rows = [row for row in read(out) if not row["failed"]]
+        for name, value in values["domains"].items():
+            reached = [str(float(row[f"{name}_confidence"]) >= value) for row in rows]
+            assert [row[f"{name}_accepted"] for row in rows] == reached
+    assert "accepted" not in read(promised.out)[0]
+    reached = [str(float(row["confidence"]) >= float(row["accept"])) for row in rows]
+    assert [row["accepted"] for row in rows] == reached
 
 
 def test_sheets_of_documents_and_of_fields_become_labels_of_fields(

@@ -231,6 +231,14 @@ def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:
         (empty, ("--risk", 0.1), "nothing to accept"),
     ):
         refused(("threshold", folder, *arguments), *words)
+    for chosen, *words in (
+        (("--accept", 0.5, "--risk", 0.1), "--accept and --risk both choose", "leave one of them out"),
+        (("--accept", 1.5), "accept is 1.5", "from 0 to 1"),
+        (("--certainty", 0.9), "--certainty is the certainty of --risk"),
+        (("--version", 1, "--risk", 0.1), "learned weights have no accepted answers"),
+        (("--risk", 0.1), "no confidence keeps a risk of 10%", f"secl threshold {run} --risk 0.1"),
+    ):
+        refused(("export", run, *chosen), *words)
 
 
 def accepted(records: Any) -> list[tuple[float | None, bool | None]]:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from secl import Calibrator, Question, Record, References, ScriptedModel
-from secl.evaluation.acceptance import answers_of
+from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import Measures, summarise
 from secl.evaluation.symptoms import Reason
@@ -23,7 +23,7 @@ from secl.labels.state import held_out
 from secl.metrics.intervals import Interval
 from secl.metrics.measures import MEASURES
 from secl.metrics.risk_control import risk_coverage
-from secl.reports.acceptance_report import risk_table
+from secl.reports.acceptance_report import risk_table, risk_tables
 from secl.reports.console import answer_reasons, answer_table
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
@@ -138,6 +138,22 @@ def test_the_table_has_a_threshold_for_each_risk_and_without_labels_only_the_con
     cells = [[cell.text for cell in row] for row in free.sections[""]]
     assert cells == [["5%", "none", UNDEFINED], ["10%", "0.7", "50%"], ["20%", "0.7", "50%"]]
     assert "These estimates rest on the confidences alone" in free.notes[0]
+
+
+def test_domains_with_maps_of_their_own_have_thresholds_of_their_own() -> None:
+    records = [
+        replace(record, question=replace(record.question, domain="ab"[record.position % 2]))
+        for record in answered([0.9] * 60 + [0.5] * 60, [None] * 120)
+    ]
+    log = [label_of(r, r.position < 60, number=r.position + 1, chance=1) for r in records]
+    answers = answers_of(records, log)
+    advice = advise(answers, 0.1)
+    others, own = risk_tables(answers)
+    assert [row[1].text for row in others.sections[""]] == [str(advice.value)] * 3
+    assert [[cell.text for cell in row] for row in own.sections[""]] == [
+        [domain, *[str(advice.domains[domain])] * 3] for domain in "ab"
+    ]
+    assert len(risk_tables(answers_of(records, [replace(label, domain="a") for label in log]))) == 1
 
 
 def test_the_picture_has_the_labels_of_a_curve_and_what_its_confidences_expect() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from secl.evaluation.acceptance import Advice, Answers
+from secl.evaluation.json_values import json_value
 from secl.evaluation.sample import Doubt
 from secl.grading.rules import reported_correct
 from secl.labels.label import utc
@@ -192,13 +192,12 @@ def _accepted(threshold: Threshold | None, *, counts: bool = False) -> tuple[str
 
 def advice_json(answers: Answers, advice: Advice) -> dict[str, object]:
     """Return the fields of an `Advice` as JSON values, with None for undefined numbers."""
-    plain, threshold = asdict(advice), advice.threshold
+    plain, threshold = json_value(advice), advice.threshold
     guarantee = threshold is not None and advice.basis == "labels"
     if threshold is not None and guarantee:
         plain["threshold"]["bound"] = threshold.bound(advice.certainty, anytime=advice.anytime)
     of_sample = {name: getattr(answers, name) for name in ("left_out", "doubt", "older", "misdated")}
-    change = None if answers.change is None else asdict(answers.change)
-    return plain | {"guarantee": guarantee, **of_sample, "change": change}
+    return {**plain, "guarantee": guarantee, **of_sample, "change": json_value(answers.change)}
 
 
 RISKS = (0.05, 0.1, 0.2)
@@ -229,6 +228,21 @@ def _shortest(accept: float, records: Sequence[Record]) -> float:
     own = [(record.confidence, record.accepted) for record in records if record.accept == accept and record.answer]
     decimals = (round(accept, digits) for digits in range(2, 17))
     return next((each for each in decimals if all((c >= each) == accepted for c, accepted in own)), accept)
+
+
+def risk_tables(answers: Answers) -> list[Table]:
+    """Return a table of thresholds for `RISKS`, and a table of their values in each domain with a map of its own."""
+    curve, domains = answers.curve, [name for name in answers.scales if name is not None]
+    if not domains:
+        return [risk_table(answers)]
+    drawn = answers.basis == "labels"
+    found = [guaranteed(curve, risk, CERTAINTY) if drawn else estimated(curve, risk) for risk in RISKS]
+    rows = [
+        (name, *("none" if each is None else str(each.domains[name] or "all") for each in found)) for name in domains
+    ]
+    headings = ("domain", *(f"{'at most' if drawn else 'about'} {percent(risk)} wrong: accept from" for risk in RISKS))
+    note = "Labels move the confidences of these domains by maps of their own. The table above holds for all others."
+    return [risk_table(answers), plain_table(headings, rows, (note,), texts=1)]
 
 
 def risk_table(answers: Answers) -> Table:

@@ -12,7 +12,7 @@ from rich.console import Console
 from secl.grading.rules import grade, grader_of
 from secl.posterior.views import view_title
 from secl.records import Record
-from secl.reports.acceptance_report import RISKS, risk_table
+from secl.reports.acceptance_report import RISKS, risk_tables
 from secl.reports.answers import neediest, questions_table, wrong_table
 from secl.reports.comparison_report import check_sentences
 from secl.reports.figures.reliability import reliability_figure
@@ -150,7 +150,7 @@ def _acceptance(run: RunReport) -> Section:
         "Dashed: share of wrong answers among accepted answers, as expected from the confidences. Solid: measured "
         "share of wrong answers among labelled accepted answers.",
     )
-    return Section("Which answers may be accepted?", (), [risk_table(run.answers)], [picture])
+    return Section("Which answers may be accepted?", (), risk_tables(run.answers), [picture])
 
 
 def _timeline(run: RunReport) -> Section:

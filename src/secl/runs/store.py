@@ -221,7 +221,10 @@ class Store(Shown):
             self.write("versions", version.number, position, version.drift, version.weights)
 
     def records(self, where: str = "1", *values: object) -> Iterator[Record]:
-        """Yield all records in order, or only the records whose row `r` satisfies the SQL condition `where`."""
+        """Yield all records in order as stored, or only those whose row `r` satisfies the SQL condition `where`.
+
+        Labels do not change stored records; `secl.current_records` yields records with labels and present confidences.
+        """
         for (body,) in self.read(f"SELECT body FROM records r WHERE {where} ORDER BY r.position", *values):
             try:
                 yield from_body(body)

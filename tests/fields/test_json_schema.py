@@ -7,6 +7,7 @@ import decimal
 import enum
 import ipaddress
 import pathlib
+import random
 import re
 import uuid
 from collections.abc import Callable
@@ -362,6 +363,54 @@ def test_what_no_grammar_can_narrow_is_checked_in_the_whole_value(node: Any, wro
         QuestionError, match=f"the model's object does not fit the schema \\({said}.*relax the schema, or"
     ):
         schema.validated({"v": wrong})
+
+
+ODD: list[Any] = [
+    None,
+    7,
+    "x",
+    [],
+    {},
+    True,
+    False,
+    {"type": "any"},
+    {"$ref": "#"},
+    {"$ref": "#/x"},
+    ["a"],
+    {"enum": [1]},
+]
+KEYWORDS = (
+    *("type", "properties", "required", "anyOf", "oneOf", "allOf", "if", "then", "else", "not", "items", "enum"),
+    *("const", "additionalProperties", "patternProperties", "propertyNames", "dependentSchemas", "$defs", "pattern"),
+    *("format", "minimum", "multipleOf", "nullable", "exclusiveMinimum", "contains", "prefixItems", "description"),
+)
+
+
+def _damaged(node: Any, chance: random.Random) -> Any:
+    """Return a part of a schema with a few values replaced and a few keywords added."""
+    if isinstance(node, dict):
+        node = {key: _damaged(part, chance) for key, part in node.items()}
+        return node | ({chance.choice(KEYWORDS): chance.choice(ODD)} if chance.random() < 0.08 else {})
+    if isinstance(node, list):
+        return [_damaged(part, chance) for part in node]
+    return chance.choice(ODD) if chance.random() < 0.03 else node
+
+
+def test_a_damaged_schema_is_read_or_refused_in_a_sentence() -> None:
+    read, sentences = 0, list[str]()
+    for number in range(800):
+        chance = random.Random(number)
+        root = _damaged(chance.choice([root for root, *_ in ROOTS.values()]), chance)
+        try:
+            schema = Tool.of({"name": "t", "parameters": root}).schema if number % 2 else Schema.of(root, free=True)
+            usable(schema)
+            strict_form(schema.grammar)
+            schema.misfit({"a": None, "m": {"a": [1, None]}, "l": [{"a": None}]})
+            read += 1
+        except ParameterError as refusal:
+            sentences.append(str(refusal))
+    assert 200 < read < 600
+    assert [sentence for sentence in sentences if not sentence.endswith(".")] == []
 
 
 def test_multiples_are_exact_and_a_pattern_that_only_the_grammar_reads_is_left_to_it() -> None:

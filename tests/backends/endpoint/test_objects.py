@@ -8,9 +8,10 @@ import re
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import BaseModel, Field, HttpUrl
 
 import secl
 from secl.backends.endpoint.model import EndpointModel
@@ -141,6 +142,72 @@ def test_two_failures_spoil_no_other_object(model: Any, server: FakeServer, text
     fine, failed, refused = objects_of(model, "fine", "bad", "long " * 2000)
     assert [type(each) for each in (fine, failed, refused)] == [Objects, NoObjectError, TooLongError]
     assert f"the model wrote no object that fits the schema ({reason}" in str(failed)
+
+
+class Line(BaseModel):
+    name: str
+    count: int = 1
+    more: list[Line] = []
+
+
+class Bill(BaseModel):
+    lines: list[Line]
+    kind: Annotated[Transfer | Cash, Field(discriminator="by")]
+    site: HttpUrl | None = None
+    tags: set[str] = Field(set(), json_schema_extra={"default": []})
+
+
+class Transfer(BaseModel):
+    by: Literal["transfer"]
+    bank: str
+
+
+class Cash(BaseModel):
+    by: Literal["cash"]
+    coins: dict[Literal["one", "two"], int]
+
+
+BILL = (
+    '{"lines": [{"name": "pen", "count": null, "more": [{"name": "ink", "count": 2, "more": null}]}], '
+    '"kind": {"by": "cash", "coins": {"one": 3, "two": null}}, "site": null, "tags": null}'
+)
+
+
+def test_nested_objects_are_closed_for_servers_and_null_stands_for_their_absent_keys(
+    model: EndpointModel, server: FakeServer
+) -> None:
+    server.rule = writing(greedy=BILL)
+    schema = Schema.of(Bill)
+    (outcome,) = model.write_objects([request_of("A bill.", schema)], lambda *_: 0)
+    assert isinstance(outcome, Objects)
+    constraint = server.asked[0]["response_format"]["json_schema"]
+    assert constraint["strict"] is True
+    assert sorted(constraint["schema"]["$defs"]) == ["Cash", "Line", "Transfer"]
+    for node in (constraint["schema"], *constraint["schema"]["$defs"].values()):
+        assert (node["required"], node["additionalProperties"]) == ([*node["properties"]], False)
+    assert "uri" not in json.dumps(constraint)
+    lines = [Line(name="pen", more=[Line(name="ink", count=2)])]
+    assert schema.validated(outcome.greedy.value) == Bill(lines=lines, kind=Cash(by="cash", coins={"one": 3}))
+
+
+def test_a_schema_with_free_keys_is_sent_without_the_word_strict(model: EndpointModel, server: FakeServer) -> None:
+    server.rule = writing(greedy='{"prices": {"pen": 2}}')
+    prices = Schema.of({"properties": {"prices": {"type": "object", "additionalProperties": {"type": "number"}}}})
+    (outcome,) = model.write_objects([request_of("A bill.", prices)], lambda *_: 0)
+    assert isinstance(outcome, Objects)
+    assert server.asked[0]["response_format"]["json_schema"]["strict"] is False
+
+
+def test_a_server_s_object_satisfies_one_branch_or_is_asked_for_again(model: EndpointModel, server: FakeServer) -> None:
+    texts = iter(['{"a": true, "b": false}', '{"a": null, "b": false}'])
+    server.rule = lambda body: said(next(texts)) if "JSON object" in str(body["messages"]) else knowing(body)
+    keys = [{"type": "object", "properties": {key: {"type": "boolean"}}, "required": [key]} for key in "ab"]
+    schema = Schema.of({"oneOf": keys})
+    (outcome,) = model.write_objects([request_of("Choose.", schema)], lambda *_: 0)
+    assert isinstance(outcome, Objects)
+    assert schema.validated(outcome.greedy.value) == {"b": False}
+    assert "Your reply is no such object" in server.asked[-1]["messages"][-1]["content"]
+    assert "anyOf" not in server.asked[0]["response_format"]["json_schema"]["schema"]
 
 
 def test_an_object_that_the_limit_of_tokens_cuts_is_unfinished(model: EndpointModel, server: FakeServer) -> None:

@@ -184,6 +184,33 @@ def test_parameters_that_this_server_does_not_know_hold_for_rated_texts(opened: 
     assert service.position == 1
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_object_that_the_limit_cuts_ends_by_length_with_the_tokens_of_both_tries(
+    opened: Open, server: FakeServer, stream: bool
+) -> None:
+    server.rule = writing()
+    service = opened()
+    wanted = {"type": "json_schema", "json_schema": {"name": "invoice", "schema": SCHEMA}}
+    options = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+    reply = chat(service, response_format=wanted, max_tokens=4, **options)
+    chunks = [json.loads(line[6:]) for line in reply.text.split("\n\n") if line.startswith("data: {")] or [reply.json()]
+    ended = next(chunk["choices"][0] for chunk in reversed(chunks) if chunk["choices"])
+    assert (ended["finish_reason"], ended["secl"]["confidence"]) == ("length", None)
+    assert (chunks[0]["choices"][0].get("message") or chunks[0]["choices"][0]["delta"])["content"] == ""
+    assert chunks[-1]["usage"] == {"prompt_tokens": 20, "completion_tokens": 8, "total_tokens": 28}
+    assert service.position == 0
+
+
+@pytest.mark.parametrize(("seed", "rated"), [(-1, True), (2**70, True), (7.0, True), ("7", False), (0.5, False)])
+def test_a_seed_reaches_the_server_as_it_is(opened: Open, server: FakeServer, seed: Any, rated: bool) -> None:
+    service = opened()
+    server.asked.clear()
+    reply = chat(service, seed=seed).json()
+    assert server.asked[0]["seed"] == seed
+    assert (reply["secl"]["confidence"] is not None) is rated
+    assert ("seed is" in reply["secl"].get("reason", "")) is not rated
+
+
 def test_an_object_of_the_server_has_a_confidence_for_each_field(opened: Open, server: FakeServer) -> None:
     server.several = True
     server.rule = writing(GREEDY, OTHER, OTHER, "{}", GREEDY)

@@ -40,7 +40,7 @@ def usable(schema: Schema) -> tuple[Node, tuple[str, ...]]:
     return grammar, schema.remarks + tuple(remark_of(*each) for each in left_out)
 
 
-@lru_cache(64)
+@lru_cache(256)
 def _accepted(given: str) -> tuple[Node, tuple[tuple[str, str], ...]]:
     """Return what `usable` returns, with keyword and field instead of sentences, for a schema as JSON."""
     schema, left_out = json.loads(given), dict[tuple[str, str], None]()

@@ -179,9 +179,11 @@ async def _on_invalid_request(request: Request, error: RequestValidationError) -
     return error_response(RequestError(400, message, "invalid_value", param or None))
 
 
-async def _on_http_exception(_request: Request, error: HTTPException) -> Response:
+async def _on_http_exception(request: Request, error: HTTPException) -> Response:
+    coding = request.headers.get("content-encoding")
+    remedy = f"; secl does not read the Content-Encoding {coding[:20]!r}, so send plain JSON" if coding else ""
     messages = {
-        400: "the body cannot be read as JSON.",
+        400: f"the body cannot be read as JSON{remedy}.",
         404: "this address does not exist; the base URL of the API ends with /v1.",
         405: "this address does not support this HTTP method.",
     }

@@ -76,6 +76,7 @@ class Draft:
     Attributes:
         prompt: token ids before the text.
         form: form of the answer, or of the answers in a list.
+        prefilled: whether the prompt ends with the beginning of the reply, which a space may follow.
         limit: maximum number of tokens.
         lines: number of lines after which a list is finished; None if the text is not a list.
         stop: texts that finish the draft.
@@ -116,11 +117,17 @@ class Draft:
     shown: int = 0
     held: str = ""
     finish: Finish | None = None
+    prefilled: bool = False
 
     @classmethod
-    def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = ()) -> Draft:
+    def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = (), *, prefilled: bool = False) -> Draft:
         """Return the draft of a greedy answer, of which the tokens `prefix` are written already."""
-        return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix))
+        return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix), prefilled=prefilled)
+
+    def again(self, version: int, prefix: Sequence[int] = ()) -> Draft:
+        """Return the draft of the same answer by another version, of which the tokens `prefix` are written already."""
+        draft = Draft.answer(self.prompt, self.form, prefix, prefilled=self.prefilled)
+        return replace(draft, version=version, begun=self.begun)
 
     @classmethod
     def texts(cls, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()) -> list[Draft]:
@@ -150,7 +157,7 @@ class TextRules:
 
     def answer(self, draft: Draft) -> str:
         """Return the answer at the beginning of a draft."""
-        return trim_answer(self.text(draft), draft.form)
+        return trim_answer(self.text(draft), draft.form, prefilled=draft.prefilled)
 
     def thought(self, draft: Draft) -> Thought:
         """Return a finished thought without its end mark."""

@@ -109,6 +109,13 @@ class Prompting:
         """Return the token ids of the prompt for an answer."""
         return self._encode(self._answer(question, thought))
 
+    def answer_draft(self, question: Question, thought: str | None = None) -> Draft:
+        """Return the draft of a greedy answer to an open question."""
+        prompt = self._answer(question, thought)
+        # The reasoning is in the thought, so the answer is short, even if the question asks for a number.
+        form: Form = "short" if thought is not None and question.form == "number" else question.form
+        return Draft.answer(self._encode(prompt), form, prefilled=bool(prompt.prefill))
+
     def confidence(self, question: Question, text: str, thought: str | None = None) -> list[int]:
         """Return the token ids up to the confidence digit; `text` is an option letter or an open answer."""
         before = self._answer(question, thought)

@@ -131,8 +131,11 @@ def _looped(words: Sequence[str], period: int) -> int:
     return repeated + period
 
 
-def trim_answer(text: str, form: Form) -> str:
-    """Return the answer as written, without thought, confidence line, and later text."""
+def trim_answer(text: str, form: Form, *, prefilled: bool = False) -> str:
+    """Return the answer as written, without thought, confidence line, and later text.
+
+    After a prefill such as "Answer:", the space at the beginning of an answer is part of the answer.
+    """
     text = without_thought(text)
     if form == "text":
         return text
@@ -141,8 +144,7 @@ def trim_answer(text: str, form: Form) -> str:
         line = _ANSWER_LINE.search(text)
         return (text[: line.end()] if line else text).strip()
     lines = text.strip().splitlines()
-    # After the prefill "Answer:", a short answer may begin with a space, which is part of the answer.
-    space = " " if form == "short" and text[:1].isspace() else ""
+    space = " " if (prefilled or form == "short") and text[:1].isspace() else ""
     return space + lines[0].rstrip() if lines else ""
 
 

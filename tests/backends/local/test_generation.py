@@ -10,7 +10,8 @@ import torch
 
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.fast.batch import ONEDNN, fast_single_row
-from secl.question import Question
+from secl.backends.local.model import LocalModel
+from secl.question import Form, Question
 from secl.writing import Writing
 from tests.backends.local.conftest import MakeModel
 
@@ -83,3 +84,22 @@ def test_only_steps_of_a_text_that_is_written_alone_are_switched(make_model: Mak
     assert (1, served) in seen
     assert (2, True) in seen
     assert (2, False) not in seen
+
+
+@pytest.mark.parametrize("form", ["short", "sentence"])
+def test_the_probability_of_an_answer_is_that_of_the_tokens_that_the_model_wrote(smollm2: str, form: Form) -> None:
+    model, question = LocalModel.load(smollm2, dtype="fp32", paper=True), Question("Why do cats purr?", form=form)
+    draft, sums = model.prompting.answer_draft(question), 0.0
+    ids, text = list(draft.prompt), ""
+    for _ in range(draft.limit):
+        with torch.no_grad():
+            log_p = model.backend.model(input_ids=torch.tensor([ids])).logits[0, -1].log_softmax(-1)
+        token = int(log_p.argmax())
+        written = model.prompting.token_ids.tokenizer.decode([token])
+        if token in model.backend.rules.end_ids or (text.strip() and "\n" in written):
+            break
+        ids, text, sums = [*ids, token], text + written, sums + float(log_p[token])
+    assert text.startswith(" ")
+    reply = model.answer(question).reply
+    assert reply.text == text.strip()
+    assert reply.log_probability == pytest.approx(sums, abs=1e-3)

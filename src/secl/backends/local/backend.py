@@ -231,7 +231,7 @@ class LocalBackend(TokenBackend[LocalReading]):
         prefix = [*written[:agreed], chosen[agreed]]
         if agreed == len(written) and self.rules.ended(Draft.answer([], draft.form, prefix)):
             return None
-        return replace(Draft.answer(draft.prompt, draft.form, prefix), version=version, begun=draft.begun)
+        return draft.again(version, prefix)
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
         with enough_memory():

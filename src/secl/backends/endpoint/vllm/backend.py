@@ -190,7 +190,7 @@ class VllmBackend:
         local = [reading for reading in readings if isinstance(reading, LocalReading)]
         if local:
             return self.learner.rewrite(drafts, local, version)
-        begun = [replace(Draft.answer(draft.prompt, draft.form), version=version) for draft in drafts]
+        begun = [draft.again(version) for draft in drafts]
         return list(self._pool.map(self._finish, begun))
 
     def _finish(self, draft: Draft) -> Draft:

@@ -22,7 +22,7 @@ from secl.evidence import PTrue, Thought
 from secl.ledger import Meter
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.templates import answer_prompt
-from secl.question import Form, Question
+from secl.question import Question
 from secl.records import Reply
 
 Verdicts = dict[Hashable, tuple[PTrue, float]]
@@ -67,10 +67,8 @@ class Asker:
     def answer_draft(self, question: Question, thinking: Draft | None) -> Draft:
         """Return the draft of a greedy answer to an open question, after the thought in `thinking`, if any."""
         if thinking is None or thinking.thought is None:
-            return Draft.answer(self.prompting.answer(question), question.form)
-        # The reasoning is in the thought, so the answer is short, even if the question asks for a number.
-        form: Form = "short" if question.form == "number" else question.form
-        draft = Draft.answer(self.prompting.answer(question, thinking.thought.text), form)
+            return self.prompting.answer_draft(question)
+        draft = self.prompting.answer_draft(question, thinking.thought.text)
         return replace(draft, thought=thinking.thought, begun=thinking.begun)
 
     def think(self, thoughts: Sequence[Draft]) -> None:

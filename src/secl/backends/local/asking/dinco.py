@@ -15,7 +15,6 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from secl.backends.base import Bundle
-from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.local.loading.guard import NO_CODE, as_model_error, quiet
 from secl.backends.local.loading.loader import fingerprint_of
@@ -76,8 +75,7 @@ class NliModel:
 
 def beam_answers(asker: Asker, question: Question) -> list[str]:
     """Return up to `BEAMS` different answers to an open question, the most probable first."""
-    start = Draft.answer(asker.prompting.answer(question), question.form)
-    drafts, tokens = asker.learner.writer.beams(start, BEAMS)
+    drafts, tokens = asker.learner.writer.beams(asker.prompting.answer_draft(question), BEAMS)
     texts = [asker.answer_in(draft) for draft in drafts]
     asker.meter.spend("comparing", tokens)
     answers = [answer for text in texts if (answer := read_answer(text, question.form, question.text)) is not None]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from secl.data.benchmarks import find_benchmark
+from secl.evaluation.symptoms import true_masses
 from secl.methods import method
 from secl.reports.formatting import UNDEFINED
 from secl_paper.compare import FinishedRun, Line
@@ -23,6 +25,7 @@ def differences(table: Table, setup: Setup, compared: Counterpart, runs: Mapping
         *_settings(table, setup, compared, runs),
         *_judge(table, setup),
         *_precision(runs),
+        *_true_mass(runs),
     ]
 
 
@@ -88,6 +91,15 @@ def _precision(runs: Mapping[Run, FinishedRun]) -> list[str]:
     environments = [run.manifest.environment for run in runs.values()]
     bodies = dict.fromkeys(f"{each['dtype']} on {each['device']}" for each in environments if "dtype" in each)
     return [f"The network computed in {' and in '.join(bodies)}; the paper names no precision."] if bodies else []
+
+
+def _true_mass(runs: Mapping[Run, FinishedRun]) -> list[str]:
+    """Name the probability that P(True), which is that of one token, leaves to tokens other than True and False."""
+    masses = [mass for run in runs.values() for mass in true_masses(run.records)]
+    if not masses:
+        return []
+    mass = f"together they have a median probability of {median(masses):.2f}"
+    return [f"P(True) and P(False) are the probabilities of one token each; {mass}, and other tokens have the rest."]
 
 
 def _counts(stream: Sequence[str]) -> str:

@@ -52,18 +52,16 @@ class Counterpart:
 
 
 def counterpart(model: str, against: str | None = None) -> Counterpart:
-    """Return the paper's model named by `against`, or else the one that has this preset or hub id."""
+    """Return the paper's model named by `against`, or else the model whose preset `model` gets."""
     if against is not None:
         return Counterpart(against, "--against names it")
-    models = read_paper().models
-    if model in models:
-        return Counterpart(model, "--model names its preset")
-    from secl.backends.local.loading.presets import PRESETS  # torch takes seconds to import
+    from secl.backends.local.loading.presets import PRESETS, preset_of  # torch takes seconds to import
 
-    for name in models:
-        if model.casefold() == PRESETS[name].source.casefold():
-            return Counterpart(name, "--model names its hub id")
-    return Counterpart(None, "--model names no model of the paper")
+    preset = preset_of(model)
+    name = next((name for name in read_paper().models if PRESETS[name] is preset), None)
+    if name is None:
+        return Counterpart(None, "--model names no model of the paper")
+    return Counterpart(name, f"--model names {'its preset' if model == name else 'this model'}")
 
 
 Place = tuple[str, str, str]

@@ -37,6 +37,10 @@ LEARNED = Row("SECL", SECL, "secl")
 LAYERS = {"Early": "first:4", "Mid": "middle:4", "Last 4": "last:4", "Last 8": "last:8", "All": "all"}
 MEASURED = ("ece", "brier", "auroc", "accuracy")
 ALL_MEASURED = ("ece", "ada_ece", "brier", "auroc", "accuracy")
+BEAMS = (
+    "For questions with options, DINCO's beams are the option letters, so DINCO answers as the greedy reply does; the "
+    "paper's DINCO has another accuracy."
+)
 CROSS_VALIDATED = "fitted to grades, with five-fold cross-validation"
 
 
@@ -56,7 +60,7 @@ TABLES = (
         ("cost", "ece", "brier", "auroc"),
         (STATED, NORM_P_TRUE, DINCO, LEARNED),
         note="Cost is in forward passes per question as the paper counts: 15 for a trained question and 1 for any "
-        "other.",
+        f"other. {BEAMS}",
     ),
     Table(
         "full",
@@ -201,7 +205,7 @@ TABLES = (
         "SECL against DINCO, with accuracy and cost",
         ("cost", *MEASURED),
         (STATED, DINCO, LEARNED),
-        note="DINCO answers with the most probable beam, as published.",
+        note=f"DINCO answers with the most probable beam, as published. {BEAMS}",
     ),
     Table(
         "posthoc",

@@ -37,6 +37,12 @@ class PTrue:
     false_probabilities: tuple[float, ...] = ()
     distractor_source: str
 
+    @property
+    def mass(self) -> float | None:
+        """P("True") + P("False") of the answer; None without P("False"). The rest goes to other tokens."""
+        false = self.false_probabilities[:1]
+        return min(1.0, self.probabilities[0] + false[0]) if self.probabilities and false else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thought:

@@ -54,7 +54,7 @@ METHODS: dict[str, Method] = {
         "page-hinkley",
         "burst",
         (*_SCORED, "secl"),
-        "SECL exactly as in the paper: gate, question for P(True), bins and loss",
+        "SECL as the paper says; docs/paper.md lists what the paper leaves open",
         True,
         paper=True,
     ),

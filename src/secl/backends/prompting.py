@@ -43,8 +43,8 @@ class Prompting:
 
     Args:
         prefers_prefill: returns whether short replies begin with "Answer:". secl calls this function at most once.
-        paper: whether all prompts are exactly the paper's, which ask for an open answer and its confidence in one
-            reply. secl's own prompts ask for the confidence in a later turn.
+        paper: whether all prompts follow the paper, which asks for an open answer and its confidence in one reply
+            (docs/paper.md lists our choices). secl's own prompts ask for the confidence in a later turn.
         distractors: number of distractors of an open answer.
         thinker: how the model thinks before it answers; None if it answers at once.
         show_thought: whether the prompt for P(True) contains the thought before the answer.

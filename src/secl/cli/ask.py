@@ -163,8 +163,9 @@ def models() -> None:
         (f"{name}\n", f"{p.source}\n{p.layers} {','.join(p.modules)}, tau {p.tau:g}", p.note)
         for name, p in PRESETS.items()
     ]
-    console().print(listing(("name", "source, layers with an adapter, tau", ""), rows, names=2))
+    console().print(listing(("name", "source", "note"), rows, names=2))
     console().print(
+        "Below a source: the layers and modules that learn, and tau, the temperature of P(True).\n"
         "secl also takes any other chat model by hub id, folder or GGUF file (docs/engines.md).",
         soft_wrap=True,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -52,6 +52,7 @@ def sweep(
     """
     check_place(on, workers)
     jobs = plan(read_sweep(recipe), out)
+    check_models((job.settings.model.name for job in jobs if job.settings.model.answered_by == "local"), on)
     screen = console()
     print_whole(overview(jobs), screen)
     unfinished = [job for job in jobs if not is_finished(job)]
@@ -79,14 +80,31 @@ def check_place(on: str, workers: int | None) -> None:
         check_whole("number of workers", workers, 1)
 
 
+def check_models(names: Iterable[str], on: str) -> None:
+    """Raise a ModelError for the name of no model; only a cluster's own machines may have the models of a cluster."""
+    if on in (HERE, RAY):
+        from secl.backends.local.loading.loader import locate  # torch takes seconds to import
+
+        for name in dict.fromkeys(names):
+            locate(name)
+
+
 def overview(jobs: Sequence[Job]) -> RichTable:
-    """Return a table of the runs of a sweep and the progress of each."""
+    """Return a table of the runs of a sweep, the progress of each, and how its settings differ from the first run's.
+
+    The row of the first run has the settings that differ from the defaults.
+    """
     rows = []
     for job in jobs:
         done = progress_of(job)
         state = "waiting" if done is None else "finished" if is_finished(job) else f"{done[0]} of {done[1]}"
-        rows.append((job.name, state, job.apart))
-    return listing(("Run", "State", "Settings"), rows, names=2)
+        settings = job.apart.split(", ")
+        if job is jobs[0]:
+            shown = [each for each in settings if each.partition(" ")[0] in job.settings.changed()]
+        else:
+            shown = [each for each in settings if each not in jobs[0].apart.split(", ")]
+        rows.append((job.name, state, ", ".join(shown)))
+    return listing(("Run", "State", "Settings (then changes from the first run)"), rows, names=2)
 
 
 def comparison(jobs: Sequence[Job]) -> RichTable:
@@ -167,7 +185,9 @@ def reproduce(
     if check is not None:
         return _check(check, {each.paper or each.key for each in find(table)})
     check_place(on, workers)
-    reproduction = Reproduction.plan(find(table), setup or Setup(), out)
+    setup = setup or Setup()
+    check_models([setup.model], on)
+    reproduction = Reproduction.plan(find(table), setup, out)
     if dry_run:
         _show_plan(reproduction)
         return 0

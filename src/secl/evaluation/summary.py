@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from secl.display import Shown
 from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import HIDDEN
 from secl.evaluation.series import Estimator, Series
-from secl.evaluation.symptoms import LOW_DIGIT_MASS
+from secl.evaluation.symptoms import LOW_DIGIT_MASS, true_masses
 from secl.metrics.intervals import RESAMPLES, Interval, ada_ece_interval, ece_interval, intervals
 from secl.metrics.measures import MEASURES, OF_BOTH_KINDS, ece_floor, prr, standard_measures
 from secl.metrics.probability import graded
@@ -126,6 +127,7 @@ class Summary(Shown):
         failed: questions whose update was taken back, because its numbers were not finite.
         unparsed: replies without a readable answer.
         low_digit_mass: replies in which the ten digits together had a probability below 0.5.
+        true_mass: median probability of True and False together in judgements of answers; nan without judgements.
         answered_best: questions answered with the most probable candidate.
         cost_measured: tokens through the network per token of plain answering; nan without questions.
         estimators: by name, in the order of reports.
@@ -142,6 +144,7 @@ class Summary(Shown):
     failed: int
     unparsed: int
     low_digit_mass: int
+    true_mass: float
     answered_best: int
     cost_measured: float
     estimators: Mapping[str, Measures]
@@ -235,6 +238,7 @@ def _summary(records: Sequence[Record], rows: Mapping[str, Measures], domains: M
         failed=sum(record.outcome == "failed" for record in records),
         unparsed=sum(record.reply.answer is None for record in records),
         low_digit_mass=sum(record.reply.digit_mass < LOW_DIGIT_MASS for record in records),
+        true_mass=median(true_masses(records) or [math.nan]),
         answered_best=sum(record.posterior is not None and record.answers_best for record in records),
         cost_measured=sum(record.ledger.total for record in records) / plain if plain else math.nan,
         estimators=rows,

@@ -21,6 +21,7 @@ Code = Literal[
     "same_letter",
     "digit_mass",
     "letter_mass",
+    "true_mass",
     "constant",
     "unreadable",
     "answers_changed",
@@ -97,11 +98,15 @@ LOW_LETTER_MASS = 0.05
 """Probability of all letters together below which the model hardly writes a letter."""
 
 
+LOW_TRUE_MASS = 0.5
+"""Probability of True and False together below which the model hardly judges answers by these words."""
+
+
 def seen(records: Sequence[Record]) -> list[Reason]:
     """Return the symptoms that need no references, in order."""
     reasons = [_of_changed_answers(records), _of_letters(records)]
     if len(records) >= FEWEST:
-        reasons += [_of_digits(records), _of_unreadable(records), _of_spread(records)]
+        reasons += [_of_digits(records), _of_true(records), _of_unreadable(records), _of_spread(records)]
     return [reason for reason in reasons if reason is not None]
 
 
@@ -134,6 +139,21 @@ def _of_digits(records: Sequence[Record]) -> Reason | None:
     if len(masses) < FEWEST or median(masses) >= LOW_DIGIT_MASS:
         return None
     return Reason("digit_mass", "doubt", len(masses), len(records), value=median(masses))
+
+
+def true_masses(records: Sequence[Record]) -> list[float]:
+    """Return the probability of True and False together for each answer that has it."""
+    judged = (record.evidence.p_true for record in records)
+    return [each.mass for each in judged if each is not None and each.mass is not None]
+
+
+def _of_true(records: Sequence[Record]) -> Reason | None:
+    """Return a symptom if True and False together have a low probability: a doubt if the model learned from them."""
+    masses = true_masses(records)
+    if len(masses) < FEWEST or median(masses) >= LOW_TRUE_MASS:
+        return None
+    severity: Severity = "doubt" if any(record.update is not None for record in records) else "note"
+    return Reason("true_mass", severity, len(masses), len(records), value=median(masses))
 
 
 def _of_unreadable(records: Sequence[Record]) -> Reason | None:

@@ -70,6 +70,10 @@ def caption(summary: Summary) -> str:
     ):
         parts += [f"{amount(count)} {words}"] if count else []
     text = f"{counted(summary.questions, 'question')}: {', '.join(parts)}."
+    if not math.isnan(summary.true_mass):
+        text += (
+            f" Asked for True or False, the model gives both together a median probability of {summary.true_mass:.2f}."
+        )
     if not math.isnan(summary.cost_measured):
         text += f" Measured cost of the run: {summary.cost_measured:.2f} forward passes per question."
     text += (

@@ -42,6 +42,9 @@ def sentence_of(reason: Reason, review: str = "secl label") -> str:
         case "letter_mass":
             mass = f"the {reason.count} letters together have a probability of {reason.value:.2g}"
             return f"The model rarely says an option letter ({mass}); the most probable letter is its answer."
+        case "true_mass":
+            mass = f"median probability of {reason.value:.2g} in {counted(reason.count, 'judged answer')}"
+            return f"The model rarely judges answers by the words True and False (together they have a {mass})."
         case "unreadable":
             return f"{shown} hold no readable answer, so the confidences of these replies mean nothing."
         case "constant":

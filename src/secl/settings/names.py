@@ -53,7 +53,8 @@ class RecipeTables(Settings):
     loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
     adapter: Annotated[AdapterSettings, UNFLAGGED] = AdapterSettings()
     paper: Annotated[bool, UNFLAGGED] = Field(
-        False, description="Ask, sample and learn exactly as the paper does, also where the defaults of secl differ."
+        False,
+        description="Ask, sample and learn as the paper says; docs/paper.md lists what the paper leaves open.",
     )
     seed: Annotated[Seed, OF_METHOD] = Field(42, description="Seed of all random choices.")
 

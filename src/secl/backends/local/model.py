@@ -47,7 +47,8 @@ class LocalModel(Answering, StructuredWriting, Shown):
     Args:
         loaded: result of `secl.backends.local.loading.loader.load`.
         adapter: settings of LoRA and learning. If unset, layers and modules come from the model's preset.
-        paper: whether all prompts are exactly the paper's (docs/paper.md lists the differences of secl's own prompts).
+        paper: whether all prompts follow the paper (docs/paper.md lists our choices and the differences of secl's own
+            prompts).
         distractors: number of distractors for an open answer, 1 to 9.
         answer_weights: which weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.

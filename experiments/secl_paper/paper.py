@@ -61,7 +61,8 @@ def counterpart(model: str, against: str | None = None) -> Counterpart:
     name = next((name for name in read_paper().models if PRESETS[name] is preset), None)
     if name is None:
         return Counterpart(None, "--model names no model of the paper")
-    return Counterpart(name, f"--model names {'its preset' if model == name else 'this model'}")
+    known = {name: "its preset", PRESETS[name].source.casefold(): "its hub id"}
+    return Counterpart(name, f"--model names {known.get(model.casefold(), 'a copy of it')}")
 
 
 Place = tuple[str, str, str]

@@ -30,6 +30,8 @@ def test_a_table_is_run_and_written_once_and_printed(shell: Shell, use: Use, tin
         "differ from the paper's (the paper's values in brackets): gate always (page-hinkley), tau 1 (0.7)."
         in first.out
     )
+    assert re.search(r"one token each; together they have a median probability of \d\.\d\d, and", first.out)
+    assert "DINCO's beams are the option letters" in first.out
     assert re.search(r"The network computed in (float32|bfloat16) on cpu; the paper names no precision", first.out)
     assert first.out.splitlines()[-1] == f"tables: {out / 'README.md'}"
     assert len(list((out / "runs" / "tiny-llama").glob(f"*/{FILE}"))) == 2
@@ -49,6 +51,12 @@ def test_a_dry_run_says_what_would_run_and_beside_which_column(shell: Shell, tmp
         "compared with the paper's Phi 3.5-Mini: --model names its preset",
     ]
     assert not out.exists()
+    assert [line.split("waiting")[1].strip() for line in lines[2:6]] == [
+        "method secl, gate.name page-hinkley",
+        "method baselines, gate.name default",
+        "adapter.beta 0.01",
+        "adapter.beta 0.1",
+    ]
 
 
 def test_ctrl_c_keeps_what_is_done(shell: Shell, tiny_llama: Path, tmp_path: Path, interrupt_at: Interrupt) -> None:
@@ -70,6 +78,7 @@ def test_a_mistake_is_refused_in_one_sentence_before_anything_is_written(refused
     for arguments, *words in (
         (("mian",), "no table 'mian'", *(table.key for table in TABLES)),
         (("main", "--against", "gpt-2"), "'gpt-2'", "llama-3.2-3b"),
+        (("main", "--model", "llama-3.2-3b,gemma-2-2b", "--dry-run"), "no model 'llama-3.2-3b,gemma-2-2b'", "phi-3.5"),
         (("hyperparameters", "--gate", "always"), "'burst 20'", "has no burst"),
         (("hyperparameters", "--gate", "mine.py:No", "--dry-run"), "'mine.py:No'", "there is no file mine.py"),
         (("kl", "--gate", "sometimes", "--dry-run"), "no gate 'sometimes'", "FILE.py:CLASS"),

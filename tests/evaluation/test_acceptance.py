@@ -12,7 +12,7 @@ from secl import Question, Record
 from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import GAP, assess, conclude, from_grades
-from secl.evidence import Labelled, LetterOrder
+from secl.evidence import Evidence, Labelled, LetterOrder, PTrue
 from secl.labels.label import Label, LabelSource, label_of
 from secl.labels.state import held_out
 from secl.reports.verdict import sentence_of, trust_line
@@ -183,6 +183,17 @@ def test_one_letter_whatever_the_options_is_said_and_letters_as_they_fall_are_no
     assert seen_in_one(plain) == []
 
 
+def sound_confidences() -> list[Record]:
+    return [make_record(n, digit=n % 10) for n in range(40)]
+
+
+def judged_by(record: Record, true: float, false: float) -> Record:
+    judged = PTrue(
+        candidates=("A", "B"), probabilities=(true, 0.9), false_probabilities=(false, 0.1), distractor_source="options"
+    )
+    return replace(record, evidence=Evidence(judged))
+
+
 def test_what_shows_without_right_answers() -> None:
     silent = [replace(make_record(n, digit=n % 10, digit_mass=0.0002), correct=None) for n in range(30)]
     verdict = assess(silent)
@@ -194,6 +205,14 @@ def test_what_shows_without_right_answers() -> None:
     band = Labelled(label_free=0.25, confidence=0.25, low=0.0, high=1.0, labels=9, of_domain=9, until=9)
     moved = [replace(record, labelled=replace(band, confidence=n / 40)) for n, record in enumerate(equal)]
     assert codes(moved) == {"constant"}  # labels make equal confidences differ, but this difference is not a ranking
+    hardly = [judged_by(record, 0.1, 0.2) for record in sound_confidences()]
+    assert codes(hardly) == codes([judged_by(record, 0.4, 0.2) for record in hardly]) | {"true_mass"}
+    (reason,) = [each for each in seen(hardly) if each.code == "true_mass"]
+    assert (reason.severity, reason.count) == ("note", 40)
+    assert "True and False (together they have a median probability of 0.3 in 40 judged answers)" in sentence_of(reason)
+    learned = [judged_by(make_record(n, digit=n % 10, outcome="trained"), 0.1, 0.2) for n in range(40)]
+    assert [each.severity for each in seen(learned) if each.code == "true_mass"] == ["doubt"]
+    assert [each.code for each in seen_in_one(hardly[0])] == ["true_mass"]
     unreadable = [replace(each, reply=replace(each.reply, answer=None)) for each in silent]
     assert "unreadable" in codes(unreadable)
     sound = [choice(make_record(n, digit=n % 10), "ABCD"[n % 4]) for n in range(60)]

@@ -96,6 +96,7 @@ def test_the_counts_are_about_all_questions_and_the_papers_own_costs_come_out() 
     expected = {"questions": 4, "burst": 3, "answered_best": 0, **ones}
     assert {key: getattr(summary, key) for key in expected} == expected
     assert summary.cost_measured == 2200.0 / 400.0
+    assert math.isnan(summary.true_mass)
     # The paper's table of costs has these numbers for 2,000 questions of each model.
     for trained, passes in ((512, 9168), (119, 3666)):
         records = [make_record(number, outcome="trained" if number < trained else "idle") for number in range(2000)]

@@ -201,6 +201,9 @@ def test_the_papers_column_is_of_the_model_asked_for_or_the_same() -> None:
         ("gemma-2-2b", None, "gemma-2-2b", "--model names its preset"),
         ("google/GEMMA-2-2b-it", None, "gemma-2-2b", "--model names its hub id"),
         ("meta-llama/Llama-3.1-8B-Instruct", None, "llama-3.1-8b", "--model names its hub id"),
+        ("/models/Llama-3.1-8B-Instruct/", None, "llama-3.1-8b", "--model names a copy of it"),
+        ("phi-3.5-mini-instruct.Q4_K_M.gguf", None, "phi-3.5-mini", "--model names a copy of it"),
+        ("someone/Llama-3.1-8B-Instruct-medical", None, None, "--model names no model of the paper"),
         ("gemma-2-2b", "phi-3.5-mini", "phi-3.5-mini", "--against names it"),
         ("smollm2", None, None, "--model names no model of the paper"),
     ):

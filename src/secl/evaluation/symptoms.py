@@ -206,6 +206,8 @@ def seen_in_one(record: Record) -> list[Reason]:
     letters = math.fsum(math.exp(each) for each in reply.option_log_p)
     if reply.option_log_p and letters < LOW_LETTER_MASS:
         reasons.append(Reason("letter_mass", "doubt", len(reply.option_log_p), value=letters))
+    for mass in true_masses([record]):
+        reasons += [Reason("true_mass", "note", value=mass)] if mass < LOW_TRUE_MASS else []
     other = _other_choice(record)
     if other is not None:
         reasons.append(Reason("same_letter", "doubt", answer=other))

@@ -43,7 +43,8 @@ def sentence_of(reason: Reason, review: str = "secl label") -> str:
             mass = f"the {reason.count} letters together have a probability of {reason.value:.2g}"
             return f"The model rarely says an option letter ({mass}); the most probable letter is its answer."
         case "true_mass":
-            mass = f"median probability of {reason.value:.2g} in {counted(reason.count, 'judged answer')}"
+            mass = f"probability of {reason.value:.2g}"
+            mass = f"median {mass} in {counted(reason.count, 'judged answer')}" if reason.total else mass
             return f"The model rarely judges answers by the words True and False (together they have a {mass})."
         case "unreadable":
             return f"{shown} hold no readable answer, so the confidences of these replies mean nothing."

@@ -171,6 +171,7 @@ def test_parts_of_a_question_are_texts_lists_pairs_and_mappings_and_others_are_r
         *((each, {}, none) for each in (None, 5, b"Who?", ["Who?"], {"question": "Who?"})),
         ([{"role": "user", "content": "Who?"}], {}, later),
         (PERU, {"options": ["Lima"]}, "a single option"),
+        (PERU, {"options": ["Lima", "Lima", " Lima"]}, "has no two different options; give at least two"),
         (PERU, {"options": "Lima"}, "the text 'Lima' as its options"),
         (PERU, {"history": "Hello"}, "history is a text"),
         (

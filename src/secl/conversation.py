@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from secl.display import excerpt
-from secl.errors import QuestionError
+from secl.errors import QuestionError, check_depth
 
 Role = Literal["system", "user", "assistant", "tool"]
 """Speaker of a turn. A turn of the role "tool" has the result of a call."""
@@ -40,9 +40,9 @@ class ToolCall:
             return None
         given = called.get("arguments") or {}
         try:
-            arguments = json.loads(given) if isinstance(given, str) else given
+            arguments = check_depth(json.loads(given) if isinstance(given, str) else given)
             text = json.dumps(arguments, ensure_ascii=False)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             return None
         return cls(called["name"], text, str(call.get("id") or "")) if isinstance(arguments, Mapping) else None
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import math
 import shlex
+from collections.abc import Collection, Mapping
 from importlib.metadata import PackageNotFoundError, distribution
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 
@@ -87,6 +89,11 @@ class ClosingError(SeclError):
     """The server is stopping, or has stopped."""
 
 
+MAX_DEPTH = 100
+"""Maximum number of levels of lists and objects in a JSON text from a client, a file or a server."""
+
+Json = TypeVar("Json")
+
 REQUEST_ERRORS = (QuestionError, ParameterError, UnfinishedError, NoObjectError)
 """Errors that a request causes, not a failure of the model or of the server."""
 
@@ -132,6 +139,20 @@ def public_reason(problem: Exception, what: str) -> str:
     """
     quotable = isinstance(problem, SeclError) and not isinstance(problem, QuestionError)
     return str(problem) if quotable else f"{what} ended with {type(problem).__name__}"
+
+
+def check_depth(value: Json) -> Json:
+    """Return a value from a JSON text, or raise a RecursionError if a later step could not read it again.
+
+    Python itself refuses depths near 1000, which depend on the calls so far.
+    """
+    level: list[object] = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [each.values() if isinstance(each, Mapping) else each for each in level]
+        level = [part for each in inner if isinstance(each, Collection) and not isinstance(each, str) for part in each]
+    if any(isinstance(each, Mapping | list | tuple) for each in level):
+        raise RecursionError(f"more than {MAX_DEPTH} levels of lists and objects")
+    return value
 
 
 def check_whole(name: str, value: object, least: int) -> None:

@@ -165,6 +165,8 @@ class Question:
             raise QuestionError(f"{name} has options, so it is graded by their letters; leave its grader out.")
         if any(not option.strip() for option in self.options):
             raise QuestionError(f"{name} has an empty option; remove it or fill it in.")
+        if len({option.strip() for option in self.options}) == 1:
+            raise QuestionError(f"{name} has no two different options; give at least two.")
         if self.reference is not None and self.reference not in self.letters:
             raise QuestionError(f"{name} has the reference {self.reference!r}; use one of {', '.join(self.letters)}.")
 

@@ -137,6 +137,14 @@ def test_the_extras_of_readme_are_those_of_the_package_and_of_its_messages() -> 
     assert {"local", "server", "tables"} <= named <= extras
 
 
+def test_the_readme_names_the_demo_and_the_tests_that_ci_runs_side_by_side() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    commands = [line.split("#")[0].strip() for line in readme]
+    place = commands.index("make demo")
+    assert commands[place + 1] == "make test"
+    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+
+
 def test_the_method_page_names_every_outcome_of_learning() -> None:
     text = (DOCS / "concepts.md").read_text(encoding="utf-8")
     assert [name for name in get_args(LearningOutcome) if f"`{name}`" not in text] == []

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import openpyxl
@@ -23,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl import GivenAnswer, Question, References, read_questions, read_rows
+from secl.data import tables
 from secl.errors import DataError, ParameterError, SeclError
 
 
@@ -275,6 +277,58 @@ def test_columns_of_workbooks_and_parquet_files_may_lack_a_name_or_a_cell(tmp_pa
         read_questions(tmp_path / "gap.parquet")
 
 
+SHEET = (
+    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>{}</sheetData></worksheet>'
+)
+
+
+def rows_of_sheet(*numbers: int, more: str = "") -> str:
+    cells = "".join(f'<row r="{n}"><c r="A{n}" t="inlineStr"><is><t>question</t></is></c>{more}</row>' for n in numbers)
+    return SHEET.format(cells)
+
+
+BOMBS = {
+    "rows": rows_of_sheet(*range(1, 103)),
+    "columns": rows_of_sheet(1, 2, more='<c r="XFD1"><v>1</v></c>'),
+    "empty rows": SHEET.format('<row r="1"><c r="A1"><v>1</v></c></row>' + "<row/>" * 1_200),
+    "bytes": rows_of_sheet(1) + " " * 600_000,
+}
+
+
+@pytest.mark.parametrize("sheet", BOMBS.values(), ids=BOMBS)
+def test_a_small_file_with_endless_rows_is_refused_before_it_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sheet: str
+) -> None:
+    monkeypatch.setattr(tables, "MAX_ROWS", 100)
+    openpyxl.Workbook().save(tmp_path / "whole.xlsx")
+    path = tmp_path / "f.xlsx"
+    with ZipFile(tmp_path / "whole.xlsx") as whole, ZipFile(path, "w", ZIP_DEFLATED) as bomb:
+        for part in whole.infolist():
+            bomb.writestr(part, sheet if part.filename == "xl/worksheets/sheet1.xml" else whole.read(part))
+    with pytest.raises(DataError, match=rf"{path} is larger than 100 rows; save it as CSV, or split it\."):
+        read_rows(path)
+    pd.DataFrame({"question": ["q"] * 1_001}).to_parquet(tmp_path / "f.parquet")
+    with pytest.raises(DataError, match=r"f\.parquet is larger than 1,000 rows; save it as CSV, or split it\."):
+        read_rows(tmp_path / "f.parquet")
+
+
+@pytest.mark.parametrize("depth", [101, 300, 900, 990, 100_000])
+def test_values_that_are_nested_too_deeply_are_refused_in_one_sentence(tmp_path: Path, depth: int) -> None:
+    """Also depths that Python can read at first, and not again inside more calls."""
+    deep = "[" * depth + "]" * depth
+    call = {"type": "function", "function": {"name": "f", "arguments": f'{{"a": {deep}}}'}}
+    turns = json.dumps([{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "x"}])
+    for row in (f'"history": {turns}', f'"options": {deep}', f'"more": {deep}'):
+        with pytest.raises(DataError, match=r"levels of|turn of the conversation|recursion") as refusal:
+            read_rows(written(tmp_path / "deep.jsonl", f'{{"question": "a", {row}}}'))
+        assert "line 1" in str(refusal.value)
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    with pytest.raises(DataError, match="row 1 has more than 100 levels of lists and objects; simplify it"):
+        read_rows([{"question": "a", "more": value}])
+
+
 def test_a_missing_file_and_a_missing_package_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "folder.csv").mkdir()
     written(tmp_path / "f.xlsx", "x")
@@ -351,7 +405,10 @@ def test_a_number_or_a_pattern_that_python_cannot_hold_is_refused_by_its_row() -
 
 
 def test_an_option_that_stands_twice_gives_a_warning() -> None:
-    rows = [{"question": "Where?", "options": ["Rome", "Rome", "Bern"]}, {"question": "Who?", "options": ["a", "a"]}]
+    rows = [
+        {"question": "Where?", "options": ["Rome", "Rome", "Bern"]},
+        {"question": "Who?", "options": ["a", "b", "a"]},
+    ]
     (note,) = read_rows(rows).notes
     assert note.endswith(
         "'questions-0001' has the same option twice (further questions with equal options: 1); secl counts equal "

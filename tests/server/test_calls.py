@@ -19,7 +19,7 @@ from secl.fields.schema import Schema
 from secl.server.online.service import Service
 from secl.server.verify import examine
 from tests.fields.scribe import CallScribe, Scribe, call, reply, written
-from tests.server.conftest import Make, client_of, sdk_of
+from tests.server.conftest import Log, Make, client_of, sdk_of
 
 USER: dict[str, Any] = {"role": "user", "content": "Acme: invoice 7, 306.00"}
 ARGUMENTS = '{"total": 306.0, "kind": "invoice"}'
@@ -351,3 +351,13 @@ def test_tools_that_cannot_be_used_are_refused_in_one_sentence(ask: Any, fields:
     assert sentence in message
     assert message.endswith(".")
     assert ask.service.position == 0
+
+
+@pytest.mark.parametrize("depth", [100, 500, 950, 5000])
+def test_arguments_that_are_nested_too_deeply_are_a_bad_request(ask: Any, caplog: Log, depth: int) -> None:
+    deep = f'{{"a": {"[" * depth}{"]" * depth}}}'
+    said = {"id": "1", "type": "function", "function": {"name": "now", "arguments": deep}}
+    talk = [USER, {"role": "assistant", "content": None, "tool_calls": [said]}]
+    refused = ask(messages=[*talk, {"role": "tool", "tool_call_id": "1", "content": "ok"}])
+    assert (refused.status_code, refused.json()["error"]["type"]) == (400, "invalid_request_error"), refused.text
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -153,7 +154,16 @@ def test_a_broken_key_file_closes_the_server(service: Service, keys: Keys, loopb
 
 def test_only_the_names_of_this_machine_are_taken_without_keys(address: str) -> None:
     with httpx.Client(base_url=address) as client:
-        for host in ("evil.example", "evil.example:80", "", "127.0.0.1.evil.example", "10.0.0.1", "[::2]"):
+        crafted = (
+            "evil@localhost",
+            "localhost#.evil",
+            "localhost/.evil",
+            "localhost?x",
+            "localhost\\.evil",
+            "localhost:x",
+        )
+        named = ("evil.example", "evil.example:80", "", "127.0.0.1.evil.example", "10.0.0.1", "[::2]", "localhost:0")
+        for host in (*named, *crafted):
             for method, path in (("GET", "/"), ("GET", "/v1/state"), ("POST", "/v1/ask")):
                 reply = client.request(method, path, headers={"host": host}, json=ASKED)
                 assert (reply.status_code, reply.json()["error"]["code"]) == (403, "host_not_allowed"), host
@@ -162,7 +172,10 @@ def test_only_the_names_of_this_machine_are_taken_without_keys(address: str) -> 
 
 
 def test_a_page_of_another_origin_cannot_ask_or_steer(address: str, service: Service) -> None:
-    foreign = [{"origin": origin} for origin in ("https://evil.example", "null", address + "1")]
+    scheme = address.replace("http", "evil", 1)
+    foreign = [
+        {"origin": origin} for origin in ("https://evil.example", "null", address + "1", scheme, address[7:], "")
+    ]
     for headers in (*foreign, {"sec-fetch-site": "cross-site"}):
         for path, body in (("ask", ASKED), *ORDERS):
             reply = httpx.post(f"{address}/v1/{path}", json=body, headers=headers)
@@ -184,6 +197,24 @@ def test_ten_megabytes_are_refused_and_the_client_hears_why(address: str, servic
     for content in (large, pieces):
         reply = httpx.post(f"{address}/v1/ask", content=content, headers={"content-type": "application/json"})
         assert (reply.status_code, reply.json()["error"]["code"]) == (413, "too_large")
+    assert service.position == 0
+
+
+def test_a_request_with_two_ends_is_refused_and_its_connection_is_closed(address: str, service: Service) -> None:
+    """Behind a proxy that trusts the other header, the rest of such a body would be a request of another client."""
+    at = urlsplit(address)
+    head = "POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    smuggled = "GET /v1/state HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    chunked = f"1b\r\n{json.dumps({'question': 'Why is it so?'})[:27]}\r\n0\r\n\r\n{smuggled}"
+    for headers in (
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        f"Transfer-Encoding: chunked\r\nContent-Length: {len(chunked)}\r\n",
+    ):
+        with socket.create_connection((at.hostname, at.port), timeout=10) as connection:
+            connection.sendall(f"{head}{headers}\r\n{chunked}".encode())
+            replies = b"".join(iter(lambda: connection.recv(65536), b""))  # up to the end of the connection
+        assert (replies.count(b"HTTP/1.1 "), replies[:12]) == (1, b"HTTP/1.1 400"), replies
     assert service.position == 0
 
 

@@ -14,15 +14,16 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from secl.data.cells import as_json, as_seen
-from secl.errors import DataError, ParameterError, needs
+from secl.errors import DataError, ParameterError, check_depth, needs
 from secl.question import Question
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
@@ -31,6 +32,10 @@ HEADED = (".csv", ".tsv", ".parquet", ".xlsx")
 
 LISTS = ("questions", "data")
 """Keys under which the object of a .json file may hold the list of rows."""
+
+MAX_ROWS, MAX_COLUMNS, MAX_TEXT, EMPTY = 100_000, 50, 5_000, 11
+"""Largest workbook: number of filled rows, mean number of columns and of unpacked bytes of these rows, and number of
+all rows for each of these rows. Parquet files may have ten times as many rows."""
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
@@ -94,6 +99,7 @@ def open_table(path: Path, check: Check | None = None) -> list[Row]:
     if suffix == ".parquet":
         pandas = pandas_for(str(path), "pyarrow")
         with _reading(path, "Parquet file"):
+            _check_size(path, import_module("pyarrow.parquet").read_metadata(io.BytesIO(content)).num_rows, 10)
             frame = pandas.read_parquet(io.BytesIO(content), engine="pyarrow", dtype_backend="pyarrow")
         _checked(check, tuple(map(str, frame.columns)), str(path))
         return _items(_records(frame), str(path), "row")
@@ -135,7 +141,7 @@ def rows_of(source: object, name: str) -> list[Row]:
 def parse_json(text: str) -> object:
     """Return the value of a JSON text. Messages of errors omit the location, as in "is broken JSON (...)"."""
     try:
-        return json.loads(text)
+        return check_depth(json.loads(text))
     except json.JSONDecodeError as error:
         position = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
         raise DataError(f"is broken JSON ({error.msg.removesuffix(' at')} at {position}); correct it.") from error
@@ -209,9 +215,11 @@ def _item(item: object) -> dict[str, object] | Question | str:
         return item
     try:
         if isinstance(item, str | Mapping):
-            return _cells({"question": item} if isinstance(item, str) else item)
+            return _cells({"question": item} if isinstance(item, str) else check_depth(item))
     except DataError as problem:
         return str(problem)
+    except RecursionError as problem:
+        return f"has {problem}; simplify it."
     return "is neither a text nor an object of names and values."
 
 
@@ -297,18 +305,29 @@ def _filled(cell: object) -> object:
 def _sheet(path: Path, content: bytes) -> Iterator[tuple[int, list[object]]]:
     """Return the number and the cells of each row in a workbook's first sheet, without empty rows."""
     pandas_for(str(path), "openpyxl")
+    rows: dict[int, list[object]] = {}
+    width = 0
     with _reading(path, "workbook"):
-        book = import_module("openpyxl").load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-        sheet = book.worksheets[0]
-        sheet.reset_dimensions()
-        rows = [[_cell(cell) for cell in row] for row in sheet.iter_rows()]
-    width = max(
-        (place for cells in rows for place, cell in enumerate(cells, start=1) if cell not in (None, "")), default=0
-    )
-    if not width:
+        _check_size(path, sum(part.file_size for part in ZipFile(io.BytesIO(content)).infolist()) // MAX_TEXT)
+        how = {"read_only": True, "data_only": True, "keep_links": False}
+        with closing(import_module("openpyxl").load_workbook(io.BytesIO(content), **how)) as book:
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()
+            for number, row in enumerate(sheet.iter_rows(), start=1):
+                cells = [_cell(cell) for cell in row]
+                last = max((place for place, cell in enumerate(cells, start=1) if cell not in (None, "")), default=0)
+                if last:
+                    rows[number], width = cells[:last], max(width, last)
+                _check_size(path, max(len(rows), len(rows) * width // MAX_COLUMNS, number // EMPTY))
+    if not rows:
         raise DataError(f"{path} is empty; fill it.")
-    padded = ((cells + [None] * width)[:width] for cells in rows)
-    return ((n, cells) for n, cells in enumerate(padded, start=1) if any(cell not in (None, "") for cell in cells))
+    return ((number, cells + [None] * (width - len(cells))) for number, cells in rows.items())
+
+
+def _check_size(path: Path, rows: int, times: int = 1) -> None:
+    """Raise a DataError for more than `times` MAX_ROWS rows. A small packed file may hold any number of rows."""
+    if rows > times * MAX_ROWS:
+        raise DataError(f"{path} is larger than {times * MAX_ROWS:,} rows; save it as CSV, or split it.")
 
 
 def _cell(cell: Any) -> object:
@@ -328,6 +347,8 @@ def _records(frame: Any) -> Iterable[dict[object, object]]:
 def _reading(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
+    except DataError:
+        raise
     except Exception as problem:  # pandas and openpyxl may raise any exception for a broken file
         reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0].rstrip(".")
         raise DataError(f"{path} is not a {kind} that can be read ({reason}).") from problem

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from secl.errors import QuestionError, check_depth
 from secl.evidence import Likelihood, Thought
 from secl.fields.schema import Leaf
 from secl.grading.rules import same_answer
@@ -55,8 +56,11 @@ class WrittenObject:
 
     @cached_property
     def value(self) -> dict[str, Any]:
-        """The object, parsed from the text."""
-        value: dict[str, Any] = json.loads(self.text)
+        """The object, parsed from the text. Raises a QuestionError: the object is nested too deeply."""
+        try:
+            value: dict[str, Any] = check_depth(json.loads(self.text))
+        except RecursionError as problem:
+            raise QuestionError(f"the model wrote an object of {problem}; describe the fields.") from problem
         return value
 
     @cached_property

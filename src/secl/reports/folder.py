@@ -16,7 +16,7 @@ from secl.reports.figures.drawing import write_picture
 from secl.reports.formatting import html_templates, number
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, sections_of
-from secl.runs.folder import storage_errors
+from secl.runs.folder import ELSEWHERE, storage_errors
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -41,7 +41,7 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
     (`of_run`) gets only the page.
     """
     sections = list(sections_of(run))
-    with storage_errors(folder):
+    with storage_errors(folder, ELSEWHERE):
         folder.mkdir(parents=True, exist_ok=True)
         pictures = {
             picture.name: write_picture(picture.draw(), None if of_run else folder / picture.name)

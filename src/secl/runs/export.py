@@ -24,7 +24,7 @@ from secl.question import Question, References
 from secl.records import Record
 from secl.runs.encoding import to_export
 from secl.runs.extracting import by_document, document_of, expected_errors, failures, object_results
-from secl.runs.folder import check_outside, storage_errors
+from secl.runs.folder import ELSEWHERE, check_outside, storage_errors
 from secl.runs.labelling import calibration_of, current_records
 from secl.runs.manifest import Manifest
 from secl.runs.sheets import OBJECT_VERDICTS, PREFIX, VERDICTS, draw, ids_of, own_id, row_id
@@ -257,7 +257,7 @@ def write(
         raise ParameterError(f"{str(out)!r} is a folder; name a file with --out.")
     unfinished = path.with_name(f"{path.name}.new")
     try:
-        with storage_errors(path):
+        with storage_errors(path, ELSEWHERE):
             if format in ("parquet", "xlsx"):
                 table = _table(store, content)
                 unfinished.write_bytes(_parquet(*table) if format == "parquet" else _workbook(*table))
@@ -363,7 +363,7 @@ def write_version(store: Store, version: int, folder: Path) -> Path:
     weights, config = store.weights(version), store.manifest.get("adapter")
     if config is None:
         raise RunError(f"{store.folder} does not hold the configuration of its adapter.")
-    with storage_errors(folder):
+    with storage_errors(folder, ELSEWHERE):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         (folder / WEIGHTS).write_bytes(weights)

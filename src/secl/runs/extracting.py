@@ -75,7 +75,10 @@ def add_failure(store: Store, request: ObjectRequest, problem: SeclError) -> Non
 def failures(store: Store) -> list[Failure]:
     """Return the documents of an extraction that have no object, in order."""
     rows = store.read("SELECT * FROM failures ORDER BY rowid")
-    return [Failure(document, fields, reason, json.loads(row)) for document, fields, reason, row in rows]
+    try:
+        return [Failure(document, fields, reason, json.loads(row)) for document, fields, reason, row in rows]
+    except (ValueError, TypeError) as problem:
+        raise store.damaged(problem) from problem
 
 
 def read_schema(path: Path) -> Schema:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +24,9 @@ DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 RESUME = "go on with --resume {folder}"
 """Remedy in messages: the option that continues a stopped run."""
+
+ELSEWHERE = "try again, or name another place with --out"
+"""Remedy in messages of commands that read a run and write files."""
 
 
 def check_is_run(folder: Path) -> None:
@@ -59,20 +65,55 @@ def lock_folder(folder: Path) -> IO[str]:
 
 
 def connect(path: Path, writable: bool) -> sqlite3.Connection:
-    # Several threads of a server use this connection, one at a time (`secl.server.store`).
-    db = sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
+    """Open a database. If its folder cannot be written, and so SQLite cannot read the database, open a copy."""
+    db = _open(path)
     try:
         if not writable:
             db.execute("PRAGMA query_only = ON")
         db.execute("PRAGMA synchronous = NORMAL")
     except DAMAGE as problem:
         db.close()
-        if isinstance(problem, sqlite3.OperationalError):  # no space or no permission; the file may be intact
-            raise StorageError(
-                f"cannot open {path}: {problem}; free disk space or correct the permissions."
-            ) from problem
-        raise RunError(f"{path} is damaged or not a database of secl: {problem}.") from problem
+        if not isinstance(problem, sqlite3.OperationalError):
+            raise RunError(f"{path} is damaged or not a database of secl: {problem}.") from problem
+        if not writable and problem.sqlite_errorcode == sqlite3.SQLITE_CANTOPEN:
+            return _open_copy(path)
+        # The disk has no space, or the user no permission; the file may be intact.
+        raise StorageError(f"cannot open {path}: {problem}; {_remedy(problem)}.") from problem
     return db
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # Several threads of a server use this connection, one at a time (`secl.server.store`).
+    return sqlite3.connect(path, timeout=30, isolation_level="DEFERRED", check_same_thread=False)
+
+
+def _open_copy(path: Path) -> sqlite3.Connection:
+    """Open a copy, which is removed from its folder at once, so that it vanishes when it is closed.
+
+    SQLite can also read a file itself as "immutable", but a process may write to the file through another mount.
+    """
+    with tempfile.TemporaryDirectory(prefix="secl-") as place, storage_errors(Path(place)):
+        parts = [part for part in (path, path.with_name(f"{path.name}-wal")) if part.exists()]
+        for _ in range(COPIES):
+            before = [(each.st_mtime_ns, each.st_size) for each in map(Path.stat, parts)]
+            copy, *_ = [Path(shutil.copyfile(part, Path(place) / part.name)) for part in parts]
+            if before == [(each.st_mtime_ns, each.st_size) for each in map(Path.stat, parts)]:
+                break
+        else:
+            raise StorageError(f"another process writes to {path} all the time; stop it, then try again.")
+        db = _open(copy)
+        db.execute("PRAGMA journal_mode = MEMORY")  # so that the copy needs no file beside it
+        return db
+
+
+COPIES = 5
+"""Maximum number of copies of a file to which another process writes."""
+
+
+def _remedy(problem: Exception) -> str:
+    if getattr(problem, "errno", None) == errno.EROFS or "readonly" in str(problem):
+        return "copy the folder to a disk that can be written"
+    return "free disk space or correct the permissions"
 
 
 @contextmanager
@@ -83,6 +124,5 @@ def storage_errors(folder: Path, then: str = "try again") -> Iterator[None]:
     except (OSError, sqlite3.OperationalError) as problem:
         reason = getattr(problem, "strerror", None) or problem
         raise StorageError(
-            f"cannot write to {folder}: {reason}; free disk space or correct the permissions, then "
-            f"{then.format(folder=folder)}."
+            f"cannot write to {folder}: {reason}; {_remedy(problem)}, then {then.format(folder=folder)}."
         ) from problem

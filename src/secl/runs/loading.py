@@ -23,6 +23,7 @@ from secl.runs.extracting import DocumentFile, read_document_stream, writer_of
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
+from secl.settings.groups import ENDPOINT_KEY
 
 if TYPE_CHECKING:
     from secl.backends.local.asking.answers import SharedAnswers
@@ -114,13 +115,12 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
         )
     if settings.model.engine != "openai":
         return load_local(settings, shared)
-    from secl.backends.endpoint.client import KEY
     from secl.backends.endpoint.model import EndpointModel
 
     return EndpointModel(
         settings.model.endpoint or "",
         settings.model.name,
-        key=key or os.environ.get(KEY),
+        key=key or os.environ.get(ENDPOINT_KEY),
         distractors=settings.evidence.distractors,
         thinking=settings.prompts.thinking,
         seed=settings.seed,
@@ -132,9 +132,9 @@ def named(settings: Named) -> Named:
     if settings.model.engine != "openai" or settings.model.name:
         return settings
     from secl.backends.endpoint.abilities import only_model
-    from secl.backends.endpoint.client import KEY, Endpoint
+    from secl.backends.endpoint.client import Endpoint
 
-    with closing(Endpoint(settings.model.endpoint or "", key=os.environ.get(KEY))) as endpoint:
+    with closing(Endpoint(settings.model.endpoint or "", key=os.environ.get(ENDPOINT_KEY))) as endpoint:
         model = settings.model.model_copy(update={"name": only_model(endpoint)})
     return settings.model_copy(update={"model": model})
 

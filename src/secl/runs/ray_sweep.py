@@ -35,6 +35,7 @@ from secl.runs.sweep import (
     run_job,
     write_files,
 )
+from secl.settings.groups import masked
 
 RETRIES = 2
 """Maximum number of restarts of a run whose worker dies."""
@@ -188,8 +189,8 @@ def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
         raise ParameterError(
             f"secl cannot start Ray on this machine ({reason}); leave --on ray out to run without Ray."
             if address is None
-            else f"secl cannot connect to Ray at {address} ({reason}); give the address of a Ray Client server, as "
-            "ray://HOST:PORT."
+            else f"secl cannot connect to Ray at {masked(address)} ({reason}); give the address of a "
+            "Ray Client server, as ray://HOST:PORT."
         ) from problem
     try:
         yield ray

@@ -23,7 +23,7 @@ from secl.question import Question
 from secl.records import Record
 from secl.runs.export import write_version
 from secl.runs.extracting import FAILURES, DocumentFile, extract_fields
-from secl.runs.folder import check_free, storage_errors
+from secl.runs.folder import ELSEWHERE, check_free, storage_errors
 from secl.runs.labelling import held_out_records
 from secl.runs.loading import Load, askable, build_calibrator, calibration, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment, stream_fingerprint
@@ -282,7 +282,7 @@ def write_summary(store: Store, summary: Summary, verdict: Verdict, folder: Path
         **json_value(summary),
     }
     unfinished = folder / f"{SUMMARY}.new"
-    with storage_errors(folder):
+    with storage_errors(folder, ELSEWHERE):
         text = json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2)
         unfinished.write_text(f"{text}\n", encoding="utf-8")
         unfinished.rename(folder / SUMMARY)

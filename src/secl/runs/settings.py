@@ -9,7 +9,7 @@ from secl.errors import ParameterError
 from secl.gates import Gate, gate_class, is_own_gate
 from secl.methods import Method, Plan, method
 from secl.posterior.rule import PosteriorRule
-from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights, StreamSettings
+from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights, StreamSettings, masked
 from secl.settings.names import RecipeTables, RunTables, as_compared, dotted, tables
 from secl.signals import make_signal
 
@@ -100,6 +100,10 @@ class Recipe(RecipeTables):
 
     def _check_engine(self) -> None:
         engine, endpoint = self.model.engine, self.model.endpoint
+        if "://" in self.model.name:
+            raise ParameterError(
+                f"the model {masked(self.model.name)!r} is an address; give it with --endpoint URL --engine openai."
+            )
         if engine == "local" and endpoint:
             raise ParameterError("--endpoint names a server, but --engine is local; leave one of them out.")
         if engine in ("vllm", "openai") and not endpoint:

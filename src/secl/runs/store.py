@@ -228,7 +228,15 @@ class Store(Shown):
         for (body,) in self.read(f"SELECT body FROM records r WHERE {where} ORDER BY r.position", *values):
             try:
                 yield from_body(body)
-            except (ValueError, KeyError, TypeError, AttributeError, QuestionError) as problem:
+            except (
+                ValueError,
+                KeyError,
+                TypeError,
+                AttributeError,
+                RecursionError,
+                QuestionError,
+                ParameterError,
+            ) as problem:
                 raise self.damaged(problem) from problem
 
     def record(self, position: int) -> Record:

@@ -151,7 +151,7 @@ def is_finished(job: Job) -> bool:
     # A run writes its summary last. A report of an unfinished run writes a summary that is not "complete".
     try:
         return bool(json.loads((job.folder / SUMMARY).read_text(encoding="utf-8"))["complete"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False  # `run_job` then writes the summary again
 
 

@@ -184,7 +184,7 @@ def redacted(record: Record, keep: Keep) -> Record:
         record,
         question=Question(
             NOT_KEPT,
-            (NOT_KEPT,) * len(question.options),
+            tuple(f"(option {letter}, not kept)" for letter in question.letters),
             domain=question.domain,
             form=question.form,
             # The id of a field begins with a digest of the text. Remove the digest, which could confirm a guessed text.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -87,6 +88,46 @@ UNFLAGGED = Parameter(parse=False)
 """Marks a setting without a flag of its own."""
 
 
+ENDPOINT_KEY = "SECL_ENDPOINT_KEY"
+"""Environment variable with the API key of the model's server."""
+
+
+def base_url(url: str) -> str:
+    """Return the base address of a server; without a path, add "/v1".
+
+    Reports and manifests show the address, so it must not contain a secret. Raises a ParameterError without the secret.
+    """
+    try:
+        parts = urlsplit(url)
+        whole = bool(parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
+    except ValueError:  # the port is not a number, or brackets contain no IPv6 address
+        whole = False
+    if whole and (parts.query or parts.fragment or "@" in url):
+        raise ParameterError(
+            f"the endpoint {masked(url)!r} has a user, a query or a fragment, which reports would show; write "
+            f"http://HOST:PORT/v1, and set {ENDPOINT_KEY} to the API key."
+        )
+    if not whole:
+        raise ParameterError(f"the endpoint {masked(url)!r} is not a URL; write http://HOST:PORT/v1.")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"
+
+
+def masked(url: str) -> str:
+    """Return an address without the parts that may contain a secret.
+
+    >>> masked("http://me:secret@host:1/v1"), masked("http://host/v1?key=secret"), masked("me:se/c#ret@host")
+    ('http://***@host:1/v1', 'http://host/v1?***', '***@host')
+    """
+    scheme, user, place = re.fullmatch(r"(?s)(.*?://|)(.*@|)(.*)", url).groups()  # type: ignore[union-attr]
+    return scheme + (user and "***@") + re.sub(r"(?s)([?#]).*", r"\1***", place)
+
+
+def _without_secret(url: str | None) -> str | None:
+    if url is not None:
+        base_url(url)
+    return url
+
+
 class ModelSettings(Settings):
     """Which model to load, and how; or which server has the model. The name "" stands for the server's only model."""
 
@@ -96,7 +137,7 @@ class ModelSettings(Settings):
         "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
     )
     engine: Engine | None = Field(None, description="Engine: local, openai (an OpenAI-compatible server) or vllm.")
-    endpoint: str | None = Field(
+    endpoint: Annotated[str | None, AfterValidator(_without_secret)] = Field(
         None, description="Base URL of a vLLM server, or with --engine openai of an OpenAI-compatible server."
     )
     dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")

@@ -12,6 +12,8 @@ from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError, ParameterError, QuestionError, UnavailableError
 from secl.question import GivenAnswer
+from secl.runs.settings import Recipe, RunSettings
+from secl.server.online.factory import serving_settings
 from secl.writing import Writing
 from tests.backends.endpoint.fake import CHOICE, OPEN, FakeServer
 from tests.server.conftest import Patch
@@ -120,8 +122,43 @@ def test_a_key_is_sent_to_its_server_alone(connect: Connect, server: FakeServer,
 
 
 def test_an_address_is_a_url_and_may_have_a_path_of_its_own(connect: Connect) -> None:
-    for url in ("localhost:8000", "ftp://x", "http://", "http://x/v1?key=1", "http://x:y", "http://[x"):
+    for url in ("localhost:8000", "ftp://x", "http://", "http://x:y", "http://[x"):
         with pytest.raises(ParameterError, match=r"is not a URL; write http://HOST:PORT/v1\."):
             connect(url)
     assert connect("http://h:1").url == "http://h:1/v1"
     assert connect("https://h/api/v1/").url == "https://h/api/v1"
+
+
+WITH_SECRETS = (
+    "http://user:SECRET@h:1/v1",
+    "https://SECRET@h",
+    "http://:SECRET@h",
+    "http://user:SE/CRET@h",
+    "http://user:SE#CRET@h",
+    "http://u://SECRET@h",
+    "user:SECRET@h:1",
+    "ftp://user:SECRET@h",
+    "http://h/v1?api_key=SECRET",
+    "http://h/v1?token=SECRET#SECRET",
+    "http://h#SECRET",
+    "http://[SECRET@h",
+)
+
+
+@pytest.mark.parametrize("url", WITH_SECRETS)
+def test_an_address_with_a_secret_is_refused_everywhere_and_never_repeated(connect: Connect, url: str) -> None:
+    endpoint = {"model.engine": "openai", "model.endpoint": url}
+    for use in (
+        lambda: connect(url),
+        lambda: RunSettings.of({**endpoint, "stream.benchmarks": ["capitals:3"]}),
+        lambda: serving_settings(endpoint),
+        lambda: Recipe.of({"model.endpoint": url}),
+        lambda: Recipe.model_validate({"model": {"endpoint": url}}),
+    ):
+        with pytest.raises(ParameterError, match="write http://HOST:PORT/v1") as refusal:
+            use()
+        assert "SE" not in str(refusal.value).removesuffix("set SECL_ENDPOINT_KEY to the API key.")
+    if "://" in url:
+        with pytest.raises(ParameterError, match=r"is an address; give it with --endpoint") as refusal:
+            Recipe.of({"model.name": url})
+        assert "CRET" not in str(refusal.value)

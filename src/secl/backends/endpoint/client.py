@@ -8,27 +8,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 from secl.errors import (
     FailedError,
     ModelError,
     NotLoadedError,
-    ParameterError,
     QuestionError,
     TooLongError,
     UnavailableError,
     needs,
 )
+from secl.settings.groups import ENDPOINT_KEY, base_url
 
 try:
     import httpx2
     import openai
 except ImportError as missing:
     raise ModelError(needs("an endpoint", "openai", "server")) from missing
-
-KEY = "SECL_ENDPOINT_KEY"
-"""Environment variable with the server's API key."""
 
 RETRIES = 3
 """Maximum number of repetitions of a request to a busy, failing or unreachable server."""
@@ -89,7 +85,7 @@ class Endpoint:
     """
 
     def __init__(self, url: str, *, key: str | None = None, silence: float = SILENCE) -> None:
-        self.url = _base(url)
+        self.url = base_url(url)
         self._client = openai.OpenAI(
             base_url=self.url,
             api_key=key or "none",
@@ -189,7 +185,9 @@ class Endpoint:
     def _refusal(self, route: str, status: int, body: object) -> Exception:
         reason = _reason(body)
         if status in LOCKED:
-            return ModelError(f"{self.url} denies access (status {status}: {reason}); set {KEY} to a valid API key.")
+            return ModelError(
+                f"{self.url} denies access (status {status}: {reason}); set {ENDPOINT_KEY} to a valid API key."
+            )
         sentence = f"{self.url}{route} refuses the request with status {status}: {reason}"
         if status in REFUSED:
             code = str(body.get("code")) if isinstance(body, Mapping) else ""
@@ -232,17 +230,6 @@ class Upstream:
             yield answer
             return
         yield from self.endpoint.stream("/chat/completions", request)
-
-
-def _base(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        whole = bool(parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
-    except ValueError:  # the port is not a number, or brackets contain no IPv6 address
-        whole = False
-    if not whole or parts.query or parts.fragment:
-        raise ParameterError(f"the endpoint {url!r} is not a URL; write http://HOST:PORT/v1.")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"
 
 
 def _status(error: object, otherwise: int = HTTPStatus.INTERNAL_SERVER_ERROR) -> int:

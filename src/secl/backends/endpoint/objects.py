@@ -16,7 +16,7 @@ from secl.backends.endpoint.chat import Requests
 from secl.backends.endpoint.client import Body
 from secl.backends.endpoint.reading import Usage, Written
 from secl.backends.generation import question_seed
-from secl.errors import ModelError, NoObjectError, QuestionError
+from secl.errors import ModelError, NoObjectError, QuestionError, check_depth
 from secl.evidence import Thought
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.json_schema import strict_form
@@ -142,6 +142,7 @@ def _read(said: Written, schema: Schema) -> tuple[WrittenObject | None, str]:
     begin = max(0, text.find("{"))
     try:
         value, end = json.JSONDecoder().raw_decode(text, begin)
+        check_depth(value)
     except (ValueError, RecursionError):
         return None, "broken JSON"
     if (reason := schema.misfit(value)) is not None:

@@ -82,6 +82,7 @@ class Boundary:
             await send(message)
 
         try:
+            check_framing(Request(scope).headers)
             scope["secl_role"] = await self._role(Request(scope))
             if scope["method"] not in SAFE_METHODS:
                 receive = replay(await self._body(Request(scope, receive)), receive)
@@ -179,16 +180,27 @@ def is_loopback(name: str) -> bool:
         return False
 
 
+def check_framing(headers: Headers) -> None:
+    """Raise a `RequestError` (400) that closes the connection if a proxy may see another end of the body (RFC 9112)."""
+    if "transfer-encoding" in headers and (
+        "content-length" in headers or len(headers.getlist("transfer-encoding")) > 1
+    ):
+        message = "a request has either Content-Length or Transfer-Encoding; send one of them."
+        raise RequestError(400, message, "ambiguous_length", headers={"connection": "close"})
+
+
 def check_host(headers: Headers) -> None:
     """Raise a `RequestError` (403) unless the header Host names this machine.
 
     A foreign site's name may resolve to this machine. The browser then sends the site's name as Host.
     """
+    host = headers.get("host", "")
     try:
-        name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        parts = urlsplit(f"//{host}")
+        whole = parts.netloc == host and "@" not in host and parts.port != 0
     except ValueError:
-        name = ""
-    if not is_loopback(name):
+        whole = False
+    if not (whole and is_loopback(parts.hostname or "")):
         message = "this server has no API keys, so the Host of a request must be this machine, for example localhost."
         raise RequestError(403, message, "host_not_allowed")
 
@@ -196,7 +208,8 @@ def check_host(headers: Headers) -> None:
 def check_origin(headers: Headers) -> None:
     """Raise a `RequestError` (403) if a page of another site sent the request."""
     origin = headers.get("origin")
-    foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
+    host = headers.get("host", "").lower()
+    foreign = origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}")
     if foreign or headers.get("sec-fetch-site") == "cross-site":
         raise RequestError(403, "a page of another site may not send requests to this server.", "origin_not_allowed")
 

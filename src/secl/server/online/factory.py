@@ -22,6 +22,7 @@ from secl.server.online.service import Service
 from secl.server.retention import Retention
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
+from secl.settings.groups import ENDPOINT_KEY
 
 
 def serving_settings(values: Mapping[str, object] | None = None) -> Recipe:
@@ -120,13 +121,12 @@ def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: P
             "folder with --versions."
         )
     try:
-        from secl.backends.endpoint.client import KEY
         from secl.backends.endpoint.vllm.connect import answer_by_vllm
     except ModuleNotFoundError as problem:
         raise ParameterError(needs("--engine vllm", str(problem.name), "server,local")) from None
     # Servers with different state folders may share vLLM, so the names of versions contain a hash of the state folder.
     name = f"secl{hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:8]}"
-    key = os.environ.get(KEY)
+    key = os.environ.get(ENDPOINT_KEY)
     model, twin = load_local(settings), load_local(settings)
     for each in (model, twin):
         answer_by_vllm(each, endpoint, versions, name=name, learns=each is twin, key=key)

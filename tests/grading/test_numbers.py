@@ -67,7 +67,7 @@ NUMBERS = {
 NO_NUMBERS = (
     *("1939-1945", "1939–1945", "3 to 5", "3 or 4", "between 3 and 5", "3, 5", "1,2,3", "5 6", "2 3", "five or six"),
     *("3.10.1", "192.168.0.1", "192.168.100.200", "v3.10", "2020-01-05", "05.01.2020", "1/2/2020", "10:30", "3:1"),
-    *("+1 555 123 4567", "(555) 123-4567", "555-1234", "H2O", "COVID-19", "1990s", "3rd", "007", "00123"),
+    *("+1 555 123 4567", "(555) 123-4567", "555-1234", "H2O", "COVID-19", "1990s", "1st", "3rd", "007", "00123"),
     *(
         "many",
         "",
@@ -119,6 +119,10 @@ def test_a_text_that_is_not_one_number_is_none(text: str) -> None:
         ("It was in the 1990s", None),
         ("2x=180-20", "20"),  # a calculation is no range
         ("Answer: seven", "7"),
+        ("Answer: seven of them", "7"),
+        ("The two of them share 12", "12"),
+        ("$10 / $5 = 2 $5 bills", "5"),
+        (r"So it is $-\frac{3}{4}$.", "-3/4"),
     ],
 )
 def test_a_sentence_states_a_whole_number_and_never_a_fragment_of_one(text: str, value: str | None) -> None:

@@ -12,6 +12,7 @@ is the decimal mark, but a comma before three digits separates thousands (1,234)
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -78,7 +79,8 @@ _VULGAR = re.compile(r"(\d?)\s*([¼-¾⅐-⅞])")
 _SUPERSCRIPT = re.compile(r"(?<=[\w)\]])(?<![⁰¹²³⁴-⁹])[⁺⁻]?[⁰¹²³⁴-⁹]+")
 _LATEX = (
     (re.compile(r"\\(?:boxed|text|mathrm|mathbf)\s*\{([^{}]*)\}"), r"\1"),
-    (re.compile(r"(\d?)\s*\\[dt]?frac\s*(?:\{(-?\d+)\}\s*\{(\d+)\}|(\d)(\d))"), r"\1 \2\4/\3\5"),
+    (re.compile(r"(?<=\d)\s*(?=\\[dt]?frac)"), " "),
+    (re.compile(r"\\[dt]?frac\s*(?:\{(-?\d+)\}\s*\{(\d+)\}|(\d)(\d))"), r"\1\3/\2\4"),
     (re.compile(r"\\(?:times|cdot)\b"), "×"),
     (re.compile(r"\\pm\b"), "±"),
     (re.compile(r"\\sqrt\b\{?"), "√"),
@@ -113,7 +115,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SCALE = re.compile(
-    rf"[\s-]?\s?({'|'.join(sorted(map(re.escape, _SCALES), key=len, reverse=True))})s?\b\.?", re.IGNORECASE
+    rf"[ -]? ?({'|'.join(sorted(map(re.escape, _SCALES), key=len, reverse=True))})s?\b\.?", re.IGNORECASE
 )
 _EXPRESSION = re.compile(r"\s?(?:\^|\*\*)|[π√]|(?<=\d{3}0)s\b")
 """What makes digits part of something else: a formula, or a decade (1990s)."""
@@ -321,10 +323,10 @@ def final_number(text: str, context: str = "") -> Amount | None:
     parts = [_first_line(hashes[2])] if hashes[1] else []
     if marks:
         parts.append(_first_line(_first_line(text[marks[-1].end() :]).rpartition("=")[2]))
-    for part in (*parts, text):
+    for words, part in itertools.product((False, True), (*parts, text)):  # words count if no part has figures
         if whole := whole_number(part, context):
             return whole
-        plain = in_figures(part, words=False)
+        plain = in_figures(part, words=words)
         if numbers := read_numbers(plain, context):
             which, others = (-1, numbers[-2:-1]) if part is text else (0, numbers[1:2])
             return None if any(_is_range(plain, numbers[which], other) for other in others) else numbers[which]

@@ -21,7 +21,7 @@ _BASES = {"m": "metre meter", "g": "gram gramme", "s": "second sec", "L": "litre
     "cal": "calorie", "bar": "", "Bq": "becquerel", "Sv": "sievert"}  # fmt: skip
 _OTHERS = """min minute minuten|h hr hour stunde heure|d day tag jour|week wk|month|year yr jahr|mi mile|ft foot feet
 inch inche|yd yard|oz ounce|lb pound|gal gallon|acre|ha hectare|mph|dB decibel|kg kilo|L l
-st stone|ly lightyear|pc parsec|AU au|kn knot|psi|atm
+stone|ly lightyear|pc parsec|AU au|kn knot|psi|atm
 °C celsius °c C|°F fahrenheit °f F|° degree deg grad|% percent pct prozent|‰ permille"""
 _CURRENCIES = """US$ usd us$ dollar $|CA$ cad ca$ c$ dollar $|AU$ aud au$ a$ dollar $|NZ$ nzd nz$ dollar $
 HK$ hkd hk$ dollar $
@@ -35,11 +35,10 @@ CURRENCY = r"(?:(?:US|CA|AU|NZ|HK|[CAR])?\$|[€£¥₹₽₩₺₿]|Rs\.?(?=\s?
 )
 """Pattern of a currency before a number."""
 
-_ATOM = r"(?:(?:degrees?\s+|[°º]\s*)[^\W\d_]+|[^\W\d_]+\$?|[%‰°º€£¥$₹₽₩₺₿¢])"
-_POWER = r"(?:\^?[-+]?[1-9](?!\d))?"
+_FACTOR = r"(?:(?:degrees?\s+|[°º]\s*)[^\W\d_]+|[^\W\d_]+(?:\$|(?:\^[-+]?[1-9]|-[1-9]|[23])(?!\d))?|[%‰°º€£¥$₹₽₩₺₿¢])"
 _JOINT = r"(?:\s*(?:/|\bper\b|[·⋅*])\s*|\s(?=[^\W\d_]+\^?-[1-9]))"
 _UNIT = re.compile(
-    rf"[\s-]*((?:(?:square|cubic|sq\.?|US)\s+)?{_ATOM}{_POWER}(?:{_JOINT}{_ATOM}{_POWER})*)",
+    rf"[ -]*((?:(?:square|cubic|sq\.?|US)\s+)?{_FACTOR}(?:{_JOINT}{_FACTOR})*)",
     re.IGNORECASE,
 )
 
@@ -73,7 +72,7 @@ def read_unit(text: str) -> Unit:
         if re.fullmatch(_JOINT, part) or part == " ":
             sign = -1 if part.strip() in ("/", "per") else 1
             continue
-        found = re.fullmatch(rf"((?:square|cubic|sq\.?)\s+)?({_ATOM}?)\^?([-+]?[1-9])?", part, re.IGNORECASE)
+        found = re.fullmatch(r"((?:square|cubic|sq\.?)\s+)?(.+?)\^?([-+]?[1-9])?", part, re.IGNORECASE)
         meanings = _meanings(found[2]) if found else frozenset[str]()
         if found is None or not meanings:
             return ()

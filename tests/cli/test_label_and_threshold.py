@@ -213,7 +213,7 @@ def test_a_threshold_can_rest_on_recent_labels_and_hold_for_any_number_of_looks(
     assert (found["guarantee"], found["unskipped"]["coverage"], found["threshold"]) == (False, 1.0, None)
     found = json.loads(shell(*asked, "--json").out)
     assert (found["guarantee"], found["doubt"], found["change"], found["threshold"]["worth"]) == (True, None, None, 51)
-    assert "A guarantee holds for one look." in " ".join(shell(*asked).out.split())
+    assert "A guarantee holds for one look: " in " ".join(shell(*asked).out.split())
     assert facts(shell(*asked, "--since", "1d").out)["accept from"] == "every answer"
     later = facts(shell(*asked, "--since", "2999-01-01").out)
     assert (later["rests on"], later["too old"]) == ("the confidences alone", "51 labels")

@@ -110,6 +110,22 @@ def test_references_count_as_a_random_sample_only_if_every_answer_has_one() -> N
     assert (told.basis, told.curve.total, told.left_out) == ("labels", 30, 29)
 
 
+def test_labels_of_unknown_or_unequal_choice_give_an_estimate_and_the_table_names_the_remedy() -> None:
+    for chances, doubt, remedy in (
+        ((None,), "chosen", "say so (secl label RUN"),
+        ((0.1, 0.5), "unequal", "label a random"),
+    ):
+        log = [entry(place, chance=chances[place % len(chances)]) for place in range(30)]
+        answers = answers_from(judged([0.9] * 60), log)
+        assert (answers.doubt, answers.basis, advise(answers, 0.1).basis) == (doubt, "volunteers", "volunteers")
+        assert remedy in facts(answers)
+        # An estimate does not reach below the lowest confidence with a label.
+        lower = answers_from(judged([0.9] * 30 + [0.5] * 30), log)
+        threshold = advise(lower, 0.1).threshold
+        assert threshold is not None
+        assert threshold.coverage == 0.5
+
+
 def test_skipped_answers_count_as_wrong_and_the_table_names_the_threshold_without_them() -> None:
     log = [entry(place, None if place < 3 else True, skipped=place < 3) for place in range(40)]
     answers = answers_from(judged([0.9] * 60), log)
@@ -236,7 +252,7 @@ def test_a_guarantee_for_any_number_of_looks_needs_more_labels_and_says_so() -> 
     assert (once.fewest, often.fewest) == (22, 43)
     assert often.threshold is not None
     assert advice_json(answers, often)["threshold"]["bound"] == often.threshold.bound(0.9, anytime=True)  # type: ignore[index]
-    assert "A guarantee holds for one look. If you look after every 5 labels" in facts(answers)
+    assert "A guarantee holds for one look: with a look after every 5 labels" in facts(answers)
     assert "A guarantee with --anytime holds however often you look" in facts(answers, anytime=True)
     few = answers_from(judged(confidence.tolist()), [entry(place) for place in GENERATOR(1).permutation(300)[:42]])
     assert advise(few, 0.1, anytime=True).threshold is None

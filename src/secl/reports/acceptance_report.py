@@ -19,8 +19,8 @@ ASSUMPTION = "This holds if the labelled answers are a random sample and later q
 """Note on the conditions of a guarantee."""
 
 ONE_LOOK = (
-    "A guarantee holds for one look. If you look after every 5 labels until a threshold appears, up to a third of "
-    "guarantees is false; --anytime allows any number of looks."
+    "A guarantee holds for one look: with a look after every 5 labels, up to a third of guarantees is false. --anytime "
+    "allows any number of looks."
 )
 ANYTIME = "A guarantee with --anytime holds however often you look. It takes two to three times as many labels."
 """Notes on repeated looks."""
@@ -28,7 +28,8 @@ ANYTIME = "A guarantee with --anytime holds however often you look. It takes two
 _DRAW = "label a random sample (secl label RUN, or secl export RUN --sample 50)"
 
 DOUBTS: Mapping[Doubt, str] = {
-    "chosen": f"people chose the labelled answers, or the choice is unknown; {_DRAW}",
+    "chosen": "people chose the labelled answers, or the choice is unknown; if you drew them at random, say so (secl "
+    f"label RUN ... --random, or chance=1), else {_DRAW}",
     "unequal": f"the labelled answers were drawn with unequal chances; {_DRAW}",
     "partly": "some answers have no reference; if you drew the rows with a reference at random: "
     "secl label RUN --references --random",

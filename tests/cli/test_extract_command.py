@@ -21,7 +21,7 @@ from secl.labels.label import valid
 from secl.runs.encoding import to_body
 from secl.runs.extracting import read_document_stream
 from secl.runs.runner import TOO_WEAK
-from secl.runs.sheets import own_id
+from secl.runs.sheets import row_id
 from tests.answers import stored
 from tests.cli.conftest import Interrupt, Shell, Use
 from tests.fields.scribe import Scribe, written
@@ -221,7 +221,7 @@ def test_sheets_of_documents_and_of_fields_become_labels_of_fields(
     rows = read(out)
     assert {row["field"] for row in rows} == {*names}
     with Store(run) as store:
-        by_id = {own_id(record): record for record in store.records()}
+        by_id = {row_id(record): record for record in store.records()}
     for row in rows:
         row["correct_answer"] = by_id[row["record_id"]].text or ""
     assert {*filled(rows).values()} == {True}  # the sample has the fields of the two documents, too

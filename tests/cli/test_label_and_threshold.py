@@ -16,7 +16,7 @@ import pytest
 from secl import Store
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
 from secl.runs.labelling import review_queue
-from secl.runs.sheets import own_id
+from secl.runs.sheets import row_id
 from tests.answers import answered, give_labels, run_folder, stored
 from tests.cli.conftest import Interrupt, Shell
 
@@ -293,7 +293,7 @@ def test_one_answer_says_whether_it_is_accepted(shell: Shell, scripted: None, re
 def sheet(run: Path, file: Path, rows: str) -> Path:
     """A sheet with these rows, in which R0, R1, ... are the ids of the answers at these positions."""
     with Store(run) as store:
-        ids = {f"R{record.position}": own_id(record) for record in store.records()}
+        ids = {f"R{record.position}": row_id(record) for record in store.records()}
     file.write_text(re.sub(r"R\d+", lambda found: ids.get(found[0], found[0]), rows))
     return file
 
@@ -349,14 +349,16 @@ def test_labels_of_the_wrong_table_or_of_no_table_are_refused(refused: Any, shel
         (("--sample", 0), "at least 1"),
         (("--sample", 3, "--full"), "bias labels"),
         (("--sample", 3, "--review"), "bias labels"),
+        (("--sample", 3, "--accept", 0.5), "bias labels"),
+        (("--sample", 3, "--format", "jsonl"), ".csv, .xlsx or .parquet"),
     ):
         refused(("export", run, *arguments), *words)
-    rows = answered([0.9], [None])  # the user's own column "label" has no verdicts
+    rows = answered([0.9], [None])  # the user's own columns never have the names of columns for verdicts
     own = run_folder(
         tmp_path / "own", [replace(r, question=replace(r.question, row=(("label", "yes"),))) for r in rows]
     )
     shell("export", own, "--out", tmp_path / "own.csv")
-    refused(("label", own, "--from", tmp_path / "own.csv"), "your own column 'label'", "--review")
+    refused(("label", own, "--from", tmp_path / "own.csv"), "has 'given_label', 'record_id', 'answer'", "--review")
 
 
 @pytest.mark.usefixtures("scripted")

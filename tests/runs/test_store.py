@@ -239,12 +239,13 @@ def test_an_export_is_the_own_table_with_results_and_no_cell_is_a_formula(store:
     assert not [cell for cell in suspicious if not re.fullmatch(r"[+-][\d.e-]+", cell)]
     assert "'=cmd|' /C calc'!A0" in cells
     own = [*dict.fromkeys(name for row in ROWS for name in row)]
-    names = [{"confidence": "given_confidence", "low": "given_low", "@name": "'@name"}.get(name, name) for name in own]
+    others = {"@name": "'@name"} | {name: f"given_{name}" for name in ("confidence", "low", "label")}
+    names = [others.get(name, name) for name in own]
     results = ["record_id", "answer", "confidence", "low", "high", "correct"]
     assert [*rows[0]] == [*names, *results]
     assert rows[0]["options"] == '["f | g", "=SUM(A1)", "-5"]'
     assert rows[0]["answer"].removeprefix("'") in ROWS[0]["options"]
-    assert (rows[1]["given_confidence"], rows[1]["label"]) == ("0.1", "'+x")
+    assert (rows[1]["given_confidence"], rows[1]["given_label"]) == ("0.1", "'+x")
     assert (rows[3]["year"], rows[4]["year"], rows[4]["given_low"]) == ("1868", "", "'- none")
     assert json.loads(rows[3]["references"]) == {"correct": ["a b"], "incorrect": ["c"]}
     export.write(store, "xlsx", tmp_path / "f.xlsx")

@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 
 from secl import Store
 from secl.runs.labelling import review_queue
-from secl.runs.sheets import own_id
+from secl.runs.sheets import row_id
 from secl.server.http.process import create_review_app
 from tests import processes
 from tests.answers import answered, run_folder
@@ -45,7 +45,7 @@ def test_a_page_shows_the_answers_of_a_run_in_the_order_of_the_terminal_and_stor
     store: Store, client: TestClient
 ) -> None:
     queue = review_queue(store).positions
-    order = [own_id(store.record(position)) for position in queue]
+    order = [row_id(store.record(position)) for position in queue]
     verdicts: list[tuple[bool | None, bool]] = [(True, False), (False, False), (None, True)]
     for number, (correct, skipped) in enumerate(verdicts):
         page = client.get("/review", params={"after": queue[number - 1]} if number else {}).text
@@ -53,7 +53,7 @@ def test_a_page_shows_the_answers_of_a_run_in_the_order_of_the_terminal_and_stor
         assert f"{number - (number > 2)} of 6 answers are rated." in page
         said = {"record_id": order[number], "correct": correct, "skipped": skipped, "drawn": True}
         assert client.post("/v1/feedback", json=said).json()["labels"] == min(number + 1, 2)
-    log = [(own_id(store.record(e.position)), e.correct, e.skipped, e.source, e.chance) for e in store.label_log()]
+    log = [(row_id(store.record(e.position)), e.correct, e.skipped, e.source, e.chance) for e in store.label_log()]
     assert log == [(name, *verdict, "review", 1.0) for name, verdict in zip(order[:3], verdicts, strict=True)]
     assert 'aria-pressed="true"' in client.get("/review", params={"record": order[0]}).text
     assert client.post("/v1/feedback", json={"record_id": order[0], "correct": None}).status_code == 200
@@ -68,7 +68,7 @@ def test_a_page_shows_the_answers_of_a_run_in_the_order_of_the_terminal_and_stor
 
 
 def test_the_page_of_a_run_is_for_this_machine_and_has_no_other_routes(store: Store, client: TestClient) -> None:
-    name = own_id(store.record(0))
+    name = row_id(store.record(0))
     assert client.get("/", follow_redirects=False).headers["location"] == "review"
     said = {"record_id": name, "correct": True, "drawn": True}
     foreign = client.post("/v1/feedback", json=said, headers={"origin": "http://elsewhere.example"})
@@ -78,7 +78,7 @@ def test_the_page_of_a_run_is_for_this_machine_and_has_no_other_routes(store: St
         assert client.get(path).status_code == 404
     for unknown in ("0", "rec_99_00000000", f"{name[:-1]}{'0' if name[-1] != '0' else '1'}", "rec_1"):
         refused = client.post("/v1/feedback", json=said | {"record_id": unknown})
-        assert (refused.status_code, refused.json()["error"]["code"]) == (404, "record_not_found")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "bad_value")
         assert client.get("/review", params={"record": unknown}).status_code == 404
     assert store.label_log() == ()
 
@@ -111,7 +111,7 @@ def test_in_a_browser_people_rate_the_answers_of_a_run(store: Store, tab: Any) -
     queue = review_queue(store).positions
 
     def at(position: int) -> None:
-        tab.locator(f'.rating[data-record="{own_id(store.record(position))}"]').wait_for()
+        tab.locator(f'.rating[data-record="{row_id(store.record(position))}"]').wait_for()
         tab.wait_for_load_state()  # then the page reacts to keys
 
     with hosted(create_review_app(store)) as address:

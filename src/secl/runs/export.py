@@ -8,7 +8,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from secl.runs.extracting import by_document, document_of, expected_errors, fail
 from secl.runs.folder import ELSEWHERE, check_outside, storage_errors
 from secl.runs.labelling import calibration_of, current_records
 from secl.runs.manifest import Manifest
-from secl.runs.sheets import OBJECT_VERDICTS, PREFIX, VERDICTS, draw, ids_of, own_id, row_id
+from secl.runs.sheets import OBJECT_VERDICTS, READ, VERDICTS, draw, ids_of, row_id
 from secl.runs.store import Store
 
 
@@ -52,6 +52,9 @@ class Content:
 
 FORMATS = ("jsonl", "csv", "parquet", "xlsx")
 
+PREFIX = "given_"
+"""Prefix for a column of the user's table if a column of results has the same name."""
+
 PROBABILITIES = ("confidence", "low", "high")
 """Columns that a workbook shows with three decimals. The cells hold all digits."""
 
@@ -71,39 +74,21 @@ def to_frame(records: Iterable[Record], *, full: bool = False) -> Any:
     return pandas.DataFrame(rows, columns=columns)
 
 
-def to_table(
-    records: Iterable[Record],
-    *,
-    full: bool = False,
-    id_of: Callable[[Record], str] | None = None,
-    kept: Collection[str] = (),
-) -> tuple[list[str], list[list[object]]]:
+def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str], list[list[object]]]:
     """Return the columns and rows of a table of records.
 
     A row starts with the cells of the question's row in the input (a file or table). A question without such a row
-    gives cells such as id, domain, question, options and reference. The results follow: the id by `id_of`, answer,
-    confidence and grade, and with `full` every number of the record. Columns of results without any value are left out,
-    unless they are in `kept`. If a column of results has the same name as a column of the input, the latter gets
-    `PREFIX`.
+    gives cells such as id, domain, question, options and reference. The results follow: answer, confidence and grade,
+    and with `full` every number of the record. Columns of results without any value are left out. If a column of the
+    input has the name of a column of results, or of a sheet (`secl.runs.sheets`), the former gets `PREFIX`.
     """
-    pairs = []
-    for record in records:
-        name = {"record_id": id_of(record)} if id_of else {}
-        pairs.append((dict(record.question.row) or _cells_of(record.question), name | _results(record, full)))
-    return _merge(pairs, kept)
+    return _rows(records, lambda record: _results(record, full))
 
 
-def _to_sample(store: Store, count: int) -> tuple[list[str], list[list[object]]]:
-    """Return the table of the next `count` answers of a review, without their confidences, which would bias labels."""
-    drawn, cell = draw(store, count)
-    extracted, id_of, empty = Manifest.of(store).mode == "extract", ids_of(store), dict.fromkeys(VERDICTS)
-    pairs = []
-    for record in drawn:
-        question = record.question
-        field = {"field": question.domain} if extracted else {}
-        results = {"record_id": id_of(record), **field, "answer": record.text, **empty, "sample": cell}
-        pairs.append((dict(question.row) or _cells_of(question), results))
-    return _merge(pairs, VERDICTS)
+def _rows(
+    records: Iterable[Record], results: Callable[[Record], dict[str, object]], kept: Collection[str] = ()
+) -> tuple[list[str], list[list[object]]]:
+    return _merge([(dict(each.question.row) or _cells_of(each.question), results(each)) for each in records], kept)
 
 
 def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:
@@ -115,9 +100,9 @@ def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[li
     full, review = content.full, content.review
     records = _ordered(store, content, review=review and full)
     columns = dict.fromkeys(record.question.domain for record in records)
-    rows: list[tuple[str, Any, dict[str, object]]]  # id of the document, cells of its row, results
+    rows: list[tuple[str, Any, dict[str, object]]] = []  # id of the document, cells of its row, results
     if full:
-        of_field = ((record, {"record_id": own_id(record), "field": record.question.domain}) for record in records)
+        of_field = ((record, {"record_id": row_id(record), "field": record.question.domain}) for record in records)
         rows = [(document_of(each.question), each.question.row, name | _results(each, full)) for each, name in of_field]
     else:
         documents = by_document(records)
@@ -126,14 +111,9 @@ def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[li
         threshold = records[0].threshold if records and content.objects else None
         accept = None if threshold is None else calibration_of(store).accept(threshold)
         asked: dict[str, object] = dict.fromkeys(OBJECT_VERDICTS if review else ())
-        rows = [
-            (
-                name,
-                fields[0].question.row,
-                {"record_id": row_id(fields, "doc"), **asked, **object_results(fields, accept)},
-            )
-            for name, fields in documents.items()
-        ]
+        for name, fields in documents.items():
+            results = {"record_id": row_id(*fields, prefix="doc"), **asked, **object_results(fields, accept)}
+            rows.append((name, fields[0].question.row, results))
     nothing: dict[str, object] = dict.fromkeys(name for *_, results in rows for name in results)
     failed = [(each.document, each.row, {**nothing, "failed": each.reason}) for each in failures(store)]
     rows = [*failed, *rows] if review else [*rows, *failed]
@@ -151,7 +131,7 @@ def _merge(
     """
     filled = {name for _, results in pairs for name, value in results.items() if value is not None or name in kept}
     names = [name for name in dict.fromkeys(name for _, results in pairs for name in results) if name in filled]
-    columns, taken = dict[str, str](), {*map(plain, names)}
+    columns, taken = dict[str, str](), {*map(plain, names), *READ}
     for name in dict.fromkeys(name for own, _ in pairs for name in own):
         column = name
         while plain(column) in taken:
@@ -242,6 +222,8 @@ def write(
         raise ParameterError(
             "--sample writes no confidences, which would bias labels; leave --full, --review, --accept and --risk out."
         )
+    if content.sample is not None and format == "jsonl":
+        raise ParameterError("--sample writes a table for people; name a file that ends in .csv, .xlsx or .parquet.")
     if content.full and format == "jsonl":
         raise ParameterError("jsonl always has every number of a record; leave --full out, or export a table.")
     if format not in FORMATS:
@@ -280,36 +262,34 @@ def _ordered(store: Store, content: Content, *, review: bool) -> Sequence[Record
 
 
 def _table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:
+    id_of, extracted = ids_of(store), Manifest.of(store).mode == "extract"
     if content.sample is not None:
-        return _to_sample(store, content.sample)
-    if Manifest.of(store).mode == "extract":
+        drawn, cell = draw(store, content.sample)
+        empty = dict.fromkeys(VERDICTS)
+
+        def asked(record: Record) -> dict[str, object]:  # without confidences, which would bias labels
+            field = {"field": record.question.domain} if extracted else {}
+            return {"record_id": id_of(record), **field, "answer": record.text, **empty, "sample": cell}
+
+        return _rows(drawn, asked, VERDICTS)
+    if extracted:
         return _to_object_table(store, content)
     records, kept = _ordered(store, content, review=content.review), VERDICTS if content.review else ()
-    return to_table(records, full=content.full, id_of=ids_of(store), kept=kept)
+    return _rows(records, lambda record: {"record_id": id_of(record)} | _results(record, content.full), kept)
 
 
 def _write_text(stream: IO[str], store: Store, format: str, content: Content) -> None:
     if format == "jsonl":
-        stream.writelines(
-            json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n" for line in _lines(store, content)
-        )
+        id_of = ids_of(store)
+        for record in _ordered(store, content, review=content.review):
+            line = {"record_id": id_of(record)} | json_value(to_export(record))
+            stream.write(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n")
         return
     columns, rows = _table(store, content)
     writer = csv.writer(stream)
     if columns:
         writer.writerow(map(harmless, columns))
     writer.writerows(map(_cell, row) for row in rows)
-
-
-def _lines(store: Store, content: Content) -> Iterator[dict[str, object]]:
-    """Yield the complete records with their ids, or the rows of a sample."""
-    if content.sample is not None:
-        columns, rows = _to_sample(store, content.sample)
-        yield from (dict(zip(columns, row, strict=True)) for row in rows)
-        return
-    id_of = ids_of(store)
-    for record in _ordered(store, content, review=content.review):
-        yield {"record_id": id_of(record)} | json_value(to_export(record))
 
 
 def _cell(value: object) -> object:

@@ -36,31 +36,21 @@ VERDICTS, OBJECT_VERDICTS = ("label", "correct_answer"), ("label", "wrong_fields
 """Columns that people fill in the row of an answer, and in the row of a whole object."""
 
 READ = ("record_id", *VERDICTS, "wrong_fields", "sample")
-"""Columns that `labels_from_sheet` reads."""
-
-PREFIX = "given_"
-"""Prefix for a column of the user's table if a column of results has the same name."""
-
-SKIPS = ("s", "skip", "skipped")
-"""Words in the column `label` for an answer that a person saw and could not judge."""
+"""Columns that `labels_from_sheet` reads. In an export, the user's own columns have other names."""
 
 
-def row_id(records: Sequence[Record], prefix: str = "rec") -> str:
+def row_id(*records: Record, prefix: str = "rec") -> str:
     """Return the id of a row: the position of its first answer, and a hash of its questions and answers."""
     told = "\0".join(part for each in records for part in (each.question.id, each.question.text, each.text or ""))
     digest = blake2b(told.encode("utf-8", "backslashreplace"), digest_size=4).hexdigest()
     return f"{prefix}_{records[0].position}_{digest}"
 
 
-def own_id(record: Record) -> str:
-    return row_id([record])
-
-
 def answer_of(store: Store, name: str) -> Record:
-    """Return the answer with an id of `own_id`. Raises ParameterError: the store has no such answer."""
+    """Return the answer with an id of `row_id`. Raises ParameterError: the store has no such answer."""
     found = re.fullmatch(r"rec_(\d{1,15})_[0-9a-f]{8}", name)
     record = store.record(int(found[1])) if found and int(found[1]) in range(store.first, len(store)) else None
-    if record is None or own_id(record) != name:
+    if record is None or row_id(record) != name:
         raise ParameterError(f"there is no record {name[:40]!r}.")
     return record
 
@@ -68,7 +58,7 @@ def answer_of(store: Store, name: str) -> Record:
 def ids_of(store: Store) -> Callable[[Record], str]:
     """Return a function from a record to its id in sheets: the server's id of the record, or `row_id`."""
     if not store.is_server:
-        return own_id
+        return row_id
     known: dict[int, str] = dict(store.read("SELECT position, id FROM served"))
     return lambda record: known[record.position]
 
@@ -113,18 +103,12 @@ def _verdicts(store: Store, path: Path) -> tuple[dict[int, tuple[Record, bool | 
     rows, records, name = open_table(path), list(store.records()), ids_of(store)
     known: dict[str, Sequence[Record]] = {name(record): [record] for record in records}
     if Manifest.of(store).mode == "extract":
-        known |= {row_id(fields, "doc"): fields for fields in by_document(records).values()}
+        known |= {row_id(*fields, prefix="doc"): fields for fields in by_document(records).values()}
     columns = [plain(column) for column in columns_of(rows)]
-    own = {plain(column) for record in records[:1] for column, _ in record.question.row}
     if columns and ("record_id" not in columns or not {*READ[1:4]} & {*columns}):
         raise DataError(
             f"{path} needs the columns 'record_id' and 'label' (or 'correct_answer'), but has "
             f"{', '.join(map(repr, columns))}; fill in a table of secl export {store.folder} --review."
-        )
-    if taken := [column for column in READ if column in own & {*columns} and PREFIX + column not in columns]:
-        raise DataError(
-            f"{path} has your own column {taken[0]!r}, not one for verdicts; fill in a table of secl export "
-            f"{store.folder} --review, which has both."
         )
     judged: dict[int, tuple[Record, bool | None]] = {}
     drawn: set[int] = set()
@@ -163,23 +147,22 @@ def _answers(cells: Mapping[str, object], known: Mapping[str, Sequence[Record]],
 
 def _judged(cells: Mapping[str, object], records: Sequence[Record]) -> list[tuple[Record, bool | None]]:
     """Return the judged answers of a row, with None for skipped ones."""
-    if str(cells.get("label")).strip().casefold() in SKIPS:
+    if str(cells.get("label")).casefold() in ("s", "skip", "skipped"):
         return [(record, None) for record in records]
     right, answer, wrong = truth(cells, "label"), cells.get("correct_answer"), cells.get("wrong_fields")
     if len(records) > 1:
-        fields = [plain(record.question.domain) for record in records]
+        names = [plain(record.question.domain) for record in records]
         named = [plain(part) for part in re.split("[|,;]", str(wrong or "")) if part.strip()]
-        if unknown := [each for each in named if each not in fields]:
-            raise DataError(f"has {unknown[0]!r} in 'wrong_fields'; its fields are {', '.join(fields)}.")
+        if unknown := [each for each in named if each not in names]:
+            raise DataError(f"has {unknown[0]!r} in 'wrong_fields'; its fields are {', '.join(names)}.")
         if answer is not None or (right is not None and right == bool(named)):
             raise DataError("is about a whole object; name its wrong fields in 'wrong_fields', or write right.")
-        return (
-            [] if right is None and not named else [(r, f not in named) for r, f in zip(records, fields, strict=True)]
-        )
+        judged = right is not None or bool(named)
+        return [(record, name not in named) for record, name in zip(records, names, strict=True) if judged]
     if answer is None:
-        return [] if right is None else [(record, right) for record in records]
+        return [(record, right) for record in records if right is not None]
     graded = [(record, _grade(record, answer)) for record in records]
-    if right is not None and any(right != by_answer for _, by_answer in graded):
+    if any(right not in (None, by_answer) for _, by_answer in graded):
         raise DataError(f"has the label {cells['label']!r}, but its 'correct_answer' says the opposite; correct one.")
     return graded
 
@@ -211,8 +194,7 @@ def labels_from_references(store: Store, *, random: bool) -> list[Label]:
     graded = [(record, right) for record in store.records() if (right := judgement_of(record).reference) is not None]
     if not graded:
         raise DataError(
-            f"no question of {store.folder} has a right answer; label the answers, or name the column of "
-            "right answers in the next run (--columns reference=NAME)."
+            f"no question of {store.folder} has a right answer; name its column (--columns reference=NAME)."
         )
     labels = []
     for record, right in graded:

@@ -23,6 +23,7 @@ from secl.errors import ParameterError, RequestError
 from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Key, Keys, Role, permits
 from secl.server.http.errors import describe_failure, error_response
+from secl.server.settings import MAX_BODY_BYTES
 
 log = logging.getLogger("secl.server")
 
@@ -48,9 +49,6 @@ Most clients read the reply only after they have sent the whole body.
 """
 
 
-Count = Callable[[Scope, int, float], None]
-
-
 class Boundary:
     """Middleware around the application: checks the caller, reads the body, turns exceptions into responses.
 
@@ -61,10 +59,18 @@ class Boundary:
     body.
     """
 
-    def __init__(self, app: ASGIApp, *, keys: Keys, count: Count, timeout: float, most: int, loopback: bool) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keys: Keys,
+        count: Callable[[Scope, int, float], None] = lambda *_: None,
+        timeout: float = 60.0,
+        most: int = MAX_BODY_BYTES,
+        loopback: bool = True,
+    ) -> None:
         self.app, self.keys, self.count = app, keys, count
-        self.timeout, self.most, self.loopback = timeout, most, loopback
-        self.broken = False
+        self.timeout, self.most, self.loopback, self.broken = timeout, most, loopback, False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -26,7 +26,7 @@ from secl.records import Record
 from secl.reports.figures.timeline import running_mean
 from secl.reports.formatting import counted, html_templates
 from secl.runs.labelling import RECENT, review_queue
-from secl.runs.sheets import answer_of, own_id
+from secl.runs.sheets import answer_of, row_id
 from secl.runs.store import Store
 from secl.server.entries import Text, Values, answer_text, moment
 from secl.server.explain import Said, explain, sentence, weights_in_words
@@ -223,7 +223,7 @@ def _reviewed(reader: Store, name: str, waiting: Sequence[int]) -> Values:
         return card(served.record, served.id) | {"label": served.label}
     record = answer_of(reader, name) if name else reader.record(waiting[0])
     labels = {label.position: label.correct for label in reader.labels()}
-    return card(record, own_id(record)) | {"label": labels.get(record.position)}
+    return card(record, row_id(record)) | {"label": labels.get(record.position)}
 
 
 def card(record: Record, name: str) -> Values:

@@ -36,7 +36,7 @@ from secl.server.http.pages import page_router, review_router
 from secl.server.http.routes import answers_router
 from secl.server.http.routes_state import control_router, feedback_router, records_router
 from secl.server.online.service import Service
-from secl.server.settings import MAX_BODY_BYTES, MAX_CONCURRENT, MAX_PASSED_BYTES, MAX_SILENT, SILENCE, Limits
+from secl.server.settings import MAX_BODY_BYTES, MAX_CONCURRENT, MAX_PASSED_BYTES, MAX_SILENT, SILENCE
 
 log = logging.getLogger("secl.server")
 
@@ -126,17 +126,8 @@ def create_app(service: Service, *, loopback: bool = True) -> FastAPI:
 
 def create_review_app(store: Store) -> FastAPI:
     """Return the HTTP application with the review page of a run, without a model, for a socket of this machine."""
-    reading = partial(Store, store.folder)
-
-    def position_of(name: str, _request: Request) -> int:
-        try:
-            return answer_of(store, name).position
-        except ParameterError as problem:
-            raise RequestError(404, str(problem), "record_not_found", "record_id") from None
-
-    keys, most = Keys(store.folder), MAX_BODY_BYTES
-    app = _bare_app(keys=keys, count=lambda *_: None, timeout=Limits().timeout, most=most, loopback=True)
-    app.include_router(feedback_router(store, reading, position_of, lambda: None))
+    app, reading = _bare_app(keys=Keys(store.folder)), partial(Store, store.folder)
+    app.include_router(feedback_router(store, reading, lambda name, _: answer_of(store, name).position))
     app.include_router(review_router(reading, of_run=True))
     app.add_api_route("/", lambda: RedirectResponse("review"), include_in_schema=False)
     return app

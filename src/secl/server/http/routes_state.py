@@ -98,7 +98,10 @@ def records_router(service: Service) -> APIRouter:
 
 
 def feedback_router(
-    state: Store, reading: Reading, position_of: Callable[[str, Request], int], on_label: Callable[[], None]
+    state: Store,
+    reading: Reading,
+    position_of: Callable[[str, Request], int],
+    on_label: Callable[[], None] = lambda: None,
 ) -> APIRouter:
     """Return the route /v1/feedback of a server or a run.
 

@@ -92,7 +92,7 @@ test-clients: $(VENV)/developer  ## check a server with LangChain and litellm; C
 test-container: $(VENV)/developer  ## run the steps of the container file in an empty folder, and what the image starts
 	SECL_BUILD=1 $(BIN)/python -m pytest tests/test_deploy.py -v
 
-test-llamacpp: $(VENV)/developer  ## check secl serve before a real llama.cpp server; LLAMA=PYTHON of an environment with llama-cpp-python[server]
+test-llamacpp: $(VENV)/developer  ## check secl serve before a real llama.cpp server; LLAMA=PYTHON of an environment with llama-cpp-python[server] or xllamacpp
 	SECL_LLAMA=$(LLAMA) $(BIN)/python -m pytest tests/backends/endpoint/real_llamacpp.py -v -s
 
 bench: $(VENV)/product  ## time the library against other ways of doing the same: about an hour, on a quiet machine

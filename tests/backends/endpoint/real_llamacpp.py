@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -20,6 +21,17 @@ from tests.backends.conftest import Say
 from tests.backends.endpoint.real import free_port, running
 
 READY_SECONDS = 120
+
+NATIVE = """
+import sys, time, xllamacpp
+parameters = xllamacpp.CommonParams()
+parameters.model.path, parameters.model_alias = sys.argv[1], {"smollm2"}
+parameters.hostnames, parameters.port, parameters.n_ctx = ["127.0.0.1"], int(sys.argv[2]), 2048
+server = xllamacpp.Server(parameters)
+while True:
+    time.sleep(1)
+"""
+"""llama.cpp's own server, from the package xllamacpp."""
 
 CONVERSATIONS: list[list[Any]] = [
     [{"role": "user", "content": "Write one sentence about the sea."}],
@@ -38,9 +50,12 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     port = free_port()
     arguments = f"--host 127.0.0.1 --port {port} --n_ctx 2048 --logits_all true --model_alias smollm2 --verbose false "
     arguments += "--interrupt_requests false"  # otherwise a further request ends a running stream
-    command = [os.environ["SECL_LLAMA"], "-m", "llama_cpp.server", "--model", str(locate("smollm2"))]
+    python, model = os.environ["SECL_LLAMA"], str(locate("smollm2"))
+    command = [python, "-m", "llama_cpp.server", "--model", model, *arguments.split()]
+    if subprocess.run([python, "-c", "import llama_cpp.server"], capture_output=True, check=False).returncode:
+        command = [python, "-c", NATIVE, model, str(port)]
     log, url = tmp_path_factory.mktemp("llama") / "log", f"http://127.0.0.1:{port}"
-    with running([*command, *arguments.split()], f"{url}/v1/models", log, READY_SECONDS):
+    with running(command, f"{url}/v1/models", log, READY_SECONDS):
         yield url
 
 

@@ -37,7 +37,17 @@ def as_blocks(message: dict[str, Any]) -> None:
     message["content"] = [{"type": "text", "text": text[:1]}, None, {"type": "text", "text": {"value": text[1:]}}]
 
 
+def as_columns(choice: dict[str, Any]) -> None:
+    """The log-probabilities of a choice as a completion lists them."""
+    if choice.get("logprobs"):
+        listed = choice["logprobs"]["content"]
+        tops = [{other["token"]: other["logprob"] for other in entry["top_logprobs"]} for entry in listed]
+        columns = ([entry[name] for entry in listed] for name in ("token", "logprob"))
+        choice["logprobs"] = dict(zip(("tokens", "token_logprobs", "top_logprobs"), (*columns, tops), strict=True))
+
+
 SHAPES: dict[str, Edit] = {
+    "log-probabilities of a completion": of_choice(as_columns),
     "blocks": of_message(as_blocks),
     "one block": of_message(lambda message: message.update(content={"type": "text", "text": message.get("content")})),
     "a thought in a block": of_message(

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from secl.backends.endpoint.abilities import OFF, ON, ROUTE, TRIAL, WORD_TOKENS, Abilities, messages_of
-from secl.backends.endpoint.client import Body, Endpoint
+from secl.backends.endpoint.client import OTHERWISE, Body, Endpoint
 from secl.backends.endpoint.probabilities import LONELY, TEMPERED, fault_of
-from secl.backends.endpoint.reading import OTHER_REPLIES, OTHERWISE, Said, Usage, Written, first_said, said_in
+from secl.backends.endpoint.reading import OTHER_REPLIES, Said, Usage, Written, first_said, said_in
 from secl.backends.generation import thoughts_apart
 from secl.conversation import Prompt
 from secl.errors import FailedError, ModelError, QuestionError, UnavailableError
@@ -56,6 +56,7 @@ class Requests:
             texts, usage = said_in(self.endpoint.post(ROUTE, body), self.endpoint.url)
         if not texts:
             raise ModelError(OTHERWISE.format(self.endpoint.url))
+        usage = {"completion_tokens": sum(len(said.listed) for said in texts), **usage}
         return [self._written(said, thinking=thinking, constrained=constrained) for said in texts], usage
 
     def _written(self, said: Said, *, thinking: bool, stop: Sequence[str] = (), constrained: bool = False) -> Written:
@@ -267,7 +268,7 @@ class Held:
             self.parts.append(part)
             self._begun = self._begun or bool(part.text.strip())
             self._thought += part.thought or ""
-            tokens = () if part.thought else self._shown(part.tokens)
+            tokens = () if part.thought or self.top is None else self._shown(part.tokens)
             thought = self._flush() if self.thinks or self._begun else ""
             if part.text or tokens or thought:
                 yield Piece(choice=self.number, text=part.text, tokens=tokens, thought=thought or None)

@@ -37,8 +37,13 @@ SILENCE = 600.0
 REFUSED = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 LOCKED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
+OTHERWISE = "{}: the reply does not have the form of OpenAI's API; check that this is a server with this API."
+
 QUOTED = re.compile(r"(?<!\w)(['\"]).*?\1(?!\w)|context=\S*")
 """Names in a refusal, which may contain any word."""
+
+PAGE = re.compile(r"<(style|script|head)\b.*?</\1>|</?[a-z!][^>]*>", re.DOTALL | re.IGNORECASE)
+"""Marks of a web page that a proxy sends instead of a reason."""
 
 TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size|limit)|reduce the length|(prompt|input|request)\w* (is |are )?too (long|large)"
@@ -148,9 +153,7 @@ class Endpoint:
         ):
             ended = False
             for chunk in chunks:
-                choices = chunk.get("choices") if isinstance(chunk, dict) else None
-                listed = choices if isinstance(choices, list) else ()
-                ended = ended or any(choice.get("finish_reason") for choice in listed if isinstance(choice, dict))
+                ended = ended or any(choice.get("finish_reason") for choice in choices_of(chunk, self.url))
                 yield chunk
             if not (ended or chunks.done):
                 raise self.broke_off()
@@ -223,13 +226,21 @@ class Upstream:
         request = {**body, "model": self.model}
         if not body.get("stream"):
             answer = self.endpoint.post("/chat/completions", request)
-            if not answer.get("choices"):
-                raise ModelError(
-                    f'{self.endpoint.url} sent a reply without "choices"; check that it is a server with OpenAI\'s API.'
-                )
-            yield answer
+            choices = choices_of(answer, self.endpoint.url)
+            if not choices:
+                raise ModelError(OTHERWISE.format(self.endpoint.url))
+            yield {**answer, "choices": choices}
             return
-        yield from self.endpoint.stream("/chat/completions", request)
+        for chunk in self.endpoint.stream("/chat/completions", request):
+            yield {**chunk, "choices": choices_of(chunk, self.endpoint.url)}
+
+
+def choices_of(answer: object, url: str) -> list[Mapping[str, Any]]:
+    """Return the choices in an answer, or in a chunk of a stream, of the server at `url`. Raises ModelError."""
+    choices = answer.get("choices") or [] if isinstance(answer, Mapping) else None
+    if not isinstance(choices, list):
+        raise ModelError(OTHERWISE.format(url))
+    return [choice for choice in choices if isinstance(choice, Mapping)]
 
 
 def _status(error: object, otherwise: int = HTTPStatus.INTERNAL_SERVER_ERROR) -> int:
@@ -242,8 +253,9 @@ def _status(error: object, otherwise: int = HTTPStatus.INTERNAL_SERVER_ERROR) ->
 def _reason(body: object) -> str:
     """Return a server's reason for a refusal, in one line.
 
-    >>> _reason({"message": "too long"}), _reason("<h1>Not\\n found</h1>"), _reason(None)
-    ('too long', '<h1>Not found</h1>', 'no reason given')
+    >>> _reason({"message": "too long"}), _reason("<style>h1 {}</style><h1>Not\\n found</h1>"), _reason(None)
+    ('too long', 'Not found', 'no reason given')
     """
     said = body.get("message", body) if isinstance(body, Mapping) else body
-    return " ".join(str(said or "").split())[:300] or "no reason given"
+    text = PAGE.sub(" ", said) if isinstance(said, str) else str(said or "")
+    return " ".join(text.split())[:300] or "no reason given"

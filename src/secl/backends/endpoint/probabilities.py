@@ -15,7 +15,7 @@ from secl.backends.entropy import LEAST
 ROUNDING = 1e-3
 """Maximum rounding error of a log-probability."""
 
-EXCESS = 1e-2
+EXCESS = 5e-3
 """Maximum rounding error of a sum of probabilities."""
 
 LEAST_BEST = math.log(1e-6)

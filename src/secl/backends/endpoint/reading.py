@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from secl.backends.endpoint.client import OTHERWISE, choices_of
 from secl.backends.endpoint.probabilities import (
     MISSING,
     OF_ALL,
@@ -46,8 +47,6 @@ END = re.compile(r"(<[^<>\s]*>|token_id:\d+|```)$")
 
 llama.cpp omits the marks of a code block around an object.
 """
-
-OTHERWISE = "{}: the reply does not have the form of OpenAI's API."
 
 HALF = "\ufffd"
 """Replacement character, which servers report for a token with an incomplete character."""
@@ -112,12 +111,12 @@ class Said:
             constrained: whether a schema may allow only one token at some positions.
         """
         text, thought = self.text, self.thought
-        if thought and not text.strip() and not thinking and self.finish == "stop":
+        if thought and not text.strip() and not thinking and self.finish != "length":
             text, thought = thought, None
         marked, answer = split_thought(text, unopened=thinking)
         if marked is not None:
             text, thought = answer, marked
-        if text.strip() or thought is not None:
+        if text.strip() or thought:
             tokens, ends, damage = self._tokens(text, stop, constrained)
         else:
             tokens, ends, damage = (), (), OTHER_TEXT if self._lists_text else ""
@@ -392,16 +391,14 @@ def said_in(answer: object, url: str) -> tuple[list[Said], Usage]:
 
     Raises ModelError: not in OpenAI's form.
     """
-    choices = answer.get("choices") or [] if isinstance(answer, Mapping) else None
-    if not isinstance(answer, Mapping) or not isinstance(choices, list):
-        raise ModelError(OTHERWISE.format(url))
-    usage = answer.get("usage")
+    choices = choices_of(answer, url)
+    usage = answer.get("usage") if isinstance(answer, Mapping) else None
     usage = usage if isinstance(usage, Mapping) else {}
     counts = {name: int(usage[name]) for name in ("prompt_tokens", "completion_tokens") if _is_count(usage.get(name))}
     details = usage.get("completion_tokens_details")
     hidden = isinstance(details, Mapping) and bool(details.get("reasoning_tokens"))
     try:
-        return [_said(choice, hidden) for choice in choices if isinstance(choice, Mapping)], counts
+        return [_said(choice, hidden) for choice in choices], counts
     except (AttributeError, TypeError, ValueError) as problem:
         raise ModelError(OTHERWISE.format(url)) from problem
 

@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any
 
 import pytest
@@ -351,3 +351,55 @@ def test_a_clear_trial_needs_no_further_reply(server: FakeServer) -> None:
     assert [body["temperature"] for body in server.asked] == [0, 1]
     with closing(Endpoint(server.url)) as endpoint:
         assert endpoint.models() == [{"id": "tiny"}]
+
+
+# The tokens of the letter "く" of the word "くx", as each server reports them: token, bytes, log-probability, and the
+# form of the written token among the most probable ones.
+PARTS: dict[str, tuple[list[tuple[str, list[int] | None, float, str]], float]] = {
+    "OpenAI": ([("bytes:\\xe3\\x81", [227, 129], -1.0, ""), ("bytes:\\x8f", [143], -0.5, "")], -1.5),
+    "vLLM": ([("", [], -1.0, ""), ("く", [227, 129, 143], -0.5, "")], -1.5),
+    "Ollama": ([("\ufffd", [239, 191, 189], -1.0, ""), ("\ufffd", [239, 191, 189], -0.5, "")], -1.5),
+    "one token": ([("\ufffd", [239, 191, 189], -1.5, "")], -1.5),
+    "SentencePiece": ([("<0xE3>", None, -1.0, ""), ("<0x81>", None, -0.4, ""), ("<0x8F>", None, -0.1, "")], -1.5),
+    "llama.cpp": ([("く", [227, 129, 143], -0.5, "\ufffd")], math.nan),
+}
+
+
+@pytest.mark.parametrize("engine", PARTS)
+def test_a_character_of_several_tokens_costs_no_other_value_its_probability(
+    model: Any, server: FakeServer, engine: str
+) -> None:
+    parts, expected = PARTS[engine]
+    server.rule = writing(*['{"number": "くx", "total": 306}'] * 9, greedy='{"number": "くx", "total": 306}')
+
+    def edit(answer: Any) -> None:
+        for choice in answer["choices"]:
+            listed = choice["logprobs"]["content"]
+            spots = [number for number, entry in enumerate(listed) if entry["token"] == "くx"]
+            for spot in spots:
+                rest = {**listed[spot], "token": "x", "logprob": -0.2}
+                shown = [(*part, rest["top_logprobs"][1:]) for part in parts]
+                listed[spot : spot + 1] = [
+                    {
+                        "token": token,
+                        "bytes": data,
+                        "logprob": log_p,
+                        "top_logprobs": [
+                            {"token": form or token, "bytes": [143] if form else data, "logprob": log_p},
+                            *others,
+                        ],
+                    }
+                    for token, data, log_p, form, others in shown
+                ] + [{**rest, "top_logprobs": [{"token": "x", "logprob": -0.2}, *rest["top_logprobs"][1:]]}]
+
+    server.edit = edit
+    named = pytest.warns(UserWarning, match="reports the log-probability of only a part of a character")
+    with named if math.isnan(expected) else nullcontext():
+        (written,) = objects_of(model)
+    greedy = written.greedy
+    number, total = (
+        greedy.reading(None, greedy.tokens(span)) for span in (greedy.places["number",], greedy.places["total",])
+    )
+    assert total.log_p == pytest.approx(math.log(0.99))
+    quotes = 2 * math.log(0.99)
+    assert number.log_p == pytest.approx(expected - 0.2 + quotes, nan_ok=True)

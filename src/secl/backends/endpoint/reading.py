@@ -24,6 +24,7 @@ from secl.backends.endpoint.probabilities import (
     log_p_of,
     positions,
 )
+from secl.backends.entropy import LEAST
 from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.fields.values import token_ends
@@ -138,7 +139,7 @@ class Said:
         if spelled is None:
             return (), (), OTHER_TEXT
         spell, first, ends = spelled
-        shown = [(entry, end) for entry, end in zip(self.listed[first:], ends, strict=True) if spell(entry)]
+        shown = [pair for pair in zip(self.listed[first:], ends, strict=True) if spell(pair[0]) or _is_written(pair[0])]
         read = [read_token(entry, spell, ranked=not constrained) for entry, _ in shown]
         ends = tuple(end for _, end in shown)
         inside = read[: sum(begin < wanted for begin in (0, *ends[:-1]))]
@@ -205,6 +206,13 @@ def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str
             thought, _, answer = begun.removeprefix(mark.opening).partition(mark.closing)
             return thought.strip(), answer.lstrip()
     return None, text
+
+
+def _is_written(entry: Mapping[str, Any]) -> bool:
+    """Return whether a token without a text is a part of a character, as in vLLM, and not a mark of the server."""
+    with suppress(DamagedError):
+        return log_p_of(entry.get("logprob")) > LEAST
+    return False
 
 
 Spelling = Callable[[Mapping[str, Any]], bytes]

@@ -168,9 +168,9 @@ LONG = ["1" * 5000, "7" * 2000 + " " * 3000 + "7" * 3000, "Ann" + " " * 60_000 +
 def test_the_rule_reads_so_many_characters_and_no_more(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
 
-    def judged(question: str, reference: str, answer: str, context: str) -> bool:
+    def judged(question: str, reference: str, answer: str, passage: str) -> bool:
         lengths.extend(map(len, (question, reference, answer)))
-        return rule(question, reference, answer, context)
+        return rule(question, reference, answer, passage)
 
     def normalised(words: str) -> str:
         lengths.append(len(words))

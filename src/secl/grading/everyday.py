@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from secl.grading.mentions import CONJUNCTIONS, DENIALS, FUNCTION_WORDS, Word, mentioned, read_words
 from secl.grading.numbers import Amount, in_figures, read_numbers, whole_number, word_list
-from secl.grading.texts import has_versions, normalise_text, same_text, shortened, with_marks
+from secl.grading.texts import is_version, normalise_text, same_text, shortened, with_marks
 from secl.grading.units import agree
 
 _YES_OR_NO = tuple(
@@ -54,6 +54,12 @@ _YES_OR_NO = tuple(
 )
 """Short answers to yes-or-no questions, as `normalise_text` leaves them, by language."""
 
+_ASKS_WHICH = re.compile(
+    r"^\W*(?:[\w'’]+\W+){0,3}?(?:what|who|whom|whose|which|when|where|why|how|was|wer|wo|wann|wie|welche[rs]?|quel(?:le)?s?|qui|quand|comment|"
+    r"combien|cuál(?:es)?|qué|quién|dónde|cuándo|cómo|quale|chi|dove|quando|qual|quem|onde|что|кто|"
+    r"какой|какая|где|когда)\b|什么|谁|哪|何|誰|どこ|いつ",
+    re.IGNORECASE,
+)
 _DOUBT = re.compile(
     r"\b(?:not|n't|cannot|can't|don't)\s+(?:know|sure|certain|say|answer|tell)\b|\b(?:depends|maybe|perhaps|possibly|unclear|unknown)\b",
     re.IGNORECASE,
@@ -86,22 +92,23 @@ _TEXT_WORDS = 3
 """Minimum number of content words of a reference that counts as a text, not a name."""
 
 
-def says(question: str, references: Sequence[str], answer: str, context: str = "") -> bool:
-    """Return whether an answer gives any of the references; `context` is the passage of the question."""
+def says(question: str, references: Sequence[str], answer: str, passage: str = "") -> bool:
+    """Return whether an answer gives any of the references; the passage helps to read numbers."""
     question, answer = shortened(question), _with_dates(with_marks(shortened(answer)))
-    return any(_says(question, _with_dates(with_marks(shortened(each))), answer, context) for each in references)
+    return any(_says(question, _with_dates(with_marks(shortened(each))), answer, passage) for each in references)
 
 
-def _says(question: str, reference: str, answer: str, context: str) -> bool:
-    context = f"{question}\n{reference}\n{context}"
-    if same_text(reference, answer, context):
+def _says(question: str, reference: str, answer: str, passage: str) -> bool:
+    context = f"{question}\n{reference}\n{passage}"
+    if same_text(reference, answer, question, f"{reference}\n{passage}"):
         return True
     word = normalise_text(reference)
-    words_of = [pair for pair in _YES_OR_NO if word in pair[0] | pair[1]]
+    known = _YES_OR_NO[:1] if _ASKS_WHICH.search(question) else _YES_OR_NO  # "Si" is also the symbol of silicon
+    words_of = [pair for pair in known if word in pair[0] | pair[1]]
     if words_of:
         yes, no = (frozenset[str]().union(*(pair[side] for pair in words_of)) for side in (0, 1))
         return _polarity(answer, yes, no) is (word in yes)
-    amount = None if has_versions(context) else whole_amount(question, reference, context)
+    amount = None if is_version(question, reference) else whole_amount(question, reference, context)
     if amount is not None:
         return states(question, amount, answer, context)
     if _unspaced(reference):

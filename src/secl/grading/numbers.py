@@ -276,6 +276,7 @@ def _scale(text: str, match: re.Match[str], context: str) -> tuple[int, int]:
     return 1 if counted else _SCALES[word], found.end()
 
 
+@lru_cache(maxsize=64)  # comparisons of answers read the same answer many times
 def whole_number(text: str, context: str = "", *, noun: bool = False) -> Amount | None:
     """Return the number that a whole text is; None for any other text, such as a range or a code with a leading zero.
 
@@ -311,7 +312,7 @@ def same_number(one: Amount, other: Amount) -> bool:
     return one.value == other.value and agree(one.unit, other.unit)
 
 
-@lru_cache(maxsize=64)  # comparisons of answers read the same answer many times
+@lru_cache(maxsize=64)
 def final_number(text: str, context: str = "") -> Amount | None:
     """Return the final number of a text; None without a number.
 

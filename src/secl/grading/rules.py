@@ -99,10 +99,9 @@ def reference_number(reference: str, context: str = "") -> Amount | None:
     return whole_number(reference.rpartition("####")[2], context, noun=True)
 
 
-def _is_number(reference: str, answer: str, context: str) -> bool:
+def _is_number(reference: str, answer: str, question: str) -> bool:
     """Return whether the final number of an answer equals the reference."""
-    wanted = reference_number(reference, context)
-    found = final_number(answer, f"{context}\n{reference}")
+    wanted, found = reference_number(reference, question), final_number(answer, f"{question}\n{reference}")
     return wanted is not None and found is not None and same_number(wanted, found)
 
 
@@ -128,10 +127,8 @@ def _correct(question: Question) -> tuple[str, ...]:
 
 
 def _any(accepts: Callable[[str, str, str], bool]) -> Callable[[Question, str], bool]:
-    """Return a grader that accepts an answer if `accepts(reference, answer, context)` is true for any right answer."""
-    return lambda question, answer: any(
-        accepts(reference, answer, f"{question.text}\n{reference}") for reference in _correct(question)
-    )
+    """Return a grader that accepts an answer if `accepts(reference, answer, question)` is true for any right answer."""
+    return lambda question, answer: any(accepts(reference, answer, question.text) for reference in _correct(question))
 
 
 def grade_by_references(answer: str, references: References) -> bool:

@@ -29,7 +29,7 @@ _RANGE = re.compile(
 )
 _VERSIONED = re.compile(
     r"\b(?:versions?|releases?|firmware|kernel|sections?|chapters?|clauses?|fassung|abschnitt|kapitel|version|python|java|"
-    r"php|ruby|node|django|numpy|pandas|pytorch|tensorflow|cuda|ubuntu|debian|fedora|android|ios|macos)\b|§|\bv\d",
+    r"php|ruby|node|django|numpy|pandas|pytorch|tensorflow|cuda|ubuntu|debian|fedora|android|ios|macos)\b|§",
     re.IGNORECASE,
 )
 
@@ -60,17 +60,18 @@ def answer_key(answer: str, form: Form) -> object:
     return normalise_text(answer) if number is None else number
 
 
-def same_text(one: str, other: str, context: str = "") -> bool:
+def same_text(one: str, other: str, question: str = "", passage: str = "") -> bool:
     """Return whether two short texts are equal once normalised, or are equal numbers without different units.
 
-    A currency or percent sign may be left out. `context`, such as the question, tells whether "1.234" is a large number
-    and whether 3.10 is a version, not a number.
+    A currency or percent sign may be left out. Question and passage tell whether "1.234" is a large number, and the
+    question whether 3.10 is a version, not a number.
 
     >>> same_text("1.234,50 €", "1,234.5"), same_text("5 mW", "5 MW"), same_text("3.1", "3.10", "Which version?")
     (True, False, False)
     """
-    if has_versions(context, one, other):
+    if is_version(question, one) or is_version(question, other):
         return _version(one) == _version(other)
+    context = f"{question}\n{passage}"
     first, second = whole_number(one, context), whole_number(other, context)
     if first and second:
         left_out = first.unit if not second.unit else second.unit if not first.unit else ()
@@ -81,17 +82,25 @@ def same_text(one: str, other: str, context: str = "") -> bool:
     return normalise_text(one) == normalise_text(other)
 
 
-def contains(part: str, text: str, context: str = "") -> bool:
+def contains(part: str, text: str, question: str = "") -> bool:
     """Return whether a text contains `part` as whole words once both are normalised, or has the number `part`."""
     if f" {normalise_text(part)} " in f" {normalise_text(text)} ":
         return True
-    number = None if has_versions(context, part, text) else whole_number(part, context)
-    return number is not None and any(same_number(number, other) for other in read_numbers(in_figures(text), context))
+    number = None if is_version(question, part) else whole_number(part, question)
+    return number is not None and any(same_number(number, other) for other in read_numbers(in_figures(text), question))
 
 
-def has_versions(*texts: str) -> bool:
-    """Return whether a text is about versions or sections, in which 3.10 follows 3.9."""
-    return any(_VERSIONED.search(text) for text in texts)
+def is_version(question: str, text: str) -> bool:
+    """Return whether a text has a number such as 3.10 that is not 3.1: of a version or a section.
+
+    >>> is_version("Which version?", "3.10"), is_version("How long is the section?", "3.10"), is_version("", "v3.10")
+    (True, False, True)
+    """
+    if not re.search(r"\d\.\d", text):
+        return False
+    return re.search(r"\bv(?:ersion)? ?\d", text, re.IGNORECASE) is not None or (
+        _VERSIONED.search(question) is not None and not re.search(r"\bhow\b", question, re.IGNORECASE)
+    )
 
 
 def _version(text: str) -> str:

@@ -243,48 +243,45 @@ def answers_from(
             since 1970.
     """
     calibration = calibration or LabelState.start().add(log)
-    everything = log
-    if since is not None:
-        log = since_time(log, since)
-    old = everything[: len(everything) - len(log)]
-    entries = {entry.position: entry for entry in (*valid(log), *drawn(log))}
-    judged = list(judgements)
-    kept = {judgement.position for judgement in judged}
-    # A label stores the confidence of its answer, so labels of pruned records count, too.
-    judged += [_of_pruned(entry) for entry in entries.values() if entry.position not in kept]
-    if since is not None:
-        judged = [each._replace(reference=None) for each in judged]
+    recent = log if since is None else since_time(log, since)
+    judged = _with_pruned(judgements, recent)
     references = {each.position: each.reference for each in judged if each.reference is not None}
-    sample = sample_of(log, references, len(judged))
+    sample = sample_of(recent, references if since is None else {}, len(judged))
     if since is not None:
         first = min(sample.verdicts, default=0)
         judged = [each for each in judged if each.position >= first]
-    verdicts = [sample.verdicts.get(judgement.position) for judgement in judged]
-    in_sample = np.array([judgement.position in sample.verdicts for judgement in judged], np.bool_)
-    confidence = np.array([judgement.confidence for judgement in judged])
-    probability = np.array([calibration.calibrated(judgement.domain, judgement.confidence) for judgement in judged])
-    correct = np.array([math.nan if verdict is None else float(verdict) for verdict in verdicts])
     unit = _units(judged)
-    doubt, left_out = sample.doubt, sample.left_out
-    if doubt is None and _unlike(judged, in_sample, confidence, unit):
-        doubt, left_out = "unlike", left_out + len(sample.verdicts)
-        correct[:], in_sample[:] = math.nan, False
-    basis: Basis = "confidences" if not in_sample.any() else "labels" if doubt is None else "volunteers"
+    if sample.doubt is None and _unlike(judged, sample, unit):
+        sample = Sample({}, "unlike", left_out=sample.left_out + len(sample.verdicts))
+    verdicts = [sample.verdicts.get(each.position, math.nan) for each in judged]
+    left = valid(log[: len(log) - len(recent)])
     return Answers(
-        confidence=confidence,
-        probability=probability,
+        confidence=np.array([each.confidence for each in judged]),
+        probability=np.array([calibration.calibrated(each.domain, each.confidence) for each in judged]),
         scales=calibration.scales,
-        correct=correct,
-        skipped=in_sample & np.isnan(correct),
+        correct=np.array([math.nan if verdict is None else float(verdict) for verdict in verdicts]),
+        skipped=np.array([verdict is None for verdict in verdicts], np.bool_),
         unit=unit,
-        basis=basis,
+        basis="confidences" if not sample.verdicts else "labels" if sample.doubt is None else "volunteers",
         references=sample.references,
-        left_out=left_out,
-        doubt=doubt,
-        change=None if sample.references or doubt == "unlike" else _change(judged, sample, unit, entries),
-        older=len(valid(everything)) - len(valid(log)),
-        misdated=0 if since is None else sum(entry.time >= since for entry in valid(old)),
+        left_out=sample.left_out,
+        doubt=sample.doubt,
+        change=_change(judged, sample, unit, recent),
+        older=len(valid(log)) - len(valid(recent)),
+        misdated=0 if since is None else sum(entry.time >= since for entry in left),
     )
+
+
+def _with_pruned(judgements: Iterable[Judgement], log: Sequence[Label]) -> list[Judgement]:
+    """Return judgements, also of the pruned records with labels; a label stores the confidence of its answer."""
+    judged = list(judgements)
+    kept = {each.position for each in judged}
+    return [*judged, *(_of_pruned(entry) for entry in _entries(log).values() if entry.position not in kept)]
+
+
+def _entries(log: Sequence[Label]) -> dict[int, Label]:
+    """Return the entry that counts for each answer: of the random sample if any, else the last."""
+    return {entry.position: entry for entry in (*valid(log), *drawn(log))}
 
 
 def _units(judged: Sequence[Judgement]) -> Integers:
@@ -305,34 +302,37 @@ def _units(judged: Sequence[Judgement]) -> Integers:
     return np.array(units, np.intp)
 
 
-def _unlike(judged: Sequence[Judgement], in_sample: Flags, confidence: Vector, unit: Integers) -> bool:
+def _unlike(judged: Sequence[Judgement], sample: Sample, unit: Integers) -> bool:
     """Return whether the sample differs too much from the other answers for a random sample.
 
     Answers of one unit are alike, so the test uses one answer of each unit, drawn at random.
     """
     order = np.random.default_rng(0).permutation(unit.size)
-    rows = order[np.unique(unit[order], return_index=True)[1]]
-    _, domain = np.unique(np.array([judged[row].domain for row in rows], np.object_), return_inverse=True)
-    return selection(in_sample[rows], np.nan_to_num(confidence[rows], nan=-1.0), domain) < UNLIKE
+    answers = [judged[row] for row in order[np.unique(unit[order], return_index=True)[1]]]
+    in_sample = np.array([each.position in sample.verdicts for each in answers], np.bool_)
+    confidence = np.nan_to_num(np.array([each.confidence for each in answers]), nan=-1.0)
+    _, domain = np.unique(np.array([each.domain for each in answers], np.object_), return_inverse=True)
+    return selection(in_sample, confidence, domain) < UNLIKE
 
 
-def _change(judged: Sequence[Judgement], sample: Sample, unit: Integers, entries: Mapping[int, Label]) -> Change | None:
+def _change(judged: Sequence[Judgement], sample: Sample, unit: Integers, log: Sequence[Label]) -> Change | None:
     """Return a difference between old and new labels, by one label of each unit, if the labels show a difference."""
-    confidence_of = {each.position: each.confidence for each in judged}
-    unit_of = {each.position: number for each, number in zip(judged, unit.tolist(), strict=True)}
-    labels = [
-        (unit_of[position], confidence_of[position], verdict, entries[position].time)
-        for position, verdict in sample.verdicts.items()
-        if verdict is not None and not math.isnan(confidence_of[position])
-    ]
-    first_of_unit = {label[0]: label for label in reversed(labels)}
-    labels = [label for label in labels if first_of_unit[label[0]] is label]
-    correct = np.array([float(label[2]) for label in labels])
-    p, start = change(np.array([label[1] for label in labels]), correct)
+    if sample.references:
+        return None
+    row_of = {each.position: row for row, each in enumerate(judged)}
+    labelled = [position for position, verdict in sample.verdicts.items() if verdict is not None]
+    rows = np.array([row_of[position] for position in labelled], np.intp)
+    confidence = np.array([judged[row].confidence for row in rows])
+    first = np.zeros(rows.size, np.bool_)
+    first[np.unique(unit[rows], return_index=True)[1]] = True
+    used = np.flatnonzero(first & ~np.isnan(confidence))
+    correct = np.array([float(bool(sample.verdicts[labelled[place]])) for place in used])
+    p, start = change(confidence[used], correct)
     if p >= CHANGED:
         return None
     old, new = correct[:start], correct[start:]
-    return Change(labels[start][3], len(old), len(new), 1 - float(old.mean()), 1 - float(new.mean()), p)
+    time = _entries(log)[labelled[used[start]]].time
+    return Change(time, len(old), len(new), 1 - float(old.mean()), 1 - float(new.mean()), p)
 
 
 def _of_pruned(label: Label) -> Judgement:

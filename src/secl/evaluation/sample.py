@@ -71,7 +71,7 @@ def sample_of(log: Sequence[Label], references: Mapping[int, bool], answers: int
         return Sample(verdicts, references=used == "all", left_out=len(known - set(verdicts)))
     if labels:
         return Sample(labels, "unequal" if entries else "chosen", left_out=len(known - set(labels)))
-    return Sample(references, "partly" if references else None, references=True)
+    return Sample(references, "partly" if references else None, references=bool(references))
 
 
 def drawn(log: Iterable[Label]) -> tuple[Label, ...]:

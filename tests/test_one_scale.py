@@ -33,12 +33,14 @@ from secl.reports.folder import render
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section
 from secl.runs.labelling import advice_of, calibration_of, current_records
-from secl.runs.runner import start_run
+from secl.runs.runner import resume_run, start_run
 from secl.server.http.replies import secl_of
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.queue import Answer
+from secl.server.online.service import Service
+from secl.testing import toy_stream
 from tests.answers import answered, run_folder
-from tests.server.conftest import http_of
+from tests.server.conftest import http_of, scripted_services
 
 (BASE,) = answered([0.5], [None])
 
@@ -261,23 +263,89 @@ def test_labels_against_the_ranking_flatten_a_map_but_never_turn_it() -> None:
     assert [log_odds(each) for each in (0.0, 1.0)] == pytest.approx([-7.9078, 7.9078], abs=1e-4)
 
 
-def test_a_server_with_the_calibration_of_a_run_accepts_on_the_scale_of_the_run(tmp_path: Path) -> None:
-    chosen = RunSettings.of({"stream.benchmarks": ["capitals:20"], "method": "posterior", "loop.answer": "best"})
-    run = start_run(chosen, tmp_path / "run", lambda _settings: ScriptedModel())
+def test_a_run_and_a_server_with_the_calibration_of_a_run_accept_what_the_run_promises(tmp_path: Path) -> None:
+    values = {"stream.benchmarks": ["capitals:12", "science:12"], "method": "posterior", "loop.answer": "best"}
+    run = start_run(RunSettings.of(values), tmp_path / "run", lambda _settings: ScriptedModel())
     run.proceed()
     run.store.close()
     with Store(tmp_path / "run", writable=True) as store:
-        for position in range(12):
-            store.add_feedback(position, position % 4 > 0, drawn=True)
-        records = list(current_records(store))
-    accept = sorted(record.confidence for record in records)[8]
-    given = {"method": "posterior", "loop.accept": accept, "model.calibration": str(tmp_path / "run")}
-    service = open_service(tmp_path / "state", serving_settings(given), load=lambda _settings: ScriptedModel())
+        for position in range(0, 24, 2):
+            store.add_feedback(position, store.record(position).correct, drawn=True)
+        _, advice = advice_of(store, 0.4)
+        promised = {r.question.text: advice.accepts(r) for r in current_records(store)}
+    assert set(promised.values()) == {True, False}
+    assert len(set(advice.domains.values())) == 2
+    given = {"model.calibration": str(tmp_path / "run"), "loop.accept": advice.value}
+    following = start_run(RunSettings.of({**values, **given}), tmp_path / "next", lambda _settings: ScriptedModel())
+    following.proceed()
+    following.store.close()
+    assert {record.question.text: record.accepted for record in following.records} == promised
+    recipe = serving_settings({"method": "posterior", **given})
+    service = open_service(tmp_path / "state", recipe, load=lambda _settings: ScriptedModel())
     service.start()
     with closing(service.state), http_of(service) as client:
-        for record in records:
-            asked = {"question": record.question.text, "options": record.question.options, "domain": "quiz/capitals"}
+        for record in following.records:
+            question = record.question
+            asked = {"question": question.text, "options": question.options, "domain": question.domain}
             reply = client.post("/v1/ask", json=asked).json()
-            assert reply["accepted"] == (reply["confidence"] >= accept) == (reply["confidence"] >= reply["accept"])
-        assert client.get("/v1/state").json()["accept"] == pytest.approx(accept)
+            assert reply["accept"] == record.accept
+            assert reply["accepted"] == (reply["confidence"] >= reply["accept"])
+            assert reply["accepted"] == (reply["confidence"] >= advice.domains[question.domain])
+        assert client.get("/v1/state").json()["accept"] == advice.value
         service.stop()
+
+
+@pytest.mark.parametrize("typed", [{}, {"loop.accept": 0.6}], ids=["as before", "typed again"])
+def test_a_resumed_run_keeps_its_threshold_unless_one_is_typed_after_new_labels(
+    tmp_path: Path, typed: dict[str, object]
+) -> None:
+    chosen = RunSettings.of({"stream.benchmarks": ["capitals:20"], "method": "posterior", "loop.accept": 0.6})
+    run = start_run(chosen, tmp_path / "run", lambda _settings: ScriptedModel())
+    steps = run.steps()
+    assert {next(steps).threshold for _ in range(10)} == {0.6}
+    run.store.close()
+    with Store(tmp_path / "run", writable=True) as store:
+        for position in range(10):
+            store.add_feedback(position, False, drawn=True)
+        labels = calibration_of(store)
+    resumed = resume_run(tmp_path / "run", typed, load=lambda _settings: ScriptedModel())
+    later = list(resumed.steps())
+    resumed.store.close()
+    assert {record.threshold for record in later} == {labels.label_free(0.6) if typed else 0.6}
+    assert labels.label_free(0.6) > 0.6
+    for record in later:
+        assert record.accept is not None
+        assert record.accepted == (record.confidence >= record.accept)
+        assert record.accept == (0.6 if typed else pytest.approx(labels.calibrated(record.question.domain, 0.6)))
+
+
+def test_labels_of_a_server_move_its_confidences_and_thresholds_together_and_its_export_has_one_scale(
+    tmp_path: Path,
+) -> None:
+    with scripted_services(tmp_path) as make:
+        check_server(make(settings={"method": "posterior", "loop.accept": 0.4}))
+
+
+def check_server(service: Service) -> None:
+    questions = toy_stream(24)
+    before = [service.ask(question, 60) for question in questions]
+    for number, answer in enumerate(before):
+        service.state.add_feedback(answer.record.position, number % 4 > 0, drawn=True)
+    after = [service.ask(question, 60) for question in questions]
+    for early, late in zip(before, after, strict=True):
+        replies = [secl_of(each, full=False) for each in (early, late)]
+        assert replies[0]["accepted"] == replies[1]["accepted"]
+        assert replies[0]["confidence"] != replies[1]["confidence"]
+        for reply in replies:
+            assert reply["confidence"] is not None
+            assert reply["accept"] is not None
+            assert reply["accepted"] == (reply["confidence"] >= reply["accept"])
+    world = World((), {}, None, (), 0.8, 0.9)
+    folder = service.state.folder
+    with Store(folder) as store:
+        _, advice = advice_of(store, world.risk, world.certainty)
+        promised = {record.position for record in current_records(store) if advice.accepts(record)}
+    assert advice.threshold is not None
+    for where, accepted in sets_of_user(folder, advice, world):
+        if "later" not in where:
+            assert accepted == promised, where

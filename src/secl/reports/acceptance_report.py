@@ -18,6 +18,12 @@ from secl.reports.verdict import further
 ASSUMPTION = "This holds if the labelled answers are a random sample and later questions are of the same kinds."
 """Note on the conditions of a guarantee."""
 
+BY_DOMAIN = (
+    "Labels move the confidences of some domains by maps of their own. --accept takes the value of the other domains, "
+    "and secl translates it for each answer."
+)
+"""Note on a threshold with several values."""
+
 ONE_LOOK = (
     "A guarantee holds for one look: with a look after every 5 labels, up to a third of guarantees is false. --anytime "
     "allows any number of looks."
@@ -48,8 +54,8 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
     facts = {"accept from": "no confidence suffices"}
     if threshold is not None:
         facts |= {
-            "accept from": _accept_from(threshold.value),
-            **{f"accept from, {domain}": _accept_from(value) for domain, value in threshold.domains.items()},
+            "accept from": _accept_from(threshold.value) + (" in other domains" if threshold.domains else ""),
+            **{f"in {domain}": _accept_from(value) for domain, value in threshold.domains.items()},
             "answers accepted": f"{percent(threshold.coverage)} of {amount(advice.answers)}",
             "wrong among these": _expected(advice, threshold),
         }
@@ -66,6 +72,7 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
     heading = f"at most {percent(advice.risk)} wrong, {percent(advice.certainty)} certainty"
     notes = [ASSUMPTION] if threshold is not None and advice.basis == "labels" else []
     notes.append(ANYTIME if advice.anytime else ONE_LOOK)
+    notes += [BY_DOMAIN] if threshold is not None and threshold.domains else []
     return plain_table((heading, ""), {**facts, **sample_facts(answers, advice)}.items(), notes, texts=2)
 
 
@@ -241,9 +248,11 @@ def risk_tables(answers: Answers) -> list[Table]:
     rows = [
         (name, *("none" if each is None else str(each.domains[name] or "all") for each in found)) for name in domains
     ]
-    headings = ("domain", *(f"{'at most' if drawn else 'about'} {percent(risk)} wrong: accept from" for risk in RISKS))
-    note = "Labels move the confidences of these domains by maps of their own. The table above holds for all others."
-    return [risk_table(answers), plain_table(headings, rows, (note,), texts=1)]
+    headings = (f"accept from, for {'at most' if drawn else 'about'}", *(f"{percent(risk)} wrong" for risk in RISKS))
+    return [
+        risk_table(answers),
+        plain_table(headings, rows, (f"The first table has the others. {BY_DOMAIN}",), texts=1),
+    ]
 
 
 def risk_table(answers: Answers) -> Table:

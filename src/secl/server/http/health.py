@@ -228,8 +228,8 @@ class State(BaseModel):
     answers: number of records, pruned ones included. version: version of the weights that answer. waiting: number of
     requests in the queue. failed_requests: number of unexpected exceptions since the start. unreadable: number of
     unreadable answers since the start. accept: lowest accepted confidence by the present labels, in a domain without a
-    map of its own; null without a threshold. timeline, events: the latest answers and events, the oldest first. learning:
-    null if the server does not learn.
+    map of its own; null without a threshold. timeline, events: the latest answers and events, the oldest first.
+    learning: null if the server does not learn.
     """
 
     model: str

@@ -370,7 +370,8 @@ def test_right_answers_of_random_rows_calibrate_this_run_and_the_next(
     (tmp_path / "mine.csv").write_text(f"question,options,Category\n{rows}")
     asked = ("run", "--questions", tmp_path / "mine.csv", "--columns", "reference=Category", "--method", "stated")
     first = tmp_path / "first"
-    assert "next: secl label" in shell(*asked, "--out", first).out
+    step = f"next: secl label {first} --references, with --random if"
+    assert step in shell(*asked, "--out", first).out
     assert "secl label" in refused((*asked, "--out", tmp_path / "b", "--calibration", first), "--references")
     ended = shell("label", first, "--references", "--random").fine
     assert "20 labels: " in ended.out

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import expit as sigmoid
 from scipy.stats import binomtest
 
-from secl import RunSettings, Store
+from secl import RunSettings, Store, load
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError, RunError
 from secl.evaluation.acceptance import answers_of
@@ -320,3 +320,15 @@ def test_labels_that_do_not_apply_are_refused(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(RunError, match=why):
             begun(tmp_path / "second", model, **{"model.calibration": "first", **changes})
         assert not (tmp_path / "second").exists()
+
+
+def test_in_python_references_count_as_the_user_says_how_their_rows_were_chosen() -> None:
+    rows = [replace(each, reference=each.reference if n % 4 else None) for n, each in enumerate(toy_stream(40))]
+    for chance, basis in ((1.0, "labels"), (None, "volunteers")):
+        model = load(ScriptedModel(), method="stated")
+        answers = list(model.ask_all(rows))
+        before = model.ask(rows[0]).confidence
+        assert model.label_references(answers, chance=chance) == 30
+        assert model.ask(rows[0]).confidence != before
+        assert model.threshold(0.4).basis == basis
+        assert model.label_references(answers[::4], chance=chance) == 0

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
+from secl import Store
 from secl.errors import ParameterError
 from secl.evaluation.sample import drawn
 from secl.labels.label import valid
 from secl.labels.state import LabelState
+from secl.runs import export
+from secl.runs.labelling import review_queue
+from secl.runs.sheets import labels_from_sheet, row_id
 from secl.server.http.api_keys import Keys
 from secl.server.http.health import problems
+from secl.server.http.process import create_review_app
 from secl.server.online import service as service_module
 from secl.server.online.service import Service
 from secl.testing import toy_stream
 from tests.server.conftest import Log, Make, Patch, client_of, metrics_of
-from tests.server.waiting import examined
+from tests.server.waiting import close, examined
 
 
 def rated(service: Service) -> Service:
@@ -162,3 +171,27 @@ def test_no_order_of_labels_lets_an_ask_key_move_the_sample_of_a_guarantee(make_
             elif body.get("drawn"):
                 sample[position] = body["correct"]
     assert {entry.position: entry.correct for entry in drawn(service.state.label_log())} == sample
+
+
+def test_a_sheet_of_a_servers_state_has_the_ids_of_its_replies_and_comes_back(
+    make_service: Make, tmp_path: Path
+) -> None:
+    service = make_service(settings={"gate.name": "never"})
+    for question in toy_stream(6):
+        service.ask(question, 20)
+    ids = [service.state.served(position).id for position in range(6)]
+    folder = close(service)
+    with Store(folder, writable=True) as store:
+        drawn = review_queue(store).positions[:3]
+        export.write(store, "csv", tmp_path / "a.csv", export.Content(sample=3))
+        rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
+        assert [row["record_id"] for row in rows] == [ids[position] for position in drawn]
+        # An application's own list of thumbs has the same ids.
+        (tmp_path / "b.csv").write_text(f"record_id,label\n{ids[drawn[0]]},y\n{ids[drawn[1]]},n\n")
+        store.add_labels(labels_from_sheet(store, tmp_path / "b.csv", random=False))
+        assert [(e.position, e.correct, e.chance) for e in store.labels()] == [
+            (drawn[0], True, None),
+            (drawn[1], False, None),
+        ]
+        page = TestClient(create_review_app(store), base_url="http://127.0.0.1").get("/review")
+        assert f'data-record="{row_id(store.record(drawn[0]))}"' in page.text

@@ -29,9 +29,12 @@ WORDS = ("yes", "no", "skip", "undo", "quit")
 """Accepted replies; the first letter alone is the key. After any other text, such as "unsure", secl asks again."""
 
 
+Labelled = Annotated[Path, Parameter(help="A run, or the state of a stopped server (while running: its page /review).")]
+
+
 @app.command
 def label(
-    run: Annotated[Path, Parameter(help="A run, or the state folder of a server that is not running.")],
+    run: Labelled,
     /,
     *,
     from_: Annotated[Path | None, Parameter(name="--from")] = None,
@@ -72,7 +75,7 @@ def label(
 
 @app.command
 def review(
-    run: Annotated[Path, Parameter(help="A run, or the state folder of a server that is not running.")],
+    run: Labelled,
     /,
     *,
     port: int = 0,

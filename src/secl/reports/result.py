@@ -127,6 +127,8 @@ def next_step(run: RunReport, folder: Path) -> str:
     shell_name = shlex.quote(str(folder))
     if not run.complete:
         return f"secl run --resume {shell_name}"
+    if run.answers.doubt == "partly":
+        return f"secl label {shell_name} --references, with --random if you drew the rows with right answers at random"
     graded = run.trust.graded
     if graded < ENOUGH and graded < len(run.records):
         return f"secl label {shell_name}"

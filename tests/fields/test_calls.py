@@ -80,6 +80,25 @@ def test_no_tool_is_a_choice_like_any_other() -> None:
     assert sure.ended.candidates[0] == (NO_TOOL, sure.confidence)
 
 
+def test_a_tool_with_free_keys_has_a_field_for_each_key_of_its_arguments() -> None:
+    put = {"name": "put", "parameters": {"type": "object", "additionalProperties": {"type": "integer"}}}
+    model = secl.load(CallScribe(*(reply(call("put", text)) for text in ('{"a": 1, "b": 2}', "{}", '{"a": "x"}'))))
+    (found,) = model.call("Put.", [put, NOW]).calls
+    assert (found.arguments, [*found.fields]) == ({"a": 1, "b": 2}, ["a", "b"])
+    assert model.call("Put.", [put, NOW]).calls[0].fields == {}
+    with pytest.raises(QuestionError, match=r"does not fit the schema \(a: 'x' is not of type 'integer'\); relax the"):
+        model.call("Put.", [put, NOW])
+
+
+def test_a_cut_reply_has_no_confidence_and_says_so() -> None:
+    model = CallScribe(*[reply(call("now"), text="", ended=None, cut=True), reply(text="Once", ended=None, cut=True)])
+    for texts in (("now",), ()):
+        found = secl.load(model, accept=0.1).call("What next?", TOOLS)
+        assert (found.cut, math.isnan(found.confidence), found.accepted, found.ended) == (True, True, False, None)
+        assert tuple(each.name for each in found.calls) == texts
+        assert all(0 < each.confidence < 1 for each in found.calls)
+
+
 def test_two_calls_at_once_are_each_compared_with_the_call_of_a_sample_that_is_most_like_it() -> None:
     swapped = reply(call("weather", OSLO), call("weather", ROME))
     found = called(CallScribe(reply(call("weather", ROME, p=0.6), call("weather", OSLO)), samples=(swapped,) * 5))

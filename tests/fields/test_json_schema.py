@@ -103,6 +103,12 @@ ROOTS: dict[str, tuple[dict[str, Any], list[str], list[Any], list[Any]]] = {
         [{"kind": "a", "x": 1}, {"kind": "b", "y": "z"}],
         [{"kind": "a"}, {"kind": "a", "y": "z"}, {"kind": "c", "x": 1}],
     ),
+    "a condition on an optional key": (
+        has(KINDS, []) | {"if": {"properties": {"kind": {"const": "a"}}}, "then": has({"x": WHOLE})},
+        ["kind", "x"],
+        [{"x": 1}, {"kind": "b"}, {"kind": "a", "x": 1}],
+        [{}, {"kind": "a"}],
+    ),
     "a chain of conditions": (
         has(KINDS)
         | {

@@ -270,9 +270,11 @@ NARROW = tool("narrow", parameters={"properties": {"m": {"type": "object", "prop
 
 
 def test_a_tool_that_cannot_be_called_is_named_and_spoils_no_chat_without_it(ask: Any) -> None:
-    answer = ask(reply(text="Hello."), tools=[NOW, SPOILT, NARROW]).json()
+    custom = {"type": "custom", "custom": {"name": "shell"}}
+    answer = ask(reply(text="Hello."), tools=[NOW, SPOILT, NARROW, custom]).json()
     assert answer["choices"][0]["message"]["content"] == "Hello."
-    spoilt, narrow = answer["warnings"]
+    spoilt, narrow, other = answer["warnings"]
+    assert other.startswith("tools.3 has the type 'custom'; secl supports only functions")
     assert spoilt.startswith("the tool 'spoilt': secl cannot make a grammar from the field 'x' of the schema: Unsat")
     assert spoilt.endswith("; the model cannot call this tool.")
     assert narrow.startswith("the tool 'narrow': propertyNames of the field 'm' does not constrain the model")

@@ -76,9 +76,10 @@ class Reader:
         Raises:
             ParameterError: a reference leads nowhere, or the node has too many alternatives.
         """
-        name = f"the field {'/'.join(path)!r}" if path else "the root"
         if isinstance(node, bool):
             return [Alternative({}, within)] if node else []
+        if [*node] == ["$ref"]:
+            return self._referred(node["$ref"], path, within, level)
         apart = {*_COMPOUND, "then", "else"} | ({"not"} if _negated(node.get("not")) else set())
         plain = {key: value for key, value in node.items() if key not in apart}
         types = plain.get("type")
@@ -88,22 +89,21 @@ class Reader:
             others = found[0].node | {"type": rest[0] if len(rest) == 1 else rest}
             found = [Alternative(others, within), Alternative(dict(NULL), within)]
         for union in _unions(node):
-            parts: list[Alternative] = []
-            for part in union:
-                reference = part["$ref"] if part is not True and part is not False and [*part] == ["$ref"] else None
-                if reference is None:
-                    parts += self.alternatives(part, path, within, level)
-                elif reference in level:
-                    raise ParameterError(f"{name} of the schema refers only to itself ({reference}); give it a type.")
-                elif reference in within:
-                    parts.append(Alternative({"$ref": reference}, within))
-                else:
-                    seen = frozenset((reference,))
-                    parts += self.alternatives(self._target(reference, name), path, within | seen, level | seen)
+            parts = [each for part in union for each in self.alternatives(part, path, within, level)]
             found = [both for one in found for other in parts if (both := _both(one, other)) is not None]
             if len(found) > MOST:
-                raise ParameterError(f"{name} of the schema has more than {MOST} alternatives; use fewer unions.")
+                sentence = f"{_name(path)} of the schema has more than {MOST} alternatives; use fewer unions."
+                raise ParameterError(sentence)
         return found
+
+    def _referred(
+        self, reference: str, path: Sequence[str], within: frozenset[str], level: frozenset[str]
+    ) -> list[Alternative]:
+        if reference in level:
+            raise ParameterError(f"{_name(path)} of the schema refers only to itself ({reference}); give it a type.")
+        if reference in within:
+            return [Alternative({"$ref": reference}, within)]
+        return self.alternatives(self._target(reference, path), path, within | {reference}, level | {reference})
 
     def _named(self, node: dict[str, Any], path: Sequence[str], within: frozenset[str]) -> dict[str, Any]:
         """Return an object whose keys come from an enumeration as an object with these optional properties."""
@@ -116,13 +116,14 @@ class Reader:
         value = node.get("additionalProperties", {})
         return {**rest, "type": "object", "properties": {str(name): value for some in keys for name in some}}
 
-    def _target(self, reference: str, name: str) -> Node:
+    def _target(self, reference: str, path: Sequence[str]) -> Any:
         target: Any = self.root
         for key in reference.removeprefix("#").split("/")[1:]:
             target = target.get(key.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
         if not isinstance(target, Mapping | bool) or not reference.startswith("#"):
-            raise ParameterError(f"{name} of the schema refers to {reference!r}, which the schema does not have.")
-        return {} if target is True else {"not": {}} if target is False else target
+            sentence = f"{_name(path)} of the schema refers to {reference!r}, which the schema does not have."
+            raise ParameterError(sentence)
+        return target
 
     def nullable(self, node: Any, path: Sequence[str], within: frozenset[str]) -> bool:
         """Return whether a node names null as a value."""
@@ -159,7 +160,11 @@ class Reader:
             parts[name] = self.form(part, place, found.within)
             if self.complete and name not in required and not self.nullable(part, place, found.within):
                 parts[name] = _any([parts[name], NULL])
-        return object_of(parts, None if self.complete else [name for name in parts if name in required])
+        described = {"description": found.node["description"]} if path and "description" in found.node else {}
+        return {
+            **object_of(parts, None if self.complete else [name for name in parts if name in required]),
+            **described,
+        }
 
     def form(self, node: Any, path: tuple[str, ...], within: frozenset[str]) -> Node:
         """Return the written schema of a node. All objects with known properties are closed."""
@@ -177,7 +182,7 @@ class Reader:
             return self._plain(Alternative(dict(node), within), path)
         found = [self._plain(each, path) for each in self.alternatives(node, path, within)]
         if not found:
-            raise ParameterError(f"the field {'/'.join(path)!r} of the schema permits no value.")
+            raise ParameterError(f"{_name(path)} of the schema permits no value.")
         return _any(found)
 
     def _plain(self, found: Alternative, path: tuple[str, ...]) -> Node:
@@ -187,7 +192,7 @@ class Reader:
         if found.properties:
             return self._object(found, path)
         self._note(node, path)
-        kept = {key: node[key] for key in (*VALUES, "description") if key in node}
+        kept = {key: node[key] for key in (*VALUES, "required", "description") if key in node}
         for key in ("items", "additionalProperties"):
             if key in node:
                 part = node[key]
@@ -209,8 +214,7 @@ class Reader:
     def _reference(self, reference: str, path: tuple[str, ...]) -> Node:
         """Return a reference to the written definition of a node."""
         if reference not in self._names:
-            target = self._target(reference, f"the field {'/'.join(path)!r}")
-            own = frozenset((reference,))
+            target, own = self._target(reference, path), frozenset((reference,))
             self.alternatives(target, path, own, own)  # refuses a definition that refers only to itself
             name = reference.rpartition("/")[2].replace("~", "-").removeprefix("#") or "root"
             name = name if name not in self._names.values() else f"{name}-{len(self._names)}"
@@ -237,6 +241,10 @@ class Reader:
             if part is not None or not parts or any(self.nullable(each, (), frozenset()) for each in parts):
                 kept[name] = self.without_absent(part, known)
         return kept
+
+
+def _name(path: Sequence[str]) -> str:
+    return f"the field {'/'.join(path)!r}" if path else "the root"
 
 
 def _unions(node: Node) -> Iterator[Sequence[Any]]:
@@ -322,7 +330,8 @@ def _negated(condition: Any) -> Any:
             if part is None:
                 return {"properties": {name: False}}
             if isinstance(part, Mapping) and listed(part):
-                return {"properties": {name: {"not": part}}}
+                present = {} if name in required else {"required": [name]}
+                return {"properties": {name: {"not": part}}} | present
     return {}
 
 

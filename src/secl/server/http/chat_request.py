@@ -200,11 +200,6 @@ class ChatRequest(BaseModel):
         wanted = self.response_format
         if not self.tools and self.tool_choice not in (None, "none", "auto"):
             raise unsupported("tool_choice", "tool_choice is given without tools; add tools, or leave tool_choice out.")
-        for number, tool in enumerate(self.tools or ()):
-            if tool.type != "function" or tool.function is None:
-                fault = f"has the type {tool.type[:40]!r}" if tool.type != "function" else 'has no "function"'
-                message = f"tools.{number} {fault}; secl supports only functions, as in OpenAI's API."
-                raise unsupported(f"tools.{number}", message)
         if wanted is not None and wanted.type not in ("text", *OBJECTS):
             message = f"response_format has the type {wanted.type[:40]!r}; give one of text, {', '.join(OBJECTS)}."
             raise unsupported("response_format", message)

@@ -132,9 +132,12 @@ def usable_tools(body: ChatRequest, model: object, needed: set[str]) -> tuple[li
     Raises ParameterError: a needed tool, or every tool, is unusable.
     """
     usable, warnings, refusal = list[Tool](), list[str](), None
-    for spec in body.tools or ():
+    for number, spec in enumerate(body.tools or ()):
         name = "" if spec.function is None else spec.function.name
         try:
+            if spec.type != "function" or spec.function is None:
+                fault = f"has the type {spec.type[:40]!r}" if spec.type != "function" else 'has no "function"'
+                raise ParameterError(f"tools.{number} {fault}; secl supports only functions, as in OpenAI's API.")
             tool = Tool.of(spec.model_dump())
             warnings += tool.remarks_on(model)
             usable.append(tool)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from secl.grading.rules import grade, same_answer
 from secl.grading.texts import normalise_text, same_text
@@ -119,3 +121,16 @@ def test_a_denial_is_read_in_several_languages(reference: str, right: str, wrong
     assert [answer for answer in right.split("|") if grade(asked, answer) is not True] == []
     assert [answer for answer in wrong.split("|") if grade(asked, answer) is not False] == []
     assert not any(same_answer(Question("?"), reference, answer) for answer in wrong.split("|"))
+
+
+MARKS = st.text(alphabet="0123456789.,-–−/ ^e×%$€x'\"AaCp+=≠!<>²³⁻½mkKM()toand\\{}frac′不是ない", max_size=16)
+
+
+@given(MARKS, MARKS)
+def test_equality_is_symmetric_and_normalising_twice_has_no_further_effect(one: str, other: str) -> None:
+    assert normalise_text(normalise_text(one)) == normalise_text(one)
+    assert same_text(one, one)
+    assert same_text(one, other) is same_text(other, one)
+    if one.strip() and other.strip():
+        assert same_answer(Question("What is it?"), one, other) is same_answer(Question("What is it?"), other, one)
+        assert all(grade(Question("?", reference=one, grader=grader), one) for grader in ("auto", "exact", "contains"))

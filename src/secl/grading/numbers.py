@@ -76,7 +76,7 @@ _SCALES = _LARGE | {
 _OF_MONEY = ("m", "mm", "t")  # units, except behind a currency
 
 _VULGAR = re.compile(r"(\d?)\s*([¼-¾⅐-⅞])")
-_SUPERSCRIPT = re.compile(r"(?<=[\w)\]])(?<![⁰¹²³⁴-⁹])[⁺⁻]?[⁰¹²³⁴-⁹]+")
+_SUPERSCRIPT = re.compile(r"(?<=[\w)\]])(?<![⁰¹²³⁴-⁹])(?:[⁺⁻]?[⁰¹²³⁴-⁹]+[⁺⁻]?|[⁺⁻])")
 _LATEX = (
     (re.compile(r"\\(?:boxed|text|mathrm|mathbf)\s*\{([^{}]*)\}"), r"\1"),
     (re.compile(r"(?<=\d)\s*(?=\\[dt]?frac)"), " "),
@@ -95,7 +95,7 @@ _HALF_A = re.compile(r"\bhalf an? (?=(?:hundred|thousand|[mbt]r?illion)\b)", re.
 _ADDRESS = re.compile(r"(?:(?:1?\d?\d|2[0-4]\d|25[0-5])(?:\.(?!$)|$)){4}")
 _CHARACTERS = {
     ord(mark): other
-    for mark, other in zip("\u2044\u2215．٬％٪＄﹩\u00a0\u2007\u2009\u202f", "//.'%%$$    ", strict=True)
+    for mark, other in zip("\u2044\u2215．٬％٪＄﹩⁺⁻\u00a0\u2007\u2009\u202f", "//.'%%$$+-    ", strict=True)
 }
 
 _GROUPED = "|".join(rf"\d{{1,3}}(?:{mark}\d{{3}})+(?!\d)" for mark in (",", r"\.", "['’]", "_", " "))
@@ -168,7 +168,7 @@ def in_ascii(text: str) -> str:
     if text.isascii():
         return text
     text = _LOOSE_MINUS.sub("-", text)
-    text = _SUPERSCRIPT.sub(lambda power: "^" + unicodedata.normalize("NFKC", power[0]), text)
+    text = _SUPERSCRIPT.sub(lambda sign: "^" * (sign[0][-1] not in "⁺⁻") + unicodedata.normalize("NFKC", sign[0]), text)
     text = _VULGAR.sub(lambda part: f"{part[1]} " * bool(part[1]) + unicodedata.normalize("NFKC", part[2]), text)
     text = DASHES.sub("-", text.translate(_CHARACTERS))
     return "".join(str(unicodedata.digit(mark)) if mark.isdigit() and not mark.isascii() else mark for mark in text)

@@ -16,8 +16,8 @@ LONGEST_TEXT = 4000
 _COMBINING_MARKS = re.compile("[\u0300-\u0337\u0339-\u036f]")
 """Accents; the stroke U+0338 is none, because "≠" is not "="."""
 
-_CHARGE = re.compile(r"(?<=[\w)\]])(?:([²³⁴-⁹]?[⁺⁻])(?![⁰¹²³⁴-⁹])|\^\{?([2-9]?[+-])\}?(?!\d))")
-_PRIME = re.compile(r"(?<![\w'’‘\"])([A-Za-z]|\d+)['’′](?!\w)|(?<=\d)\"(?=[^\"]*$)(?<!\"\d\")(?<!\"\d\d\")")
+_CHARGE = re.compile(r"\^\{(\d?[+-])\}")
+_PRIME = re.compile(r"(?<![\w'’‘\"])([A-Za-z]|\d+)['’′](?!\w)")
 _TRAILING_MINUS = re.compile(r"(?<!\w)((?:[A-Z][a-z]?\d*|\))+)[-\u2212](?![\w-])")
 _RELATION = re.compile(r"\s*([=≠<>≤≥≈∈∉])\s*")
 _UNEQUAL = re.compile(r"!=|=/=|(?<!<)<>|\\neq?\b")
@@ -119,10 +119,9 @@ def with_marks(text: str) -> str:
     if text.isascii() and text.isalnum():
         return text
     if not text.isascii():
-        text = in_ascii(_CHARGE.sub(lambda charge: unicodedata.normalize("NFKC", charge[1] or charge[2]), text))
-    elif "^" in text:
-        text = _CHARGE.sub(r"\2", text)
-    text = _PRIME.sub(lambda prime: f"{prime[1]}′" if prime[1] else "″", _TRAILING_MINUS.sub("\\1˗", text))
+        text = in_ascii(text)
+    text = _CHARGE.sub(r"\1", text)
+    text = _PRIME.sub("\\1′", _TRAILING_MINUS.sub("\\1˗", text))
     text = _RELATION.sub(r" \1 ", _UNEQUAL.sub("≠", text)) if re.search(r"[=≠<>≤≥≈∈∉\\]", text) else text
     return _RANGE.sub(_hyphenated, text) if re.search(r"\d.*\d", text) else text
 
@@ -165,7 +164,7 @@ def _without_punctuation(text: str) -> str:
 def _replacement(text: str, position: int) -> str:
     """Return the replacement of a punctuation mark or symbol: itself, nothing, or a space."""
     character = text[position]
-    if character in "#′″" or not unicodedata.category(character).startswith("P"):
+    if character in "#′" or not unicodedata.category(character).startswith("P"):
         return character
     before, after = text[position - 1 : position], text[position + 1 : position + 2]
     if character in ".,/:" and before.isdigit() and after.isdigit():

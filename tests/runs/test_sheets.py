@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from secl import Question, Record, Store
+from secl.errors import StorageError
 from secl.labels.label import Label, valid
 from secl.runs import export
 from secl.runs.labelling import current_records, review_queue
@@ -198,13 +200,25 @@ def test_references_become_labels_once_and_the_user_may_correct_how_they_were_ch
         assert before != after
 
 
-def test_ten_thousand_rows_are_one_transaction(tmp_path: Path) -> None:
+def test_ten_thousand_rows_are_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = [make_record(position, correct=None) for position in range(10_000)]
     with Store.create(tmp_path / "run", {"total": 1, "settings": {"method": "stated"}}) as store:
         with store.writing():
             for record in records:
                 store.write_record(record, 0.1)
         path = sheet(store, tmp_path / "a.csv", {n: "y" if n % 3 else "n" for n in range(10_000)}, review=True)
+        add, left = store.write, iter(range(5_000))
+
+        def failing(table: str, *values: Any) -> None:
+            if next(left, None) is None:
+                raise sqlite3.OperationalError("disk I/O error")
+            add(table, *values)
+
+        monkeypatch.setattr(store, "write", failing)
+        with pytest.raises(StorageError, match="disk I/O error"):
+            taken(store, path)
+        assert store.label_log() == ()
+        monkeypatch.undo()
         assert len(taken(store, path)) == 10_000
 
 

@@ -27,6 +27,7 @@ import sys, time, xllamacpp
 parameters = xllamacpp.CommonParams()
 parameters.model.path, parameters.model_alias = sys.argv[1], {"smollm2"}
 parameters.hostnames, parameters.port, parameters.n_ctx = ["127.0.0.1"], int(sys.argv[2]), 2048
+parameters.cpuparams.n_threads = 1
 server = xllamacpp.Server(parameters)
 while True:
     time.sleep(1)

@@ -111,6 +111,17 @@ def test_chunks_without_text_change_nothing(
     assert draft[0].log_p == pytest.approx(math.log(PLAIN["Lima"]))
 
 
+@pytest.mark.parametrize("kind", CHUNKS)
+def test_chunks_that_are_passed_on_have_a_list_of_choices(
+    model: Any, server: FakeServer, monkeypatch: Patch, kind: str
+) -> None:
+    monkeypatch.setattr(server, "chunks", lambda answer: [CHUNKS[kind], *FakeServer.chunks(server, answer)])
+    body = {"messages": [{"role": "user", "content": "Which city?"}], "tools": [{"type": "function"}], "stream": True}
+    chunks = list(model.upstream.chat(body))
+    assert all(isinstance(choice, dict) for chunk in chunks for choice in chunk["choices"])
+    assert "weather" in str(chunks)
+
+
 FRAMES: dict[str, Callable[[str], str]] = {
     "comments": lambda text: ": OPENROUTER PROCESSING\n\n" + text.replace("\n\n", "\n\n: keep-alive\n\n"),
     "carriage returns": lambda text: text.replace("\n", "\r\n"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from secl.backends.endpoint.vllm import server as vllm_server
 from secl.backends.endpoint.vllm.backend import VllmBackend
 from secl.backends.endpoint.vllm.connect import answer_by_vllm
 from secl.backends.endpoint.vllm.server import CONFIG, WEIGHTS, CompletionRequest, TokenServer, Versions
+from secl.backends.entropy import LEAST
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.conversation import Turn
@@ -32,7 +34,7 @@ from secl.server.online.factory import open_service, serving_settings
 from secl.settings.groups import LoopSettings
 from secl.writing import Writing, joined
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
-from tests.backends.endpoint.fake_vllm import FakeVllm, hashed
+from tests.backends.endpoint.fake_vllm import VOCABULARY, FakeVllm, hashed
 from tests.server.conftest import Patch
 from tests.server.waiting import until
 from tests.tiny import tiny_tokenizer
@@ -126,6 +128,33 @@ def test_refusals_of_a_server_are_told_apart(token: TokenServer, fake: FakeVllm,
     for ask in (lambda: token.complete("base", [[1]], CompletionRequest()), lambda: token.read([[1, 2]])):
         with pytest.raises(ModelError, match="log-probabilities"):
             ask()
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "sentence"),
+    [
+        (lambda logits: logits * math.nan, "log-probabilities that are missing or no numbers"),
+        (lambda logits: logits + 22, "log-probabilities above 0, which may be logits or probabilities"),
+        (lambda logits: np.full_like(logits, -0.1), "log-probabilities whose probabilities add up to more than 1"),
+    ],
+)
+def test_damaged_log_probabilities_are_refused(
+    token: TokenServer, monkeypatch: Patch, spoiled: Any, sentence: str
+) -> None:
+    monkeypatch.setattr("tests.backends.endpoint.fake_vllm._log_softmax", spoiled)
+    with pytest.raises(ModelError, match=f"/v1 reports {sentence}, so secl cannot read a confidence"):
+        token.complete("", [[1, 2]], CompletionRequest(top=20))
+    with pytest.raises(ModelError, match=f"/v1 reports {sentence}"):
+        token.complete("", [[1, 2, 3]], CompletionRequest(top=20, inside=True))
+    with pytest.raises(ModelError, match=f"/v1 reports {sentence}"):
+        list(token.stream([1, 2], CompletionRequest(top=20), 1))
+
+
+@pytest.mark.parametrize("zero", [-math.inf, -9999.0, -3.4e38])
+def test_zero_is_a_number_in_each_of_its_forms(token: TokenServer, fake: FakeVllm, zero: float) -> None:
+    fake.rule = lambda weights, prompt: np.array([0.0, *[zero] * (VOCABULARY - 1)])
+    ((step,),) = token.complete("", [[1, 2]], CompletionRequest(ids=(0, 1)))
+    assert step.log_p == {0: 0.0, 1: LEAST}
 
 
 def test_a_version_is_a_folder_for_peft_whose_name_stands_for_number_weights_and_configuration(tmp_path: Path) -> None:

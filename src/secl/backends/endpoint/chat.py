@@ -202,9 +202,7 @@ class Requests:
                     usage = used or usage
                     yield from held.take(texts)
         except UnavailableError:
-            if (
-                not held.parts
-            ):  # llama.cpp closes the stream if it refuses a prompt; an unstreamed request gets a reason
+            if not held.parts:  # llama.cpp closes the stream if it refuses a prompt; a whole reply has the reason
                 with suppress(UnavailableError):
                     self._prompt_tokens(body)
             raise

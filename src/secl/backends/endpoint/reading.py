@@ -278,8 +278,9 @@ def spelling_of(
     text: str, listed: Sequence[Mapping[str, Any]], stop: Sequence[str] = ()
 ) -> tuple[Spelling, int, tuple[int, ...]] | None:
     """Return the way in which the last tokens of a reply spell a text, and their `place`; None if they do not."""
+    spelled = spellings(listed)
     for placing in (place, place_roughly):
-        for spell, parts in spellings(listed):
+        for spell, parts in spelled:
             if (placed := placing(text, parts, stop)) is not None:
                 return spell, *placed
     return None

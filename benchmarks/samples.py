@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.study import heading, row
 from benchmarks.thresholds import Outcome, Vector, Whole, measures, outcome
-from secl.evaluation.acceptance import Answers, Judgement, answers_from
+from secl.evaluation.acceptance import Answers, Judgement, answers_of
 from secl.labels.label import Label
 from secl.labels.state import LabelState
 from secl.metrics.risk_control import guaranteed, risk_coverage
@@ -306,7 +306,7 @@ def simulated(streams: int, cases: Sequence[str] = tuple(CASES)) -> Iterator[tup
         case, generator, result = CASES[name], np.random.default_rng(7), Result()
         for _ in range(streams):
             stream = case.world(generator)
-            answers = answers_from(stream.judgements(), stream.log(), UNFITTED)
+            answers = answers_of(stream.judgements(), stream.log(), UNFITTED)
             result.before.append(before(stream, case.risk))
             result.now.append(now(stream, answers, case.risk))
             result.unlike += answers.doubt is not None

@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from benchmarks.labels import Rated, review_label
 from benchmarks.study import heading, row
-from secl.evaluation.acceptance import Judgement, advise, answers_from
+from secl.evaluation.acceptance import Judgement, advise, answers_of
 from secl.labels.label import Label
 from secl.metrics.risk_control import guaranteed, risk_coverage
 
@@ -219,7 +219,7 @@ def stored(streams: int) -> Iterator[str]:
             rows = zip(answers.confidence.tolist(), answers.domain.tolist(), strict=True)
             judged = [Judgement(place, f"domain {of}", each, None) for place, (each, of) in enumerate(rows)]
             kept = judged[500:] if kind == "pruned records" else judged
-            advice = advise(answers_from(kept, log), world.risk, CERTAINTY)
+            advice = advise(answers_of(kept, log), world.risk, CERTAINTY)
             promised = advice.basis == "labels" and advice.threshold is not None
             value = advice.threshold.label_free if promised and advice.threshold else 0.0
             outcomes.append(outcome(answers.confidence, value, answers.chance) if promised else Outcome())

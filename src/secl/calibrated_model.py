@@ -13,7 +13,7 @@ from secl.data.documents import texts_in
 from secl.data.question_files import read_given, read_rows
 from secl.display import Shown, tracked
 from secl.errors import ParameterError, SeclError
-from secl.evaluation.acceptance import Advice, Judgement, advise, answers_from, judgement_of
+from secl.evaluation.acceptance import Advice, Judgement, advise, answers_of, judgement_of
 from secl.fields.calls import Calls, WritesCalls, weigh_calls
 from secl.fields.extraction import Extraction, request_of, weigh_objects
 from secl.fields.schema import Schema
@@ -304,9 +304,7 @@ class CalibratedModel(Shown):
         >>> model.ask("Capital of Peru?").confidence < answer.confidence
         True
         """
-        number = self.calibrator.state.labels.until + 1
-        label = label_of(answer, correct, number=number, chance=chance, skipped=skipped)
-        self._take([label])
+        (label,) = self._take([label_of(answer, correct, chance=chance, skipped=skipped)])
         return label
 
     def label_references(self, answers: Iterable[Record], *, chance: float | None) -> int:
@@ -322,14 +320,15 @@ class CalibratedModel(Shown):
         1
         """
         graded = [(each, right) for each in answers if (right := judgement_of(each).reference) is not None]
-        numbered = enumerate(graded, self.calibrator.state.labels.until + 1)
-        self._take(label_of(*each, number=number, source="reference", chance=chance) for number, each in numbered)
-        return len(graded)
+        return len(self._take([label_of(*each, source="reference", chance=chance) for each in graded]))
 
-    def _take(self, labels: Iterable[Label]) -> None:
-        taken = [*labels]
+    def _take(self, labels: Sequence[Label]) -> list[Label]:
+        """Number labels as the next entries of the log, calibrate by them, and return them."""
+        until = self.calibrator.state.labels.until
+        taken = [replace(label, number=number) for number, label in enumerate(labels, until + 1)]
         self.calibrator.take_labels(taken)
         self._labels += taken
+        return taken
 
     def threshold(
         self, risk: float, certainty: float = 0.9, *, since: str | None = None, anytime: bool = False
@@ -351,7 +350,7 @@ class CalibratedModel(Shown):
                 a number of days nor a date.
         """
         moment = None if since is None else moment_of(since, self._labels)
-        answers = answers_from(self._judgements, self._labels, self.calibrator.state.labels, since=moment)
+        answers = answers_of(self._judgements, self._labels, self.calibrator.state.labels, since=moment)
         return advise(answers, risk, certainty, anytime=anytime)
 
     def recalibrate(self, answers: Iterable[Record]) -> list[Record]:

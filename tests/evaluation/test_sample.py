@@ -16,7 +16,7 @@ from scipy.stats import binom
 import secl
 from benchmarks import samples
 from secl.errors import ParameterError
-from secl.evaluation.acceptance import Answers, Judgement, advise, answers_from, answers_of, judgement_of
+from secl.evaluation.acceptance import Answers, Judgement, advise, answers_of, judgement_of
 from secl.labels.label import Label, moment_of, utc
 from secl.metrics.risk_control import ANYTIME_STARTS, fewest_labels, guaranteed, risk_bound, risk_coverage
 from secl.metrics.sampling import change, effective_sizes, selection
@@ -62,7 +62,7 @@ CHOSEN = (
 def test_labels_of_answers_that_people_chose_give_no_guarantee_and_the_table_says_why(name: str) -> None:
     for seed in range(10):
         stream = samples.CASES[name].world(GENERATOR(seed))
-        answers = answers_from(stream.judgements(), stream.log())
+        answers = answers_of(stream.judgements(), stream.log())
         assert (answers.doubt, answers.basis) == ("unlike", "confidences")
     advice = advise(answers, 0.1)
     assert (advice.labels, advice_json(answers, advice)["guarantee"]) == (0, False)
@@ -86,7 +86,7 @@ def test_random_samples_are_doubted_in_about_one_of_a_hundred_cases(kind: str) -
             confidence = (confidence[:40][document] + confidence) / 2
             drawn = np.flatnonzero(np.isin(document, generator.permutation(40)[:8]))
         log = [entry(place, confidence=confidence[place]) for place in drawn.tolist()]
-        answers = answers_from(judged(confidence.tolist(), document=document.tolist()), log, samples.UNFITTED)
+        answers = answers_of(judged(confidence.tolist(), document=document.tolist()), log, samples.UNFITTED)
         doubted += answers.doubt is not None
     assert doubted <= 9  # with a rate of 1 %, more happen in 0.1 % of cases
 
@@ -101,12 +101,12 @@ def test_a_sample_of_all_answers_or_of_none_is_no_choice() -> None:
 
 def test_references_count_as_a_random_sample_only_if_every_answer_has_one() -> None:
     rows = [each._replace(reference=True) for each in judged([0.9] * 60)]
-    assert answers_from(rows).basis == "labels"
+    assert answers_of(rows).basis == "labels"
     some = [*rows[:59], rows[59]._replace(reference=None)]
-    answers = answers_from(some)
+    answers = answers_of(some)
     assert (answers.basis, answers.doubt) == ("volunteers", "partly")
     assert "if you drew the rows with a reference at random: secl label RUN --references --random" in facts(answers)
-    told = answers_from(some, [entry(place, source="review") for place in range(30)])
+    told = answers_of(some, [entry(place, source="review") for place in range(30)])
     assert (told.basis, told.curve.total, told.left_out) == ("labels", 30, 29)
 
 
@@ -116,11 +116,11 @@ def test_labels_of_unknown_or_unequal_choice_give_an_estimate_and_the_table_name
         ((0.1, 0.5), "unequal", "label a random"),
     ):
         log = [entry(place, chance=chances[place % len(chances)]) for place in range(30)]
-        answers = answers_from(judged([0.9] * 60), log)
+        answers = answers_of(judged([0.9] * 60), log)
         assert (answers.doubt, answers.basis, advise(answers, 0.1).basis) == (doubt, "volunteers", "volunteers")
         assert remedy in facts(answers)
         # An estimate does not reach below the lowest confidence with a label.
-        lower = answers_from(judged([0.9] * 30 + [0.5] * 30), log)
+        lower = answers_of(judged([0.9] * 30 + [0.5] * 30), log)
         threshold = advise(lower, 0.1).threshold
         assert threshold is not None
         assert threshold.coverage == 0.5
@@ -128,7 +128,7 @@ def test_labels_of_unknown_or_unequal_choice_give_an_estimate_and_the_table_name
 
 def test_skipped_answers_count_as_wrong_and_the_table_names_the_threshold_without_them() -> None:
     log = [entry(place, None if place < 3 else True, skipped=place < 3) for place in range(40)]
-    answers = answers_from(judged([0.9] * 60), log)
+    answers = answers_of(judged([0.9] * 60), log)
     advice = advise(answers, 0.1)
     assert (advice.labels, advice.wrong, advice.skipped) == (37, 0, 3)
     assert (answers.curve.total, int(answers.curve.wrong[-1])) == (40, 3)
@@ -139,9 +139,9 @@ def test_skipped_answers_count_as_wrong_and_the_table_names_the_threshold_withou
     assert advice_json(answers, advice)["skipped"] == 3
     assert facts(answers, 0.3).count("40, 3 wrong or skipped") == 1
     judged_later = [*log, *(entry(place, True, number=50 + place) for place in range(3))]
-    assert advise(answers_from(judged([0.9] * 60), judged_later), 0.1).threshold is not None
+    assert advise(answers_of(judged([0.9] * 60), judged_later), 0.1).threshold is not None
     thumbs = [entry(place, None, number=50 + place, skipped=True, chance=None) for place in range(10, 20)]
-    assert advise(answers_from(judged([0.9] * 60), [*log, *thumbs]), 0.1).skipped == 3
+    assert advise(answers_of(judged([0.9] * 60), [*log, *thumbs]), 0.1).skipped == 3
 
 
 def test_labels_of_one_document_or_question_are_worth_few_independent_labels() -> None:
@@ -150,14 +150,14 @@ def test_labels_of_one_document_or_question_are_worth_few_independent_labels() -
     assert effective_sizes(units).tolist() == pytest.approx(expected)
     log = [entry(place) for place in range(200)]
     for texts in ({"document": np.arange(200) // 10}, {"asked": np.arange(200) // 10}):
-        answers = answers_from(judged([0.9] * 200, **{name: each.tolist() for name, each in texts.items()}), log)
+        answers = answers_of(judged([0.9] * 200, **{name: each.tolist() for name, each in texts.items()}), log)
         advice = advise(answers, 0.1)
         assert advice.worth == pytest.approx(20)
         assert advice.threshold is None  # 22 independent labels are needed
         assert "independent labels about 20: labels of one document, or of a repeated question" in facts(answers)
-    one_text = answers_from(judged([0.9] * 200, document=[7] * 200), log)  # a text of all questions is no document
-    one_question = answers_from(judged([0.9] * 200, asked=[7] * 200), log)
-    unknown = answers_from(judged([0.9] * 200, asked=[None] * 200), log)  # a server that keeps no texts
+    one_text = answers_of(judged([0.9] * 200, document=[7] * 200), log)  # a text of all questions is no document
+    one_question = answers_of(judged([0.9] * 200, asked=[7] * 200), log)
+    unknown = answers_of(judged([0.9] * 200, asked=[None] * 200), log)  # a server that keeps no texts
     assert {advise(each, 0.1).worth for each in (one_text, one_question, unknown)} == {200}
 
 
@@ -183,16 +183,16 @@ def test_documents_and_repeated_questions_are_recognised_by_their_texts() -> Non
 def test_only_labels_since_a_time_count_whatever_the_clock_said_once() -> None:
     log = [entry(place, place >= 50) for place in range(100)]
     rows = [each._replace(reference=True) for each in judged([0.9] * 100)]
-    answers = answers_from(rows[:99], log, since=50.0)
+    answers = answers_of(rows[:99], log, since=50.0)
     assert (answers.older, answers.misdated, answers.curve.total, int(answers.curve.wrong[-1])) == (50, 0, 50, 0)
     assert "too old 50 labels" in facts(answers)
     ahead = [*log[:10], replace(log[10], time=1e6), *log[11:]]  # the clock once ran ahead
-    answers = answers_from(rows, ahead, since=50.0)
+    answers = answers_of(rows, ahead, since=50.0)
     assert (answers.curve.total, answers.misdated) == (50, 1)
     assert "a clock was wrong: 1 of these came before older labels" in facts(answers)
     behind = [*log[:99], replace(log[99], time=0.0)]  # it was behind: no label is surely new
-    assert answers_from(rows, behind, since=50.0).misdated == 49
-    assert answers_from(rows, log, since=1e9).basis == "confidences"
+    assert answers_of(rows, behind, since=50.0).misdated == 49
+    assert answers_of(rows, log, since=1e9).basis == "confidences"
 
 
 def test_an_age_is_a_number_of_days_or_a_date_and_needs_a_clock_that_is_right() -> None:
@@ -210,15 +210,15 @@ def test_an_age_is_a_number_of_days_or_a_date_and_needs_a_clock_that_is_right() 
 
 def test_a_difference_between_old_and_new_labels_is_reported() -> None:
     log = [entry(place, place < 100 or place % 3 > 0) for place in range(160)]
-    answers = answers_from(judged([0.9] * 300), log)
+    answers = answers_of(judged([0.9] * 300), log)
     assert answers.change is not None
     assert (answers.change.old, answers.change.new, answers.change.old_risk) == (102, 58, 0.0)
     said = facts(answers)
     assert f"if later answers are like the newest, add --since {utc(answers.change.time)}" in said
-    newest = answers_from(judged([0.9] * 300), log, since=answers.change.time)
+    newest = answers_of(judged([0.9] * 300), log, since=answers.change.time)
     assert newest.curve.total == 58
     assert newest.change is None
-    assert answers_from(judged([0.9] * 300), log[:100]).change is None
+    assert answers_of(judged([0.9] * 300), log[:100]).change is None
 
 
 def test_equal_ages_are_reported_as_different_in_at_most_one_of_twenty_cases() -> None:
@@ -246,7 +246,7 @@ def test_the_anytime_bound_is_the_risk_at_which_the_mixture_of_lower_risks_is_li
 
 def test_a_guarantee_for_any_number_of_looks_needs_more_labels_and_says_so() -> None:
     confidence = np.linspace(0.99, 0.5, 300)
-    answers = answers_from(judged(confidence.tolist()), [entry(place) for place in GENERATOR(1).permutation(300)[:43]])
+    answers = answers_of(judged(confidence.tolist()), [entry(place) for place in GENERATOR(1).permutation(300)[:43]])
     once, often = (advise(answers, 0.1, anytime=anytime) for anytime in (False, True))
     assert once.value == often.value == 0.0
     assert (once.fewest, often.fewest) == (22, 43)
@@ -254,7 +254,7 @@ def test_a_guarantee_for_any_number_of_looks_needs_more_labels_and_says_so() -> 
     assert advice_json(answers, often)["threshold"]["bound"] == often.threshold.bound(0.9, anytime=True)  # type: ignore[index]
     assert "A guarantee holds for one look: with a look after every 5 labels" in facts(answers)
     assert "A guarantee with --anytime holds however often you look" in facts(answers, anytime=True)
-    few = answers_from(judged(confidence.tolist()), [entry(place) for place in GENERATOR(1).permutation(300)[:42]])
+    few = answers_of(judged(confidence.tolist()), [entry(place) for place in GENERATOR(1).permutation(300)[:42]])
     assert advise(few, 0.1, anytime=True).threshold is None
 
 

@@ -21,7 +21,7 @@ from secl.calibrator import Calibrator
 from secl.errors import ParameterError, RunError
 from secl.evaluation.acceptance import answers_of
 from secl.labels import state as of_labels
-from secl.labels.label import MIN_CHANCE, Label, label_of, random_order
+from secl.labels.label import MIN_CHANCE, Label, label_of, random_order, utc
 from secl.labels.state import LabelState, Prior, fit, held_out, label_weights, log_odds, observed
 from secl.runs.labelling import current_records, held_out_records, review_queue
 from secl.runs.runner import Run, resume_run, start_run
@@ -332,3 +332,7 @@ def test_in_python_references_count_as_the_user_says_how_their_rows_were_chosen(
         assert model.ask(rows[0]).confidence != before
         assert model.threshold(0.4).basis == basis
         assert model.label_references(answers[::4], chance=chance) == 0
+
+
+def test_a_time_that_no_calendar_has_is_a_number_of_seconds() -> None:
+    assert (utc(1e15), utc(0.0)) == ("1e+15 s after 1970", "1970-01-01T00:00:00")

@@ -9,13 +9,14 @@ import pytest
 
 from secl.cli.state import history_page
 from secl.errors import ParameterError, StorageError
+from secl.labels.label import DAY
 from secl.runs.folder import FILE
 from secl.runs.store import Store
 from secl.server import records, retention, store
 from secl.server.entries import moment
 from secl.server.http.health import problems
 from secl.server.records import Search, history, search
-from secl.server.retention import DAY, Retention, prune
+from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import Make, Patch, client_of, raising

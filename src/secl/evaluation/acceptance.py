@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -107,15 +107,12 @@ class Answers:
     @property
     def curve(self) -> RiskCoverage:
         """The risk at each coverage, if skipped answers are wrong."""
-        return self._curve(np.where(self.skipped, 0.0, self.correct))
+        return replace(self, correct=np.where(self.skipped, 0.0, self.correct)).judged_curve
 
     @property
     def judged_curve(self) -> RiskCoverage:
         """The risk at each coverage, if skipped answers are like the other labelled ones."""
-        return self._curve(self.correct)
-
-    def _curve(self, correct: Vector) -> RiskCoverage:
-        return risk_coverage(self.confidence, correct, self.probability, self.scales, self.unit)
+        return risk_coverage(self.confidence, self.correct, self.probability, self.scales, self.unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,18 +213,7 @@ def _texts_of(record: Record) -> tuple[int | None, int | None]:
 
 
 def answers_of(
-    records: Iterable[Record],
-    log: Sequence[Label] = (),
-    calibration: LabelState | None = None,
-    *,
-    since: float | None = None,
-) -> Answers:
-    """Return the answers of records with their labels; arguments as for `answers_from`."""
-    return answers_from(map(judgement_of, records), log, calibration, since=since)
-
-
-def answers_from(
-    judgements: Iterable[Judgement],
+    answered: Iterable[Record | Judgement],
     log: Sequence[Label] = (),
     calibration: LabelState | None = None,
     *,
@@ -236,7 +222,7 @@ def answers_from(
     """Return answers with their labels.
 
     Args:
-        judgements: one for each record.
+        answered: records, or their judgements.
         log: labels in order, including corrected and withdrawn ones.
         calibration: gives the scale that people see; by default the calibration by `log`.
         since: leave out older labels, references, and answers before the first answer with a newer label; in seconds
@@ -244,7 +230,10 @@ def answers_from(
     """
     calibration = calibration or LabelState.start().add(log)
     recent = log if since is None else since_time(log, since)
-    judged = _with_pruned(judgements, recent)
+    judged = [each if isinstance(each, Judgement) else judgement_of(each) for each in answered]
+    kept = {each.position for each in judged}
+    pruned = [entry for entry in _entries(recent).values() if entry.position not in kept]
+    judged += [Judgement(e.position, e.domain, e.confidence if e.reported else math.nan, None) for e in pruned]
     references = {each.position: each.reference for each in judged if each.reference is not None}
     sample = sample_of(recent, references if since is None else {}, len(judged))
     if since is not None:
@@ -272,13 +261,6 @@ def answers_from(
     )
 
 
-def _with_pruned(judgements: Iterable[Judgement], log: Sequence[Label]) -> list[Judgement]:
-    """Return judgements, also of the pruned records with labels; a label stores the confidence of its answer."""
-    judged = list(judgements)
-    kept = {each.position for each in judged}
-    return [*judged, *(_of_pruned(entry) for entry in _entries(log).values() if entry.position not in kept)]
-
-
 def _entries(log: Sequence[Label]) -> dict[int, Label]:
     """Return the entry that counts for each answer: of the random sample if any, else the last."""
     return {entry.position: entry for entry in (*valid(log), *drawn(log))}
@@ -289,16 +271,12 @@ def _units(judged: Sequence[Judgement]) -> Integers:
 
     A text that all answers share distinguishes none of them, so such a text is neither a document nor a question.
     """
-    documents, asked = ({getattr(each, name) for each in judged} - {None} for name in ("document", "asked"))
+    names = [name for name in ("document", "asked") if len({getattr(each, name) for each in judged} - {None}) > 1]
     numbers: dict[object, int] = {}
     units = []
     for each in judged:
-        unit: object = ("position", each.position)
-        if each.document is not None and len(documents) > 1:
-            unit = ("document", each.document)
-        elif each.asked is not None and len(asked) > 1:
-            unit = ("asked", each.asked)
-        units.append(numbers.setdefault(unit, len(numbers)))
+        name = next((name for name in names if getattr(each, name) is not None), "position")
+        units.append(numbers.setdefault((name, getattr(each, name)), len(numbers)))
     return np.array(units, np.intp)
 
 
@@ -333,11 +311,6 @@ def _change(judged: Sequence[Judgement], sample: Sample, unit: Integers, log: Se
     old, new = correct[:start], correct[start:]
     time = _entries(log)[labelled[used[start]]].time
     return Change(time, len(old), len(new), 1 - float(old.mean()), 1 - float(new.mean()), p)
-
-
-def _of_pruned(label: Label) -> Judgement:
-    """Return the judgement of a record of which only the label is left; `reported` is 0 for an unreadable answer."""
-    return Judgement(label.position, label.domain, label.confidence if label.reported else math.nan, None)
 
 
 def advise(answers: Answers, risk: float, certainty: float = 0.9, *, anytime: bool = False) -> Advice:

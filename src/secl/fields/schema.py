@@ -108,7 +108,10 @@ class Schema:
                     f"the class {made_by.__name__} has no JSON Schema: {problem.message}."
                 ) from problem
         elif isinstance(schema, Mapping) and all(isinstance(name, str) for name in schema):
-            root = _described(schema) if _is_descriptions(schema) else schema
+            root = schema
+            if all(isinstance(text, str) for text in schema.values()) and schema.get("type") not in _TYPES:
+                fields = {name: {"type": ["string", "null"], "description": text} for name, text in schema.items()}
+                root = {"type": "object", "properties": fields, "required": [*fields]}
         else:
             raise ParameterError(f"{excerpt(repr(schema), 60)} is not a schema; {_SCHEMA}.")
         root = modern(root)
@@ -189,16 +192,6 @@ def remark_of(keyword: str, path: str) -> str:
     """Return the sentence about a keyword of a field that constrains no model."""
     name = f"the field {path!r}" if path else "the object"
     return f"{keyword} of {name} does not constrain the model; secl checks it in the written object."
-
-
-def _is_descriptions(schema: Mapping[str, object]) -> bool:
-    """Return whether a mapping maps names to descriptions, and is not a JSON Schema."""
-    return all(isinstance(text, str) for text in schema.values()) and schema.get("type") not in _TYPES
-
-
-def _described(descriptions: Mapping[str, object]) -> Node:
-    properties = {name: {"type": ["string", "null"], "description": text} for name, text in descriptions.items()}
-    return {"type": "object", "properties": properties, "required": [*properties]}
 
 
 def _fields(reader: Reader, found: Sequence[Alternative], path: tuple[str, ...]) -> Iterator[Leaf]:

@@ -128,8 +128,14 @@ def moment_of(since: str, log: Sequence[Label]) -> float:
 
 
 def utc(seconds: float) -> str:
-    """Return a time in seconds since 1970 as text that `moment_of` reads: "1970-01-01T00:00:00"."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    """Return a time in seconds since 1970 as text that `moment_of` reads: "1970-01-01T00:00:00".
+
+    The text of a time that no calendar has is a number of seconds.
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g} s after 1970"
 
 
 def since_time(log: Sequence[Label], since: float) -> Sequence[Label]:

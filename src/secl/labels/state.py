@@ -227,10 +227,8 @@ class LabelState:
         narrow, wide = scalings
         counts = Counter(label.domain for label in labels)
         state = cls(carried, own, counts, until, scalings, _sigmoid(narrow.evidence - wide.evidence))
-        ((kind, _),) = Counter((each.source, each.chance) for each in labels if each.chance).most_common(1) or (
-            (None, 0),
-        )
-        drawn = [label for label in labels if (label.source, label.chance) == kind]
+        kinds = Counter((each.source, each.chance) for each in labels if each.chance).most_common(1)
+        drawn = [label for label in labels for kind, _ in kinds if (label.source, label.chance) == kind]
         graded = sorted((state.calibrated(each.domain, each.confidence), bool(each.correct)) for each in drawn)
         return replace(state, sample=tuple(graded))
 

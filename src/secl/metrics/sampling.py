@@ -58,7 +58,10 @@ def selection(drawn: Flags, confidence: Vector, domain: Integers) -> float:
     """
     if drawn.all() or not drawn.any():
         return 1.0
-    return min(1.0, 2.0 * min(_rarity(drawn, _by_rank(confidence), _kuiper), _rarity(drawn, domain, _chi_squared)))
+    by_domain = _rarity(
+        drawn, domain, lambda sample, shares: np.asarray(((sample - shares) ** 2 / shares).sum(axis=-1))
+    )
+    return min(1.0, 2.0 * min(_rarity(drawn, _by_rank(confidence), _kuiper), by_domain))
 
 
 def _rarity(drawn: Flags, group: Integers, distance: Callable[[Vector, Vector], Vector]) -> float:
@@ -80,11 +83,6 @@ def _kuiper(sample: Vector, shares: Vector) -> Vector:
     """Return the largest distance above plus the largest distance below between two distribution functions."""
     differences = np.cumsum(sample - shares, axis=-1)
     distance: Vector = differences.max(axis=-1).clip(0) - differences.min(axis=-1).clip(None, 0)
-    return distance
-
-
-def _chi_squared(sample: Vector, shares: Vector) -> Vector:
-    distance: Vector = ((sample - shares) ** 2 / shares).sum(axis=-1)
     return distance
 
 

@@ -45,8 +45,7 @@ def extend(db: sqlite3.Connection, name: str, key: object, content: bytes | None
     `content`: hash of the row; by default, the hash of the row as it is now.
     """
     content = content or content_of(db, name, key)
-    last = db.execute("SELECT hash FROM chain ORDER BY number DESC LIMIT 1").fetchone()
-    values = (name, key, content, _hash_of(last[0] if last else b"", content))
+    values = (name, key, content, _hash_of(bytes.fromhex(head(db)), content))
     db.execute("INSERT INTO chain (name, key, content, hash) VALUES (?, ?, ?, ?)", values)
 
 

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import io
 import json
-import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -60,9 +59,6 @@ PROBABILITIES = ("confidence", "low", "high")
 
 LONGEST_CELL = 32_767
 """Maximum number of characters in a cell of a workbook."""
-
-_ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-"""Characters that a workbook cannot hold."""
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -313,6 +309,7 @@ def _parquet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
 
 def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
     pandas = pandas_for("xlsx", "openpyxl")
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
     def cell(value: object) -> object:
         value = _cell(value)
@@ -321,7 +318,7 @@ def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes
                 f"a text of {len(value):,} characters does not fit into a cell of a workbook (at most "
                 f"{LONGEST_CELL:,} characters); export as csv or parquet."
             )
-        return _ILLEGAL.sub("\ufffd", value) if isinstance(value, str) else value
+        return ILLEGAL_CHARACTERS_RE.sub("\ufffd", value) if isinstance(value, str) else value
 
     frame = pandas.DataFrame([[*map(cell, row)] for row in rows], columns=[*map(cell, columns)], dtype=object)
     stream = io.BytesIO()

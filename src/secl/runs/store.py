@@ -320,7 +320,7 @@ class Store(Shown):
         """Return all labels with a number above `after`, in order, including corrected and withdrawn labels."""
         try:
             rows = self.read("SELECT * FROM labels WHERE number > ? ORDER BY number", after)
-            return tuple(map(_label, rows))
+            return tuple(_LABELS.validate_python(dict(zip(_LABEL, row, strict=True))) for row in rows)
         except (ValueError, ParameterError) as problem:
             raise self.damaged(problem) from problem
 
@@ -372,7 +372,3 @@ def _write(db: sqlite3.Connection, table: str, *row: object) -> None:
     verb = "REPLACE" if table in REPLACED else "INSERT"
     db.execute(f"{verb} INTO {table} VALUES ({', '.join('?' * len(row))})", row)
     chain.extend(db, table, row[0])
-
-
-def _label(row: tuple[Any, ...]) -> Label:
-    return _LABELS.validate_python(dict(zip(_LABEL, row, strict=True)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
@@ -18,6 +17,7 @@ from pydantic import AfterValidator
 from secl.evaluation.json_values import defined
 from secl.evaluation.symptoms import source_of
 from secl.evidence import Evidence, Thought
+from secl.labels.label import utc
 from secl.methods import Plan
 from secl.prompts.parsing import is_brief
 from secl.question import NOT_KEPT, Question, has_half_character
@@ -163,10 +163,7 @@ def new_record_id() -> str:
 
 def moment(seconds: float) -> str:
     """Return a time in seconds since 1970 as UTC, "1970-01-01 00:00:00", or as a number if no calendar has the year."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        return f"{seconds:g} s after 1970"
+    return utc(seconds).replace("T", " ")
 
 
 def redacted(record: Record, keep: Keep) -> Record:

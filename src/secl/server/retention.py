@@ -25,6 +25,7 @@ from pathlib import Path
 
 from secl.errors import ParameterError, RunError, public_reason
 from secl.gates import Gate
+from secl.labels.label import DAY
 from secl.machine import publish_folder
 from secl.runs import chain
 from secl.runs.folder import DAMAGE, FILE, storage_errors
@@ -38,8 +39,6 @@ log = logging.getLogger("secl.server")
 PRUNING = "pruning of old records fails"
 
 CLOCK = "the time of this machine, or of the newest record, is wrong"
-
-DAY = 86400.0
 
 INTERVAL = 600.0
 """Seconds between two prunings."""

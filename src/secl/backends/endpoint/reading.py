@@ -403,17 +403,14 @@ def said_in(answer: object, url: str) -> tuple[list[Said], Usage]:
     choices = choices_of(answer, url)
     usage = answer.get("usage") if isinstance(answer, Mapping) else None
     usage = usage if isinstance(usage, Mapping) else {}
-    counts = {name: int(usage[name]) for name in ("prompt_tokens", "completion_tokens") if _is_count(usage.get(name))}
+    numbers: Any = ((name, usage.get(name)) for name in ("prompt_tokens", "completion_tokens"))
+    counts = {name: int(each) for name, each in numbers if type(each) in (int, float) and 0 < each < math.inf}
     details = usage.get("completion_tokens_details")
     hidden = isinstance(details, Mapping) and bool(details.get("reasoning_tokens"))
     try:
         return [_said(choice, hidden) for choice in choices], counts
     except (AttributeError, TypeError, ValueError) as problem:
         raise ModelError(OTHERWISE.format(url)) from problem
-
-
-def _is_count(number: object) -> bool:
-    return type(number) in (int, float) and 0 < number < math.inf  # type: ignore[operator]
 
 
 def _said(choice: Mapping[str, Any], hidden: bool) -> Said:

@@ -210,7 +210,8 @@ class ChatRequest(BaseModel):
             raise unsupported("top_logprobs", "top_logprobs is given without logprobs; set logprobs to true.")
         if len(stops) > MAX_STOPS:
             raise unsupported("stop", f"stop has {counted(len(stops), 'text')}; give at most {MAX_STOPS}.")
-        if self.seed is not None and (isinstance(self.seed, bool) or not _is_whole(self.seed)):
+        whole = isinstance(self.seed, int | float) and not isinstance(self.seed, bool) and not self.seed % 1
+        if self.seed is not None and not whole:
             raise unsupported("seed", f"seed is {excerpt(repr(self.seed), 40)}; give a whole number, or no seed.")
         if (self.n or 1) > MAX_CHOICES:
             raise unsupported("n", f"n is {self.n}; secl writes and rates at most {MAX_CHOICES} texts for a request.")
@@ -268,10 +269,6 @@ class ChatRequest(BaseModel):
             top_logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             extra=self.extra,
         )
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, int) or (isinstance(number, float) and number.is_integer())
 
 
 def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:

@@ -249,13 +249,10 @@ def weights_at_hand(modules: Iterable[nn.Module]) -> Iterator[None]:
 
 def described_devices(model: PreTrainedModel) -> str:
     """Return the devices of a model's layers: "cpu", "NVIDIA H100", or "20 x NVIDIA A100, 12 x Tesla T4"."""
-    names = [_device_name(compute_device(layer)) for layer in layers_of(model)]
+    devices = map(compute_device, layers_of(model))
+    names = [torch.cuda.get_device_name(device) if device.type == "cuda" else device.type for device in devices]
     parts = [(name, len(list(group))) for name, group in itertools.groupby(names)]
     return parts[0][0] if len(parts) == 1 else ", ".join(f"{count} x {name}" for name, count in parts)
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def twin(model: PreTrainedModel) -> PreTrainedModel:

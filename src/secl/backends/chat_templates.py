@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache, partial
@@ -234,16 +234,23 @@ def render_turns(
     switches: Mapping[str, object] = NO_THOUGHTS,
 ) -> str:
     """Return a conversation in the model's chat format; with `go_on`, the text also opens the model's next turn."""
-    template = _dated(tokenizer.get_chat_template(tools=tools))
+    with _as_template_error():
+        template = _dated(tokenizer.get_chat_template(tools=tools))
     given = _in_parts(turns, _roles_with_parts(tokenizer, template))
     return _rendered(tokenizer, given, template, {"tools": tools, "add_generation_prompt": go_on, **switches})
 
 
 def _rendered(tokenizer: Tokenizer, turns: list[Message], template: str, options: Mapping[str, object]) -> str:
-    """Return a conversation in a chat format; all errors of a template become jinja's."""
     day = _DAY.strftime("%d %b %Y")
-    try:
+    with _as_template_error():
         return tokenizer.apply_chat_template(turns, chat_template=template, tokenize=False, date_string=day, **options)
+
+
+@contextmanager
+def _as_template_error() -> Iterator[None]:
+    """Turn every error of a template into jinja's, with a message on one line."""
+    try:
+        yield
     except Exception as problem:
         raise jinja2.TemplateRuntimeError(" ".join(str(problem).split()).rstrip(".!")) from problem
 

@@ -42,7 +42,7 @@ CALLED = (
 )
 
 
-def with_template(template: str) -> Any:
+def with_template(template: str | dict[str, str]) -> Any:
     tokenizer = copy.deepcopy(tiny_tokenizer())
     tokenizer.chat_template = template
     return tokenizer
@@ -104,6 +104,15 @@ def test_a_model_whose_template_needs_parts_answers_as_with_a_template_of_texts(
 def test_a_template_that_loses_or_changes_texts_is_refused_when_the_model_is_loaded(content: str) -> None:
     with pytest.raises(ModelError, match=r"^the chat template of the model '.*' does not work: [^\n]*[^.]\.$"):
         secl.load(tiny_model(), with_content(content))
+
+
+def test_named_templates_are_read_and_refused_like_a_single_one() -> None:
+    question, named = Question("Which is a metal?", form="short"), {"default": TEMPLATE, "tool_use": TEMPLATE}
+    expected = Prompting(TokenIds.of(tiny_tokenizer())).answer(question)
+    assert Prompting(TokenIds.of(with_template(named))).answer(question) == expected
+    for wrong in ({"rag": TEMPLATE}, {"default": "Hi", "tool_use": TEMPLATE}):
+        with pytest.raises(ModelError, match="the chat template of the model 'in memory' does not work: "):
+            TokenIds.of(with_template(wrong))
 
 
 @pytest.mark.parametrize(

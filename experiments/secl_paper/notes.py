@@ -9,6 +9,7 @@ from statistics import median
 from secl.data.benchmarks import find_benchmark
 from secl.evaluation.symptoms import true_masses
 from secl.methods import method
+from secl.metrics.recalibration import T_MAX, T_MIN
 from secl.reports.formatting import UNDEFINED
 from secl_paper.compare import FinishedRun, Line
 from secl_paper.layout import Column, Run, Table
@@ -129,6 +130,9 @@ def remarks(
             notes.append(
                 f"{names}: no training, because {why}. The numbers are those of the frozen model, up to rounding."
             )
+    bounded = [line.name for line in lines if line.ours.get("temperature") in (T_MIN, T_MAX)]
+    if bounded:
+        notes.append(f"T of {', '.join(bounded)} is a limit of the search ({T_MIN:g} to {T_MAX:g}), so no T fits well.")
     notes += _same(table, [line for line in lines if line.name not in untrained], columns)
     if any(line.ours.get(name) is None for line in lines for name in columns):
         notes.append(f"{UNDEFINED}: the number is undefined or does not apply (AUROC needs right and wrong answers).")

@@ -147,6 +147,13 @@ def test_remarks_say_what_a_dash_is() -> None:
     assert dash.startswith("\N{EN DASH}: the number is undefined")
 
 
+def test_a_remark_names_a_temperature_at_a_limit_of_the_search() -> None:
+    lines = [Line(name, ours={"n": 10, "temperature": value}) for name, value in (("a", 100.0), ("b", 17.6))]
+    rows = [Row(line.name, Run(line.name), "stated_temperature") for line in lines]
+    (_, limit) = remarks(table(*rows), lines, {"temperature": COLUMNS["temperature"]}, {})
+    assert limit == "T of a is a limit of the search (0.01 to 100), so no T fits well."
+
+
 def test_a_remark_names_rows_that_show_the_same_numbers_unless_that_is_no_wonder() -> None:
     def notes(*rows: Row, untrained: Sequence[str] = (), **of_b: Any) -> list[str]:
         a = Line("a", ours={"n": 12, "ece": 0.6371}, intervals={"ece": (0.35, 0.7)})

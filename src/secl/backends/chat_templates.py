@@ -26,6 +26,9 @@ _TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _ANY_TEXT = "\ud800"
 """Half of a surrogate pair, which no user's text contains. secl renders this text and looks for its place."""
 
+SHORT = 24
+"""Number of characters below which a text may stand in a prompt by chance."""
+
 Message = dict[str, Any]
 """A turn in the form of chat templates."""
 
@@ -190,18 +193,28 @@ def _whole(chat: Chat, turns: list[Message], *system: Message) -> str:
     """
     text = chat([*system, *turns])
     lost = _lost(text, system) or _lost(text, turns)
+    # A short text may also stand elsewhere in the prompt, so secl looks for other texts in its place.
+    marked = [
+        {**turn, "content": f"{_ANY_TEXT}{number}"} if 0 < len(turn["content"]) < SHORT else turn
+        for number, turn in enumerate(turns)
+    ]
+    if lost is None and marked != turns:
+        lost = _lost(chat([*system, *marked]), marked, turns)
     if lost is not None:
         raise jinja2.TemplateRuntimeError(f"it leaves out or changes {lost}")
     return text
 
 
-def _lost(text: str, turns: Sequence[Message]) -> str | None:
-    """Return in words what a rendered conversation lacks: a turn's text or a call; None if it has all in order."""
+def _lost(text: str, turns: Sequence[Message], named: Sequence[Message] = ()) -> str | None:
+    """Return in words what a rendered conversation lacks: a turn's text or a call; None if it has all in order.
+
+    `named` are the turns for the words, by default `turns`.
+    """
     place = 0
-    for turn in turns:
+    for number, turn in enumerate(turns):
         ends = [at + len(form) for form in _forms(turn) if (at := text.find(form, place)) >= 0]
         if not ends:
-            return f"{_TEXTS[turn['role']]} {excerpt(repr(turn['content']), 60)}"
+            return f"{_TEXTS[turn['role']]} {excerpt(repr((named or turns)[number]['content']), 60)}"
         place = ends[0]
         for call in (each["function"] for each in turn.get("tool_calls", ())):
             texts = (call["name"], *(value for value in call["arguments"].values() if isinstance(value, str)))

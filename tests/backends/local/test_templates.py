@@ -137,6 +137,14 @@ def test_a_prompt_that_lacks_a_text_is_refused_in_one_sentence(content: str, que
         prompting.confidence(question, "Iron")
 
 
+@pytest.mark.parametrize("answer", ["A", "user", "Is", "metal"])
+def test_a_lost_short_text_is_missed_although_it_also_stands_elsewhere(answer: str) -> None:
+    dropping = "{% if message.role != 'assistant' %}{{ message.content }}{% endif %}"
+    prompting = Prompting(TokenIds.of(with_content(dropping)))
+    with pytest.raises(QuestionError, match=f"it leaves out or changes the reply '(Answer:)?{answer}'"):
+        prompting.confidence(Question("Is iron a metal?", form="short"), answer)
+
+
 def test_a_template_that_reorders_turns_is_refused_in_one_sentence() -> None:
     backwards = TEMPLATE.replace("for message in messages", "for message in messages | reverse")
     prompting = Prompting(TokenIds.of(with_template(backwards)))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from secl.grading.rules import grade
 from secl.labels.label import valid
 from secl.runs.encoding import to_body
 from secl.runs.extracting import read_document_stream
+from secl.runs.folder import FILE
 from secl.runs.runner import TOO_WEAK
 from secl.runs.sheets import row_id
 from tests.answers import stored
@@ -249,6 +252,11 @@ def test_the_same_command_continues_a_stopped_run_with_the_same_records(
     assert [*map(to_body, extracted(shell, *arguments, stopped))] == [*map(to_body, expected)]
     tables = [shell("export", run, "--format", "csv", "--out", "-").out for run in (stopped, whole)]
     assert tables[0] == tables[1]
+    assert "every row has its hash" in shell("verify", stopped).fine.out
+    with closing(sqlite3.connect(stopped / FILE)) as db, db:
+        db.execute("UPDATE failures SET reason = 'no reason'")
+    ended = shell("verify", stopped)
+    assert (ended.code, "the row 'invoices-0003' of the table failures was changed" in ended.out) == (1, True)
 
 
 def test_a_folder_of_texts_a_single_text_and_names_with_descriptions_are_enough(shell: Shell, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from secl.runs.recipes import score_settings, used_by_score
 from secl.runs.runner import ADAPTER, SUMMARY, TOO_WEAK, Run, estimators_of, resume_run, start_run, summary_of
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import KEEP_EVERY
+from secl.server.verify import examine
 from secl.settings import names
 from secl.settings.groups import GateSettings
 from secl.testing import ScriptedModel, toy_stream
@@ -359,6 +360,9 @@ def test_a_run_that_dies_at_every_kind_of_moment_and_is_resumed_is_the_same_run(
         assert finish(go_on(run, die=(moment, chance.randrange(1, 6)))) == -signal.SIGKILL, case.said()
     assert finish(case.resume(run)) == 0, case.said()
     assert_same(run, case.whole)
+    with Store(run) as store:
+        found = examine(store)
+    assert (found.findings, found.examined, {*found.largest.values()}) == ([], len(rows(run)["records"]), {0.0})
 
 
 @pytest.mark.heavy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -17,10 +18,12 @@ import pytest
 from secl import RunSettings, ScriptedModel, Store, resume_run, start_run
 from secl.errors import SeclError
 from secl.evaluation.acceptance import advise, answers_of
+from secl.methods import METHODS
 from secl.runs import chain
 from secl.runs.folder import FILE
 from secl.runs.labelling import current_records
-from secl.runs.manifest import Manifest
+from secl.runs.manifest import Manifest, Mode
+from secl.runs.recipes import score_settings
 from secl.server import retention
 from secl.server.retention import Retention, prune
 from secl.server.store import open_folder
@@ -37,6 +40,8 @@ LEARNING: dict[str, object] = {
     "stream.benchmarks": ("capitals:9",),
 }
 
+
+MODES: dict[str, Mode] = {"rated": "score"}
 
 FLIPS = int(os.environ.get("SECL_FLIPS", "100"))
 """Number of flipped bits in the whole file, and in its beginning."""
@@ -106,6 +111,32 @@ def test_a_change_of_any_column_of_any_table_is_found(folders: dict[str, Path], 
             assert found, (kind, table, column)
             seen[table] += 1
     assert seen.keys() == {*chain.KEYS} - {"failures"}  # an extraction has failures, and is a run
+
+
+@pytest.mark.parametrize("method", [*METHODS, "calibrated", "rated"])
+def test_a_run_of_any_method_is_recomputed_exactly(tmp_path: Path, method: str) -> None:
+    rows = [{"question": f"Is {n} even?", "options": ["yes", "no"], "answer": "yes"} for n in range(12)]
+    file = tmp_path / "q.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    values = {"stream.questions": str(file), "method": method if method in METHODS else "posterior"}
+
+    def made(name: str, settings: RunSettings, mode: Mode = "ask") -> Path:
+        run = start_run(settings, tmp_path / name, lambda _: ScriptedModel(), mode=mode)
+        with run.store:
+            run.proceed()
+            for position in range(0, 12, 3):
+                run.store.add_feedback(position, position % 2 == 0, drawn=True)
+        return tmp_path / name
+
+    folder = made(
+        "run", score_settings(file, {}) if method == "rated" else RunSettings.of(values), MODES.get(method, "ask")
+    )
+    if method == "calibrated":
+        folder = made("later", RunSettings.of({**values, "model.calibration": str(folder)}))
+    with open_folder(folder) as store:
+        found = examine(store)
+        assert len(Manifest.of(store).calibration) == 4 * (method == "calibrated")
+    assert (found.findings, found.examined, {*found.largest.values()}) == ([], 12, {0.0})
 
 
 def test_missing_and_added_rows_and_changed_entries_are_found(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -105,7 +105,8 @@ def changes(db: sqlite3.Connection) -> Iterator[Change]:
     """Yield each row that differs from its entry, is missing or was added, and each entry that breaks the chain."""
     (first,) = db.execute("SELECT max(key) FROM chain WHERE name = ?", (PRUNED,)).fetchone()
     before, expected = b"", 1
-    for number, name, key, content, own in db.execute("SELECT * FROM chain ORDER BY number"):
+    query = "SELECT coalesce(number, 0), name, key, content, hash FROM chain ORDER BY number"
+    for number, name, key, content, own in db.execute(query):
         begins = not before and first is not None
         if not begins and (number != expected or own != _hash_of(before, content)):
             yield name, key, "has an entry that does not follow the entry before"

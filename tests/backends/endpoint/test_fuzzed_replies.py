@@ -169,7 +169,7 @@ def extract(model: Any) -> Numbers:
 
 def write(model: Any) -> Numbers:
     (text,) = joined(model.write(OPEN, Writing(top_logprobs=3)))
-    assert all(-math.inf < log_p <= 0 for token in text.tokens for _, log_p in token.top)
+    assert all(-math.inf < log_p <= 0 for token in text.tokens for _, log_p in (("", token.log_p), *token.top))
     return numbers_of(secl.Calibrator(model).answer(OPEN, text))
 
 

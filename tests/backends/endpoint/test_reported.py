@@ -101,6 +101,10 @@ def as_id(token: Entry, listed: list[Entry]) -> None:
     listed.append({**token, "top_logprobs": []})
 
 
+def only_two(token: Entry, listed: list[Entry]) -> None:
+    del listed[2:]
+
+
 def first_lost(tokens: list[Entry]) -> None:
     del tokens[0]
 
@@ -166,6 +170,7 @@ KINDS: dict[str, Kind] = {
     "the written token not listed": of_lists(without_written),
     "no order": of_lists(lambda token, listed: listed.reverse()),
     "no other tokens": of_lists(lambda token, listed: listed.clear()),
+    "two tokens of twenty": of_lists(only_two),
     "null instead of lists": of_lists(lambda token, listed: token.update(top_logprobs=None)),
     "lists of the token before": shifted,
     "ids with bytes": respelled(ids),
@@ -214,7 +219,7 @@ def tool(model: Any) -> Sequence[float]:
 
 def stream(model: Any) -> Sequence[float]:
     (text,) = joined(model.write(OPEN, Writing(top_logprobs=3)))
-    shown = [log_p for token in text.tokens for _, log_p in token.top]
+    shown = [log_p for token in text.tokens for _, log_p in (("", token.log_p), *token.top)]
     assert all(-math.inf < log_p <= 0 for log_p in shown)
     return (model.answer(OPEN, written=text).reply.log_probability,)
 
@@ -251,7 +256,9 @@ def edited(kind: Kind) -> Callable[[Any], None]:
 def started() -> str:
     """Whether secl accepts the server at the start: "accepted" or "refused"."""
     try:
-        EndpointModel("http://near").close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a note about short lists
+            EndpointModel("http://near").close()
     except ModelError as refusal:
         return "refused" if str(refusal).startswith("http://near/v1 ") else f"wrong: {refusal}"
     return "accepted"

@@ -10,7 +10,7 @@ from itertools import product
 
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.names import DIGITS, bins_of, read_names
-from secl.backends.endpoint.probabilities import LONELY, MISSING, OTHER_TEXT, fault_of
+from secl.backends.endpoint.probabilities import FEW, MISSING, OTHER_TEXT, fault_of
 from secl.backends.endpoint.reading import Said, first_said, split_thought
 from secl.conversation import Prompt, Turn
 from secl.errors import ModelError, ParameterError, QuestionError
@@ -293,7 +293,7 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
     alone = said.alone(thinking=abilities.on is not None)
     if abilities.on is not None and not alone.text.strip():
         return abilities  # the thought took all tokens
-    if alone.damage in (MISSING, LONELY) or not said.listed:
+    if alone.damage in (MISSING, FEW) or not said.listed:
         raise ModelError(
             f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which confidences "
             "need; choose a server or a model that gives them."

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from secl.backends.endpoint.abilities import OFF, ON, ROUTE, TRIAL, WORD_TOKENS, Abilities, messages_of
 from secl.backends.endpoint.client import OTHERWISE, Body, Endpoint
-from secl.backends.endpoint.probabilities import LONELY, TEMPERED, fault_of
+from secl.backends.endpoint.probabilities import FEW, TEMPERED, fault_of
 from secl.backends.endpoint.reading import OTHER_REPLIES, Said, Usage, Written, first_said, said_in
 from secl.backends.generation import thoughts_apart
 from secl.conversation import Prompt
@@ -47,25 +47,31 @@ class Requests:
         self._waiting: set[Pending] = set()
         self._failed = 0
 
-    def replies(self, body: Body, *, thinking: bool, constrained: bool = False) -> tuple[list[Written], Usage]:
+    def replies(self, body: Body, *, thinking: bool, schema: bool = False) -> tuple[list[Written], Usage]:
         """Return the texts that answer a request, and the usage. Raises QuestionError: the reply is no complete text.
 
-        `constrained`: whether the request has a schema.
+        `schema`: whether the reply is an object of a schema.
         """
         with self._skipping():
             texts, usage = said_in(self.endpoint.post(ROUTE, body), self.endpoint.url)
         if not texts:
             raise ModelError(OTHERWISE.format(self.endpoint.url))
         usage = {"completion_tokens": sum(len(said.listed) for said in texts), **usage}
-        return [self._written(said, thinking=thinking, constrained=constrained) for said in texts], usage
+        least = 0 if schema else self._least
+        return [self._written(said, thinking=thinking, least=least) for said in texts], usage
 
-    def _written(self, said: Said, *, thinking: bool, stop: Sequence[str] = (), constrained: bool = False) -> Written:
+    @property
+    def _least(self) -> int:
+        """Minimum number of tokens in a list. Servers that merge tokens of equal texts list fewer than requested."""
+        return max(2, self.abilities.top // 2)
+
+    def _written(self, said: Said, *, thinking: bool, least: int, stop: Sequence[str] = ()) -> Written:
         if said.finish in OTHER_REPLIES:
             raise QuestionError(
                 f"{self.endpoint.url} ended the reply with finish_reason {said.finish!r}, so the reply is no complete "
                 "text; change the question."
             )
-        written = said.alone(thinking=thinking, stop=stop, constrained=constrained)
+        written = said.alone(thinking=thinking, stop=stop, least=least)
         if written.damage:
             warnings.warn(DAMAGED.format(self.endpoint.url, written.damage), stacklevel=2)
         return written
@@ -209,7 +215,7 @@ class Requests:
         said = Said.joined(held.parts)
         if self.abilities.tempered and writing.temperature not in (0, 1):
             said = replace(said, damage=TEMPERED)
-        written = self._written(said, thinking=thinks, stop=writing.stop)
+        written = self._written(said, thinking=thinks, least=self._least, stop=writing.stop)
         usage = {
             "prompt_tokens": usage.get("prompt_tokens") or self._prompt_tokens(body),
             "completion_tokens": usage.get("completion_tokens") or sum(len(each.listed) for each in held.parts),
@@ -284,12 +290,10 @@ class Held:
 
     def _shown(self, tokens: Sequence[Token]) -> tuple[Token, ...]:
         """Return the tokens with as many alternatives as the request asks for, without damaged tokens."""
-        top = self.top
-        return (
-            ()
-            if top is None
-            else tuple(replace(each, top=each.top[:top]) for each in tokens if fault_of(each.top) in ("", LONELY))
-        )
+        if self.top is None:
+            return ()
+        sound = [each for each in tokens if each.top and fault_of(each.top) in ("", FEW)]
+        return tuple(replace(each, top=each.top[: self.top]) for each in sound)
 
 
 def _after(thought: Piece, reply: P) -> P:

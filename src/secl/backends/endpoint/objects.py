@@ -123,10 +123,10 @@ class ObjectAsker:
             constraint = {"type": "json_schema", "json_schema": {"name": "object", "strict": strict, "schema": grammar}}
             with suppress(QuestionError):
                 constrained = {**body, "response_format": constraint}
-                replies = self.requests.replies(constrained, thinking=thinks, constrained=True)
+                replies = self.requests.replies(constrained, thinking=thinks, schema=True)
                 self._constrains[key] = True
                 return replies
-        replies = self.requests.replies(body, thinking=thinks, constrained=True)
+        replies = self.requests.replies(body, thinking=thinks, schema=True)
         self._constrains.setdefault(key, False)
         return replies
 

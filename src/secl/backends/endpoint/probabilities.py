@@ -26,7 +26,7 @@ NO_NUMBER = "log-probabilities that are missing or no numbers"
 POSITIVE = "log-probabilities above 0, which may be logits or probabilities"
 TOO_HIGH = "log-probabilities whose probabilities add up to more than 1"
 TOO_LOW = "log-probabilities that are too low for the most probable tokens"
-LONELY = "log-probabilities without those of other tokens"
+FEW = "log-probabilities of too few other tokens"
 CERTAIN = "a probability of 1 for each written token and 0 for all others, as after a temperature of 0"
 TEMPERED = "log-probabilities after the temperature that the request sets"
 UNREADABLE = "log-probabilities of tokens without their texts"
@@ -89,10 +89,13 @@ def distribution(written: tuple[Key, float], listed: Iterable[tuple[Key, float]]
     return tuple(sorted(pairs, key=lambda pair: -pair[1]))
 
 
-def fault_of(top: Sequence[tuple[object, float]]) -> str:
-    """Return what is wrong with a list of the most probable tokens, the most probable first; "" if nothing is."""
-    if len(top) < 2:
-        return LONELY
+def fault_of(top: Sequence[tuple[object, float]], least: int = 2) -> str:
+    """Return what is wrong with a list of the most probable tokens, the most probable first; "" if nothing is.
+
+    `least`: minimum number of tokens, at least 2.
+    """
+    if len(top) < least:
+        return FEW
     (_, best), *others = top
     if best < LEAST_BEST:
         return TOO_LOW

@@ -99,9 +99,9 @@ class Said:
         spelled = spellings(self.listed)
         fitting = (spell for spell, parts in spelled if b"".join(parts).decode("utf-8", "replace") == self.text)
         spell = next(fitting, next((spell for spell, _ in spelled), None))
-        return [] if spell is None else [read_token(entry, spell, ranked=False)[0] for entry in self.listed]
+        return [] if spell is None else [read_token(entry, spell)[0] for entry in self.listed]
 
-    def alone(self, *, thinking: bool = False, stop: Sequence[str] = (), constrained: bool = False) -> Written:
+    def alone(self, *, thinking: bool = False, stop: Sequence[str] = (), least: int = 2) -> Written:
         """Return the text and its tokens without the thought.
 
         Args:
@@ -109,7 +109,7 @@ class Said:
                 False, the thought of a complete reply without a text is the answer: some servers put the answer into
                 the field for thoughts.
             stop: texts that may have ended the reply.
-            constrained: whether a schema may allow only one token at some positions.
+            least: minimum number of tokens in each list; 0 if a schema may allow only one token at some positions.
         """
         text, thought = self.text, self.thought
         if thought and not text.strip() and not thinking and self.finish != "length":
@@ -118,7 +118,7 @@ class Said:
         if marked is not None:
             text, thought = answer, marked
         if text.strip() or thought:
-            tokens, ends, damage = self._tokens(text, stop, constrained)
+            tokens, ends, damage = self._tokens(text, stop, least)
         else:
             tokens, ends, damage = (), (), OTHER_TEXT if self._lists_text else ""
         return Written(text, thought, tokens, ends, self.finish, damage)
@@ -128,9 +128,7 @@ class Said:
         """Whether a listed token is no end of a reply."""
         return any(END.sub("", str(entry.get("token") or "")).strip() for entry in self.listed)
 
-    def _tokens(
-        self, text: str, stop: Sequence[str], constrained: bool
-    ) -> tuple[tuple[Token, ...], tuple[int, ...], str]:
+    def _tokens(self, text: str, stop: Sequence[str], least: int) -> tuple[tuple[Token, ...], tuple[int, ...], str]:
         """Return the tokens of a text, the number of characters up to the end of each token, and the damage."""
         wanted = len(text.rstrip())
         if self.damage or not self.listed or not wanted:
@@ -140,12 +138,12 @@ class Said:
             return (), (), OTHER_TEXT
         spell, first, ends = spelled
         shown = [pair for pair in zip(self.listed[first:], ends, strict=True) if spell(pair[0]) or _is_written(pair[0])]
-        read = [read_token(entry, spell, ranked=not constrained) for entry, _ in shown]
+        read = [read_token(entry, spell, least) for entry, _ in shown]
         ends = tuple(end for _, end in shown)
         inside = read[: sum(begin < wanted for begin in (0, *ends[:-1]))]
         damages = [damage for _, damage in inside if damage]
         faults = {fault_of(token.top) for token, _ in inside}
-        if constrained and len(faults) == 1:  # a schema may leave one token or improbable ones, but not everywhere
+        if not least and len(faults) == 1:  # a schema may leave one token or improbable ones, but not everywhere
             damages += faults & OF_ALL
         lost = bool(OF_ALL.intersection(damages))
         tokens = tuple(Token(token.text, math.nan) if lost else token for token, _ in read)
@@ -362,10 +360,10 @@ def _character_ends(whole: str, text: str) -> list[int] | None:
     return ends if at == len(text) else None
 
 
-def read_token(entry: Mapping[str, Any], spell: Spelling, *, ranked: bool) -> tuple[Token, str]:
+def read_token(entry: Mapping[str, Any], spell: Spelling, least: int = 0) -> tuple[Token, str]:
     """Return a token with all reported tokens at its position, and what is wrong with the report ("" if nothing is).
 
-    `ranked`: whether the reported tokens are the most probable ones of the whole vocabulary.
+    `least`: minimum number of reported tokens, which are the most probable ones; with 0, secl does not check the list.
     """
     text = spell(entry).decode("utf-8", "replace")
     try:
@@ -380,7 +378,7 @@ def read_token(entry: Mapping[str, Any], spell: Spelling, *, ranked: bool) -> tu
                 raise DamagedError(PART)  # llama.cpp merges the tokens of a character, but not their probabilities
             listed = [(other, each) for other, each in listed if each != log_p]
         top = distribution((text, log_p), listed)
-        if ranked and (fault := fault_of(top)):
+        if least and (fault := fault_of(top, least)):
             raise DamagedError(fault)
     except DamagedError as damage:
         return Token(text, math.nan), str(damage)

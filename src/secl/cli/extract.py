@@ -85,13 +85,7 @@ def _print(run: Run) -> None:
 
 
 def _print_json(run: Run) -> None:
-    documents = by_document(run.records).items()
+    accept, documents = run.calibrator.accept, by_document(run.records).items()
+    objects = [{"document": name, **object_results(fields, accept)} for name, fields in documents]
     failed = [{"document": each.document, "failed": each.reason} for each in failures(run.store)]
-    print_json(
-        {
-            "documents": [
-                {"document": name, **object_results(fields, run.calibrator.accept)} for name, fields in documents
-            ]
-            + failed
-        }
-    )
+    print_json({"documents": [*objects, *failed]})

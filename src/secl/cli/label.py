@@ -112,11 +112,9 @@ def _result(store: Store, before: Sequence[Label]) -> Iterator[str]:
     if store.is_server:
         yield "The server uses these labels from its next start on."
     elif labels:
-        logs = {"without labels": (), "before this command": before, "now": log}
-        means = {name: fmean(each.expected_grade for each in current_records(store, by)) for name, by in logs.items()}
-        shown = ", ".join(
-            f"{mean:.3f} {name}" for name, mean in means.items() if before or name != "before this command"
-        )
+        logs = {"without labels": (), **({"before this command": before} if before else {}), "now": log}
+        means = (fmean(each.expected_grade for each in current_records(store, by)) for by in logs.values())
+        shown = ", ".join(f"{mean:.3f} {name}" for name, mean in zip(logs, means, strict=True))
         yield f"Mean confidence {shown}; see: secl report {store.folder}"
 
 

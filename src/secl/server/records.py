@@ -145,16 +145,14 @@ def latest_points(state: ServerStore, count: int) -> list[Point]:
     return [_point(row) for row in state.rows(f"{_POINTS} WHERE {latest} ORDER BY position", count)]
 
 
-_STANDING = """
-    labels l WHERE correct IS NOT NULL AND number = (SELECT max(number) FROM labels WHERE position = l.position)"""
-
-
 def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float, float | None]]:
     """Return confidence, label, label-free confidence and chance of each of the latest `count` labelled answers.
 
     The chance is the probability with which the answer was chosen for rating; None if unknown.
     """
-    query = f"SELECT reported, correct, confidence, chance FROM {_STANDING} ORDER BY position DESC LIMIT ?"
+    query = """
+        SELECT reported, correct, confidence, chance FROM labels l WHERE correct IS NOT NULL
+        AND number = (SELECT max(number) FROM labels WHERE position = l.position) ORDER BY position DESC LIMIT ?"""
     rows = state.rows(query, count)[::-1]
     return [(float(reported), bool(right), float(free), chance) for reported, right, free, chance in rows]
 

@@ -99,22 +99,19 @@ def structured_request(body: ChatRequest, service: Service) -> Structured | None
         return Structured(ObjectRequest.of_chat(question, schema, most), None, warnings)
     with refused_as("tools"):
         tools, left_out = usable_tools(body, service.model, {choice, *allowed})
-        parallel = body.parallel_tool_calls is not False
         asked = CallRequest.of(
             turns_of(body.messages),
             [tool for tool in tools if not allowed or tool.name in allowed],
             choice=choice,
-            parallel=parallel,
+            parallel=body.parallel_tool_calls is not False,
             max_tokens=most,
             decides=schema is not None,
         )
     check_length(asked.question, json.dumps([tool.definition for tool in tools]), *(turn.text for turn in asked.since))
-    if schema is None:
-        return Structured(asked, None, warnings + left_out)
-    otherwise = ObjectRequest.of_chat(asked.question, schema, most, asked.since)
-    return (
-        Structured(otherwise, None, warnings) if choice == "none" else Structured(asked, otherwise, warnings + left_out)
-    )
+    otherwise = None if schema is None else ObjectRequest.of_chat(asked.question, schema, most, asked.since)
+    if otherwise is not None and choice == "none":
+        return Structured(otherwise, None, warnings)
+    return Structured(asked, otherwise, warnings + left_out)
 
 
 @contextmanager

@@ -122,7 +122,7 @@ def test_a_model_that_is_none_or_damaged_is_refused_by_name(
         ("folder", "no config.json"),
         ("text.gguf", "not a GGUF file"),
         ("model.bin", "neither a model folder nor a .gguf file"),
-        ("broken", "cannot be loaded"),
+        ("broken", "holds no tokenizer"),
         ("nonsense.gguf", "architecture nonsense is not supported"),
         ("missing.gguf", "there is no model"),
         ("cut short", ""),

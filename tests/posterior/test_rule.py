@@ -154,7 +154,8 @@ ALL_VIEWS = PosteriorRule(("letters", "likelihood", "p_true"))
 @st.composite
 def asked(draw: st.DrawFn) -> Record:
     """A record of a question with two to six options, some equal, and with evidence about them."""
-    options = tuple(draw(st.lists(st.sampled_from(["a", "b", "c", "d", "a ", "A"]), min_size=2, max_size=6)))
+    texts = st.lists(st.sampled_from(["a", "b", "c", "d", "a ", "A"]), min_size=2, max_size=6)
+    options = tuple(draw(texts.filter(lambda each: len({text.strip() for text in each}) > 1)))
     count = len(options)
     many = st.tuples(*[LOG_P] * count)
     reply = replied(OPTION_LETTERS[draw(st.integers(0, count - 1))], draw(many))

@@ -141,13 +141,13 @@ def utc(seconds: float) -> str:
 def since_time(log: Sequence[Label], since: float) -> Sequence[Label]:
     """Return the entries of a log from a time on, in seconds since 1970.
 
-    The order of the log decides, not each clock time: an entry counts only if no later entry has an earlier time, so a
-    clock that once ran ahead makes no old label new.
+    The order of the log decides, not each clock time: an entry counts only if neither the entry nor a later one is
+    older, so a clock that once ran ahead makes no old label new.
 
     >>> same = {"confidence": 0.5, "domain": "", "reported": 0.5, "source": "review", "chance": 1.0, "correct": True}
     >>> log = [Label(number=n, position=n, time=t, **same) for n, t in enumerate((10.0, 99.0, 20.0, 30.0), start=1)]
-    >>> [label.number for label in since_time(log, 20.0)]
-    [3, 4]
+    >>> [label.number for label in since_time(log, 25.0)]
+    [4]
     """
     older = (place for place, entry in enumerate(log, start=1) if entry.time < since)
     return log[max(older, default=0) :]

@@ -109,7 +109,7 @@ def variants(text: str) -> dict[str, Question]:
 
 def prompts(prompting: Prompting, asked: Question, option: str) -> Iterator[Sequence[int]]:
     """Yield every token sequence about a question whose second option or given answer is `option`."""
-    choice = replace(asked, options=("Rome", option), form="choice")
+    choice = replace(asked, options=("Bonn", option), form="choice")
     yield from (*prompting.choices(choice).answers, *prompting.verdicts(choice, choice.options))
     yield from prompting.orders(choice, [(1, 0)])
     for form in FORMS[1:]:

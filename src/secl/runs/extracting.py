@@ -189,7 +189,7 @@ def writer_of(model: Model, requests: Sequence[ObjectRequest]) -> WritesObjects:
     if not isinstance(model, WritesObjects):
         raise ParameterError(f"the model {model.name!r} writes no JSON objects; take a local model or a server.")
     for remark in remarks_on(model, requests[0].schema):
-        warnings.warn(remark, stacklevel=2)
+        warnings.warn(remark, stacklevel=1)  # one place, so that Python shows each sentence once
     return model
 
 

@@ -300,7 +300,7 @@ def test_functions_are_tools_by_their_hints_and_docstrings() -> None:
 @pytest.mark.parametrize(
     ("argument", "request_", "error", "said"),
     [
-        ({"type": "strin"}, "x", ParameterError, "Invalid type: strin"),
+        ({"type": "strin"}, "x", ParameterError, r"the tool .a.: the schema is not valid \(properties.b.type: .strin"),
         (None, "word " * 3000, TooLongError, r"takes \d+ tokens with its tools, so only 0 of the model's 2048"),
         ({"type": "string", "minLength": 500}, "x", ModelError, "did not close its call within 100 tokens"),
     ],

@@ -161,6 +161,15 @@ def test_a_folder_with_an_adapter_or_without_a_tokenizer_is_named_so(tmp_path: P
         locate(str(tmp_path / "bare"))
 
 
+def test_a_damaged_tokenizer_is_one_sentence(tmp_path: Path) -> None:
+    file = tiny_folder(tmp_path) / "tokenizer.json"
+    values = json.loads(file.read_text(encoding="utf-8"))
+    values["model"]["vocab"].popitem()
+    file.write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"^the model '.*' cannot be loaded: [^\n]+ out of vocabulary"):
+        load(str(tmp_path))
+
+
 @pytest.fixture
 def no_question(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail at a question on standard input."""

@@ -45,7 +45,9 @@ def as_model_error(name: str) -> Iterator[None]:
     """Turn transformers' errors about an unusable model into one sentence."""
     try:
         yield
-    except _LOADING_ERRORS as problem:
+    except Exception as problem:
+        if not isinstance(problem, _LOADING_ERRORS) and type(problem) is not Exception:  # tokenizers raises Exception
+            raise
         raise ModelError(f"the model {name!r} cannot be loaded: {_reason(name, problem)}") from problem
 
 

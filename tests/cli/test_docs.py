@@ -33,7 +33,7 @@ FOREIGN_CODE = {
     "MoritzLaurer/DeBERTa-v3-large-mnli-fever-anli-ling-wanli",
     *("the Eiffel tower.", "a Color", "<|im_end|>"),
     *("option_a", "secl_unreadable_total", "secl show STATE 31", "NAME_accepted"),
-    *("math-verify", "text2num", "tab:domain_order", "tab:domain_order_full"),
+    *("math-verify", "text2num", "quantulum3", "price-parser", "babel", "tab:domain_order", "tab:domain_order_full"),
     # LM-Polygraph and UQLM
     *("WhiteboxModel(model, tokenizer)", "BlackboxModel.from_openai(...)", "MaximumSequenceProbability", "PTrue"),
     "estimate_uncertainty(model, estimator, input_text=...)",

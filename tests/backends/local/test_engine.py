@@ -77,7 +77,7 @@ def test_nonsense_settings_are_refused(make_model: MakeModel) -> None:
         with pytest.raises(ParameterError):
             make_model(**{name: value})
     with pytest.raises(ModelError, match="has no modules no_such_module; list the modules that learn"):
-        print(make_model(modules=["no_such_module"]).adapter_config)
+        make_model(modules=["no_such_module"]).adapter.check()
 
 
 NO_ROLE = (

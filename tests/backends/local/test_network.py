@@ -81,20 +81,19 @@ def test_gradients_of_a_replay_are_those_of_a_full_pass(family: str, sparse: boo
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
-def shift_behind_the_head(model: Any) -> None:
-    shift = torch.randn(model.config.vocab_size)
-    model.lm_head.register_forward_hook(lambda module, args, out: out + shift)
-
-
 def layer_that_cannot_be_narrowed(model: Any) -> None:
     """Make the last layer treat a single token differently, as no feed-forward part of a language model does."""
     mlp, plain = model.model.layers[3].mlp, model.model.layers[3].mlp.forward
     mlp.forward = lambda hidden: plain(hidden) if hidden.shape[1] > 1 else plain(hidden) + 1
 
 
-@pytest.mark.parametrize(
-    ("spoil", "head"), [(shift_behind_the_head, AsLogits), (layer_that_cannot_be_narrowed, LinearHead)]
-)
+def bent_head(model: Any) -> None:
+    """Change the logits after the head, too."""
+    layer_that_cannot_be_narrowed(model)
+    model.lm_head.register_forward_hook(lambda module, args, out: out.abs())
+
+
+@pytest.mark.parametrize(("spoil", "head"), [(bent_head, AsLogits), (layer_that_cannot_be_narrowed, LinearHead)])
 def test_a_model_whose_logits_the_fast_path_does_not_reproduce_takes_the_plain_path(spoil: Any, head: Any) -> None:
     model = tiny_model("llama")
     adapter = Adapter(model, (2, 3), ("q_proj", "v_proj"))
@@ -104,6 +103,14 @@ def test_a_model_whose_logits_the_fast_path_does_not_reproduce_takes_the_plain_p
     assert isinstance(network, PlainNetwork)
     assert isinstance(network.head, head)
     assert not model.model.layers[2]._forward_pre_hooks
+
+
+def test_a_model_whose_logits_change_from_pass_to_pass_is_refused() -> None:
+    model = tiny_model("llama")
+    model.lm_head.register_forward_hook(lambda module, args, out: out + torch.randn(out.shape[-1]))
+    adapter, trial = Adapter(model, (2, 3), ("q_proj", "v_proj")), Trial.of(model, range(2, 12))
+    with pytest.warns(RuntimeWarning, match="differ"), pytest.raises(ModelError, match="cannot write texts with"):
+        connect(model, adapter, 2, trial)
 
 
 def test_the_rows_of_interest_come_from_a_float32_head_also_for_a_bf16_body() -> None:

@@ -98,7 +98,8 @@ def test_what_cannot_be_quantised_is_refused_before_it_is_loaded(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "needs" in sentence else object())
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny" / "config.json").write_text("{}")
+    for file in ("config.json", "tokenizer.json"):
+        (tmp_path / "tiny" / file).write_text("{}")
     (tmp_path / "small.gguf").write_bytes(b"GGUF")
     with pytest.raises(ParameterError, match=sentence):
         load(str(tmp_path / name), quantize="4bit", **settings)  # type: ignore[arg-type]

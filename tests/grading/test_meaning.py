@@ -25,6 +25,7 @@ x > 5 = x < 5 | $50 = €50 | 50 dollars = 50 euros | £5 = ¥5 | 5 km = 5 m | 2
 mW = MW | mg = Mg | -5 = 5 | C = C++ | C++ = C# | F# = F | A = A+ | A- = A | A- = A+ | O+ = O- | p = p' | f' = f
 100 °C = 100 °F | 10 AM = 10 PM | 10:30 AM = 10:30 PM | 1939-1945 = 1939-1944 | 1939-1945 = 1939 | 3:1 = 1:3 | 007 = 7
 Cl⁻ = Cl | Fe2+ = Fe3+ | 3,5 = 5 | 3,5 = 4,5 | 1/3 = 1/4 | か = が | 44 BC = 44 AD
+i = -i | Rr = rr | BB Bb = Bb bb
 """
 
 
@@ -64,6 +65,11 @@ def test_equality_ignores_spelling_and_keeps_what_changes_the_meaning(one: str, 
         ("What is the German word for yes?", "ja", "It is ja.|Ja", "nein|It is oui"),
         ("¿Es verdad que la Tierra es plana?", "no", "La Tierra no es plana.|No", "Sí"),
         ("Ist der Mond so groß wie die Erde?", "nein", "Der Mond ist nicht so groß.|Nein", "Ja"),
+        ("What holds?", "h > c log2(N) for every N", "h > c log2(N), for every N", "h < c log2(N) for every N"),
+        ("What happened?", "300 J of heat was removed", "300 J of heat was removed.", "150 J of heat was removed"),
+        ("What was it?", "300 J into the system", "300 J into the system", "300 J out of the system"),
+        ("What is it?", "4t", "4t|4 t", "t over 4|t + 4"),
+        ("What is it?", "2.2 x 10^-34 J s", "2.2e-34 J s", "3.7 x 10^-34 J s"),
         ("When was it?", "2020", "It was on 2020-01-05.|in 2020", "2021-02-20|20"),
         ("When was it adopted?", "1776-07-04", "July 4, 1776|4 July 1776|4.7.1776|1776年7月4日", "1776-07-05|1776"),
         ("When was it?", "1939 to 1945", "It lasted from 1939 until 1945.|1939–45", "1939|1945|1939-1944"),

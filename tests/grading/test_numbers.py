@@ -81,6 +81,10 @@ NO_NUMBERS = (
         "x^2",
         "2√3",
         "5x",
+        "3pi",
+        r"5+2\sqrt{13}",
+        "5pm",
+        "3/4^2",
         "1/0",
         "9^9^9",
         "1,234,5",
@@ -173,7 +177,7 @@ def test_no_text_of_digits_and_marks_breaks_the_reader(text: str) -> None:
         assert parse_number(text) == number.value
 
 
-@pytest.mark.parametrize("reference", [text for text in NO_NUMBERS if text not in ("", "007", "00123", "5x")])
+@pytest.mark.parametrize("reference", [text for text in NO_NUMBERS if text not in ("", "007", "00123")])
 def test_a_reference_that_is_not_one_number_is_refused(reference: str) -> None:
     with pytest.raises(QuestionError, match="is not one number; give a number such as"):
         grade(Question("How many?", form="number", reference=reference), "5")

@@ -7,7 +7,7 @@ Equal texts (`same_text`) are right. Otherwise the first row that fits the refer
     a date          the answer has the day, month and year that the reference gives, in any order
     several items   the answer mentions all of them, in any order
     name or words   the answer mentions the name or words (`secl.grading.mentions`); a person's last name suffices
-    a long text     the answer has at least 4/5 of the text's words, and both or neither have a negation
+    a long text     the answer has at least 4/5 of the text's words, all its numbers, and no other negation
 
 The rule does not understand meaning: a wrong sentence that mentions the right answer can pass, and a paraphrase can
 fail.
@@ -87,6 +87,9 @@ _OTHER_NOUN = re.compile(r"\s+(?!across|[\w-]*ss\b)(?!\d)[\w-]{3,}s\b")
 
 _CODE = re.compile(r"\W*0\d")
 """A code such as 007, which is not the number 7."""
+
+_AFTER_UNITS = frozenset(word_list("long high tall wide deep thick old ago away apart each total altogether in"))
+"""Words that may follow the unit of a reference; all others have to occur in the question."""
 
 _TEXT_WORDS = 3
 """Minimum number of content words of a reference that counts as a text, not a name."""
@@ -180,13 +183,20 @@ def _items(reference: str) -> list[str]:
 
 
 def _covers(reference: str, answer: str) -> bool:
-    """Return whether an answer has 4/5 of the content words of a long text, and both or neither have a negation."""
+    """Return whether an answer has 4/5 of the content words and all figures of a long text, and no other negation."""
     words, others = read_words(reference), read_words(answer)
     content = {word.text for word in words} - FUNCTION_WORDS
     if len(content) < _TEXT_WORDS or all(word.capital for word in words if word.text not in FUNCTION_WORDS):
         return False
+    if not _figures(reference) <= _figures(answer):
+        return False
     shared = content & {word.text for word in others}
     return 5 * len(shared) >= 4 * len(content) and _denies(words) is _denies(others)
+
+
+def _figures(text: str) -> set[object]:
+    """Return the numbers and the relations of a text, which no synonym replaces."""
+    return {*re.findall("[=≠<>≤≥≈∈∉]", text), *(number.value for number in read_numbers(in_figures(text)))}
 
 
 def _denies(words: Sequence[Word]) -> bool:
@@ -221,6 +231,8 @@ def whole_amount(question: str, reference: str, context: str = "") -> Amount | N
     >>> whole_amount("How tall is it?", "8 km").end, whole_amount("Who?", "50 Cent"), whole_amount("", "ten").value
     (1, None, Fraction(10, 1))
     """
+    if re.fullmatch(r"[\d.,]+[a-z]", reference):
+        return None  # "4t" may be 4 times t
     if number := whole_number(reference, context):
         return number
     text = in_figures(reference.strip(), ones=True)
@@ -229,7 +241,8 @@ def whole_amount(question: str, reference: str, context: str = "") -> Amount | N
         return None
     rest = text[numbers[0].behind :].strip(" .-°").lower()
     words = {_singular(word) for word in re.findall(r"[^\W\d_]+", question.lower())}
-    known = numbers[0].unit or ("or" not in words and all(_singular(word) in words for word in rest.split()))
+    words |= _AFTER_UNITS if numbers[0].unit else set()
+    known = "or" not in words and all(_singular(word) in words for word in rest.split())
     return numbers[0] if known else None
 
 

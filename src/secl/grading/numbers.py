@@ -105,7 +105,7 @@ _RUN = r"(?:\d{1,3}(?:[ ]\d{3})+(?!\d)|\d+)(?:[.,'’_٫:/-]\d+)*|(?<![\w.])[.٫
 
 _TOKEN = re.compile(
     rf"""(?P<sign>(?<![\w.)^])[-+])?
-        (?:(?P<currency>(?<![^\W\d_]){CURRENCY})\s?(?P<inner>[-+])?|(?<![\w^√]))
+        (?:(?P<currency>(?<![^\W\d_]){CURRENCY})\s?(?P<inner>[-+])?|(?<![\w^√])(?<![^\W\d]/))
         (?:(?P<whole>\d+)\ +(?=\d+/\d+(?![\d/.,])))?
         (?P<run>{_RUN})
         (?P<behind>(?:[eE](?P<e>[-+]?\d{{1,3}})(?!\w)
@@ -117,8 +117,11 @@ _TOKEN = re.compile(
 _SCALE = re.compile(
     rf"[ -]? ?({'|'.join(sorted(map(re.escape, _SCALES), key=len, reverse=True))})s?\b\.?", re.IGNORECASE
 )
-_EXPRESSION = re.compile(r"\s?(?:\^|\*\*)|[π√]|(?<=\d{3}0)s\b")
+_EXPRESSION = re.compile(r"\s?(?:\^|\*\*)|(?:\s?[+*-]\s?\d*)?[π√]|(?<=\d{3}0)s\b")
 """What makes digits part of something else: a formula, or a decade (1990s)."""
+
+_GLUED = re.compile(r"(?!st\b|nd\b|rd\b|th\b|e\b)[A-Za-z]", re.IGNORECASE)
+"""Letters directly behind digits that are no unit: a variable (5x) or a time (5pm), but not an ordinal."""
 
 _APPROXIMATELY = re.compile(r"^(?:[=~≈]|about|approximately|approx\.|around|roughly|circa|ca\.)\s*", re.IGNORECASE)
 _ANSWER_MARK = re.compile(r"answer(?:\s+is\b|\s*:)\s*:?", re.IGNORECASE)
@@ -214,33 +217,38 @@ def _read(match: re.Match[str], text: str, context: str) -> Iterator[Amount]:
                 unit, behind = unit_behind(text, place + end) if digits == two[2] else ((), place + end)
                 yield Amount(*exact, unit, place + start, place + end, behind)
         return
-    parts = re.fullmatch(rf"({_DIGITS})(?:/({_DIGITS}))?", run)
-    if parts and (match["e"] or match["ten"]):
-        comma = "," in parts[1]  # 6,022e23
-    exact = _decimal(parts[1], comma=comma) if parts else None
-    if parts is None or exact is None or _ADDRESS.fullmatch(run) or _EXPRESSION.match(text, match.end()):
+    exact = _value(match, comma=comma)
+    if exact is None or _ADDRESS.fullmatch(run) or _EXPRESSION.match(text, match.end()):
         return
     value, places = exact
-    if parts[2]:
-        below = _decimal(parts[2], comma=comma)
-        if below is None or not below[0]:
-            return
-        value, places = value / below[0] + int((match["whole"] or "0")[:MOST_DIGITS]), None
-    if match["power"]:
-        power = int(match["power"])
-        if abs(power) * len(run) > MOST_DIGITS or (power < 0 and not value):
-            return
-        value, places = value**power, None
-    tens = int(match["e"] or match["ten"] or 0)
+    power = match["e"] or match["ten"]
     scale, end = _scale(text, match, context)
-    value *= scale
-    tens += len(str(scale)) - 1
-    value *= Fraction(10) ** int(match["e"] or match["ten"] or 0)
-    places = None if places is None and not (match["e"] or match["ten"]) else (places or 0) - tens
+    value *= scale * Fraction(10) ** int(power or 0)
+    if places is not None or power:
+        places = (places or 0) - int(power or 0) - len(str(scale)) + 1
     unit, behind = unit_behind(text, end)
+    if behind == end and _GLUED.match(text, end):
+        return
     if match["currency"]:
         unit, behind = (read_unit(match["currency"].rstrip(".")), end)
     yield Amount(-value if negative else value, places, unit, match.start(), end, behind)
+
+
+def _value(match: re.Match[str], *, comma: bool) -> tuple[Fraction, int | None] | None:
+    """Return value and decimal places of digits, a fraction or a power, without power of ten, scale and sign."""
+    parts = re.fullmatch(rf"({_DIGITS})(?:/({_DIGITS}))?", match["run"])
+    if parts is None:
+        return None
+    if match["e"] or match["ten"]:
+        comma = "," in parts[1]  # 6,022e23
+    exact, below = (part and _decimal(part, comma=comma) for part in parts.groups())
+    if exact and below and below[0] and not match["power"]:
+        return exact[0] / below[0] + int((match["whole"] or "0")[:MOST_DIGITS]), None
+    if exact and not parts[2] and match["power"]:
+        power = int(match["power"])
+        too_large = abs(power) * len(match["run"]) > MOST_DIGITS or (power < 0 and not exact[0])
+        return None if too_large else (exact[0] ** power, None)
+    return exact if exact and not parts[2] else None
 
 
 def _decimal(written: str, *, comma: bool) -> tuple[Fraction, int | None] | None:

@@ -6,7 +6,16 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from secl.grading.numbers import DASHES, in_ascii, in_figures, parse_number, read_numbers, same_number, whole_number
+from secl.grading.numbers import (
+    DASHES,
+    Amount,
+    in_ascii,
+    in_figures,
+    parse_number,
+    read_numbers,
+    same_number,
+    whole_number,
+)
 from secl.grading.units import agree, may_be_left_out, read_unit
 from secl.question import Form
 
@@ -18,15 +27,30 @@ _COMBINING_MARKS = re.compile("[\u0300-\u0337\u0339-\u036f]")
 
 _CHARGE = re.compile(r"\^\{(\d?[+-])\}")
 _PRIME = re.compile(r"(?<![\w'’‘\"])([A-Za-z]|\d+)['’′](?!\w)")
+_LEADING_MINUS = re.compile(r"^\s*[-\u2212](?=[A-Za-z]{1,2}(?![A-Za-z])|\\)")
 _TRAILING_MINUS = re.compile(r"(?<!\w)((?:[A-Z][a-z]?\d*|\))+)[-\u2212](?![\w-])")
-_RELATION = re.compile(r"\s*([=≠<>≤≥≈∈∉])\s*")
-_UNEQUAL = re.compile(r"!=|=/=|(?<!<)<>|\\neq?\b")
+_RELATION = re.compile(r"\s*([=≠<>≤≥≈∈∉]+)\s*")
+_RELATIONS = {
+    "!=": "≠",
+    "=/=": "≠",
+    "<>": "≠",
+    r"\neq": "≠",
+    r"\ne": "≠",
+    "<=": "≤",
+    r"\leq": "≤",
+    ">=": "≥",
+    r"\geq": "≥",
+}
+_SPELLED_RELATION = re.compile(r"!=|=/=|<>|<=(?!>)|>=|\\(?:neq?|leq|geq)\b")
 _RANGE = re.compile(
     r"(?<![\w.,/:-])(?:(?:from|von|de)\s+)?(\d[\d.,]*)(?:\s+(?:to|until|till|through|bis|à)\s+|\s?[\u2010-\u2015-]\s?(?=\d{4}(?!\d|\s*=))"
     r"|(?<=\b[12]\d{3})[\u2010-\u2015-](?=\d\d(?!\d)))"
     r"(\d[\d.,]*)(?![\w/:-])|(?<![\w.,/:-])between\s+(\d[\d.,]*)\s+and\s+(\d[\d.,]*)(?![\w/:-])",
     re.IGNORECASE,
 )
+_PAIRS = re.compile(r"\s*(?:([A-Za-z])\1\s*)+", re.IGNORECASE)
+"""Pairs of a letter, as in the genotypes Rr and rr, whose case counts."""
+
 _VERSIONED = re.compile(
     r"\b(?:versions?|releases?|firmware|kernel|sections?|chapters?|clauses?|fassung|abschnitt|kapitel|version|python|java|"
     r"php|ruby|node|django|numpy|pandas|pytorch|tensorflow|cuda|ubuntu|debian|fedora|android|ios|macos)\b|§",
@@ -74,8 +98,9 @@ def same_text(one: str, other: str, question: str = "", passage: str = "") -> bo
     context = f"{question}\n{passage}"
     first, second = whole_number(one, context), whole_number(other, context)
     if first and second:
-        left_out = first.unit if not second.unit else second.unit if not first.unit else ()
-        return same_number(first, second) and may_be_left_out(left_out)
+        return _equal(first, second)
+    if _PAIRS.fullmatch(one) and _PAIRS.fullmatch(other):
+        return one.split() == other.split()
     units = read_unit(one.strip()), read_unit(other.strip())
     if len(one.strip()) > 1 and all(units) and not agree(*units):
         return False
@@ -87,7 +112,11 @@ def contains(part: str, text: str, question: str = "") -> bool:
     if f" {normalise_text(part)} " in f" {normalise_text(text)} ":
         return True
     number = None if is_version(question, part) else whole_number(part, question)
-    return number is not None and any(same_number(number, other) for other in read_numbers(in_figures(text), question))
+    return number is not None and any(_equal(number, other) for other in read_numbers(in_figures(text), question))
+
+
+def _equal(one: Amount, other: Amount) -> bool:
+    return same_number(one, other) and (bool(one.unit and other.unit) or may_be_left_out(one.unit or other.unit))
 
 
 def is_version(question: str, text: str) -> bool:
@@ -121,8 +150,10 @@ def with_marks(text: str) -> str:
     if not text.isascii():
         text = in_ascii(text)
     text = _CHARGE.sub(r"\1", text)
+    text = _LEADING_MINUS.sub("˗", text)
     text = _PRIME.sub("\\1′", _TRAILING_MINUS.sub("\\1˗", text))
-    text = _RELATION.sub(r" \1 ", _UNEQUAL.sub("≠", text)) if re.search(r"[=≠<>≤≥≈∈∉\\]", text) else text
+    text = _SPELLED_RELATION.sub(lambda sign: _RELATIONS[sign[0]], text)
+    text = _RELATION.sub(r" \1 ", text)
     return _RANGE.sub(_hyphenated, text) if re.search(r"\d.*\d", text) else text
 
 

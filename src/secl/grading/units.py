@@ -36,7 +36,7 @@ CURRENCY = r"(?:(?:US|CA|AU|NZ|HK|[CAR])?\$|[€£¥₹₽₩₺₿]|Rs\.?(?=\s?
 """Pattern of a currency before a number."""
 
 _FACTOR = r"(?:(?:degrees?\s+|[°º]\s*)[^\W\d_]+|[^\W\d_]+(?:\$|(?:\^[-+]?[1-9]|-[1-9]|[23])(?!\d))?|[%‰°º€£¥$₹₽₩₺₿¢])"
-_JOINT = r"(?:\s*(?:/|\bper\b|[·⋅*])\s*|\s(?=[^\W\d_]+\^?-[1-9]))"
+_JOINT = r"(?:\s*(?:/|\bper\b|[·⋅*])\s*| (?=[^\W\d_]+\^?-[1-9]|[^\W\d_]{1,2}(?![^\W\d_])))"
 _UNIT = re.compile(
     rf"[ -]*((?:(?:square|cubic|sq\.?|US)\s+)?{_FACTOR}(?:{_JOINT}{_FACTOR})*)",
     re.IGNORECASE,
@@ -53,7 +53,7 @@ def unit_behind(text: str, place: int) -> tuple[Unit, int]:
     while found:
         if unit := read_unit(found[1]):
             return unit, found.end()
-        shorter = re.match(r"(.+)(?:/|\bper\b|[·⋅*])", found[1])  # "dollars per customer": the dollars are a unit
+        shorter = re.match(r"(.+)(?:/|\bper\b|[·⋅* ])", found[1])  # "dollars per customer": the dollars are a unit
         found = shorter and _UNIT.match(text[: found.start(1) + shorter.end(1)], place)
     return (), place
 
@@ -65,19 +65,18 @@ def read_unit(text: str) -> Unit:
     >>> read_unit("square km") == read_unit("km²"), read_unit("mW") == read_unit("MW"), read_unit("apples")
     (True, False, ())
     """
-    factors = []
-    sign = 1
-    text = re.sub(r"^US\s+dollars?\b", "US$", text, flags=re.IGNORECASE)
+    for words, symbol in _SPELLED:
+        text = words.sub(symbol, text)
+    factors, sign = [], 1
     for part in re.split(rf"({_JOINT})", text.translate(_SUPERSCRIPTS)):
         if re.fullmatch(_JOINT, part) or part == " ":
             sign = -1 if part.strip() in ("/", "per") else 1
             continue
-        found = re.fullmatch(r"((?:square|cubic|sq\.?)\s+)?(.+?)\^?([-+]?[1-9])?", part, re.IGNORECASE)
-        meanings = _meanings(found[2]) if found else frozenset[str]()
+        found = re.fullmatch(r"(.+?)\^?([-+]?[1-9])?", part)
+        meanings = _meanings(found[1]) if found else frozenset[str]()
         if found is None or not meanings:
             return ()
-        power = 2 + (found[1][0] in "cC") if found[1] else int(found[3] or 1)
-        factors.append((meanings, sign * power))
+        factors.append((meanings, sign * int(found[2] or 1)))
     return tuple(sorted(factors, key=lambda factor: (-factor[1], min(factor[0]))))
 
 
@@ -97,6 +96,11 @@ def may_be_left_out(unit: Unit) -> bool:
     return all(power == 1 and meanings <= common for meanings, power in unit)
 
 
+_SPELLED = (
+    (re.compile(r"^US\s+dollars?\b", re.IGNORECASE), "US$"),
+    (re.compile(r"^(?:square|sq\.?)\s+(\w+)", re.IGNORECASE), r"\1^2"),
+    (re.compile(r"^cubic\s+(\w+)", re.IGNORECASE), r"\1^3"),
+)
 _SUPERSCRIPTS = str.maketrans({**dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-", strict=True)), "º": "°", "μ": "µ"})
 
 

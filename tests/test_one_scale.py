@@ -230,8 +230,7 @@ def test_the_promised_answers_are_the_accepted_answers_at_every_exit(world: Worl
         assert all(record.label_free < lowest for record in readable if record.position not in promised)
         assert len(promised) == round(advice.threshold.coverage * len(records))
         for where, accepted in sets_of_user(run, advice, world):
-            if world.carried or "later" not in where:
-                assert accepted == promised, where
+            assert accepted == promised, where
 
 
 @given(st.lists(st.tuples(CONFIDENCES, DOMAINS, st.booleans()), max_size=30), CONFIDENCES, CONFIDENCES, DOMAINS)
@@ -347,5 +346,4 @@ def check_server(service: Service) -> None:
         promised = {record.position for record in current_records(store) if advice.accepts(record)}
     assert advice.threshold is not None
     for where, accepted in sets_of_user(folder, advice, world):
-        if "later" not in where:
-            assert accepted == promised, where
+        assert accepted == promised, where

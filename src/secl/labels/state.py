@@ -120,7 +120,7 @@ class Scaling:
         own = self.domains.get(domain)
         if own is not None:
             row[own] = 1.0
-        # Without labels, a domain differs from the mean domain; if all labels have another domain, also this one does.
+        # The shift of a domain without labels is unknown. If all labels have one domain, its shift is unknown, too.
         unknown = 0 if own is not None or domain == self.only else 1 if self.only is None else 2
         variance = float(row @ np.array(self.covariance) @ row) + unknown * self.prior.domains**2
         return self.centre(domain, odds), math.sqrt(variance)
@@ -288,12 +288,11 @@ class LabelState:
         shares = (self.sound, 1.0 - self.sound)
         low, high = (_quantile(shares, parts, share) for share in ((1.0 - BAND) / 2.0, (1.0 + BAND) / 2.0))
         calibrated = self.calibrated(domain, confidence)
-        accept = None if threshold is None else self.accept(threshold, domain)
-        # The map may round two confidences to one. Then move `accept`, so that the comparison stays exact.
-        if threshold is not None and accept is not None and confidence >= threshold:
-            accept = min(accept, calibrated)
-        elif accept is not None and accept <= calibrated:
-            accept = math.nextafter(calibrated, 2.0)
+        accept = None
+        if threshold is not None:
+            # The map may round two confidences to one number. The bounds keep the comparison exact.
+            accept, above = self.accept(threshold, domain), math.nextafter(calibrated, 2.0)
+            accept = min(accept, calibrated) if confidence >= threshold else max(accept, above)
         first = bisect_left(self.sample, calibrated - NEAR, key=itemgetter(0))
         last = bisect_right(self.sample, calibrated + NEAR, key=itemgetter(0))
         near = () if math.isnan(confidence) else self.sample[first:last]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from secl.evaluation.acceptance import Judgement, advise, answers_from
+from secl.evaluation.acceptance import Judgement, advise, answers_of
 from secl.labels.label import Label
 from secl.metrics.probability import Vector
 
@@ -28,7 +28,7 @@ def simulate(shift: float) -> str:
         drawn = enumerate(generator.choice(ANSWERS, LABELS, replace=False).tolist(), start=1)
         log = [_label(n, k, bool(right[k]), float(free[k]), str(domain[k])) for n, k in drawn]
         rows = zip(domain.tolist(), free.tolist(), strict=True)
-        answers = answers_from([Judgement(n, name, c, None, None, n) for n, (name, c) in enumerate(rows)], log)
+        answers = answers_of([Judgement(n, name, c, None, None, n) for n, (name, c) in enumerate(rows)], log)
         advice = advise(answers, RISK)
         if advice.threshold is None:
             continue

@@ -65,7 +65,7 @@ JUNK: Mapping[str, list[Any]] = {
 
 OUTCOMES = ("right", "named", "refused", "undefined")
 
-FAULTS = [kind for kind in KINDS if not kind.startswith(("zero", "lists of the", "logarithms"))]
+FAULTS = [kind for kind in KINDS if not kind.startswith(("zero as", "two tokens", "lists of the", "logarithms"))]
 """Kinds of reports. The others may look like the sound report of another model."""
 
 

@@ -147,6 +147,7 @@ def ids(text: str) -> Entry:
 KINDS: dict[str, Kind] = {
     "all probability on the written token, -3.4e38 for others": certain(-3.4028234663852886e38),
     "all probability on the written token, -30 for others": certain(-30.0),
+    "probabilities after a temperature of 0.01": mapped(lambda log_p: 100 * log_p if log_p < -1.0 else 0.0),
     "logits: 22 added": mapped(lambda log_p: log_p + 22),
     "logits: 30 subtracted": mapped(lambda log_p: log_p - 30),
     "logarithms to base 10": mapped(lambda log_p: log_p / math.log(10)),
@@ -162,6 +163,7 @@ KINDS: dict[str, Kind] = {
     "zero as -Infinity": of_others(put(logprob=-math.inf), 5),
     "zero as -9999": of_others(put(logprob=-9999.0), 5),
     "zero as -3.4e38": of_others(put(logprob=-3.4028234663852886e38), 5),
+    "zero for the written token": of_lists(lambda token, listed: token.update(logprob=-9999.0)),
     "rounding above 0": mapped(lambda log_p: log_p + 1e-5),
     "the written token twice": of_lists(lambda token, listed: listed.insert(0, {**token, "top_logprobs": []})),
     "the written token twice, once as an id": of_lists(as_id),

@@ -18,6 +18,9 @@ ROUNDING = 1e-3
 EXCESS = 5e-3
 """Maximum rounding error of a sum of probabilities."""
 
+HIGHEST_ZERO = -50.0
+"""Log-probability that no second token of a model has before temperature, however certain the model is."""
+
 LEAST_BEST = math.log(1e-6)
 """Lower bound of the log-probability of the most probable token, because vocabularies have fewer than 1e6 tokens."""
 
@@ -26,6 +29,7 @@ NO_NUMBER = "log-probabilities that are missing or no numbers"
 POSITIVE = "log-probabilities above 0, which may be logits or probabilities"
 TOO_HIGH = "log-probabilities whose probabilities add up to more than 1"
 TOO_LOW = "log-probabilities that are too low for the most probable tokens"
+ZERO = "a probability of 0 for a written token"
 FEW = "log-probabilities of too few other tokens"
 CERTAIN = "a probability of 1 for each written token and 0 for all others, as after a temperature of 0"
 TEMPERED = "log-probabilities after the temperature that the request sets"
@@ -101,8 +105,8 @@ def fault_of(top: Sequence[tuple[object, float]], least: int = 2) -> str:
         return TOO_LOW
     log_p = [each for _, each in others]
     # A model that is certain gives other tokens small but different probabilities.
-    same = log_p[0] == LEAST or (len(log_p) > 2 and log_p[0] == log_p[-1])
-    return CERTAIN if same and math.exp(best) > 1 - ROUNDING else ""
+    zero = log_p[0] < HIGHEST_ZERO or (len(log_p) > 2 and log_p[0] == log_p[-1])
+    return CERTAIN if zero and math.exp(best) > 1 - ROUNDING else ""
 
 
 def positions(logprobs: object) -> list[Mapping[str, Any]]:

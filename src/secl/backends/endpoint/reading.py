@@ -17,6 +17,7 @@ from secl.backends.endpoint.probabilities import (
     OTHER_TEXT,
     PART,
     UNREADABLE,
+    ZERO,
     DamagedError,
     alternatives,
     distribution,
@@ -368,6 +369,8 @@ def read_token(entry: Mapping[str, Any], spell: Spelling, least: int = 0) -> tup
     text = spell(entry).decode("utf-8", "replace")
     try:
         log_p = log_p_of(entry.get("logprob"))
+        if log_p <= LEAST:
+            raise DamagedError(ZERO)
         listed = [
             (spell(other).decode("utf-8", "replace"), log_p_of(other.get("logprob"))) for other in alternatives(entry)
         ]

@@ -126,6 +126,18 @@ def test_labels_of_unknown_or_unequal_choice_give_an_estimate_and_the_table_name
         assert threshold.coverage == 0.5
 
 
+def test_a_few_labels_of_users_do_not_say_how_many_labels_a_guarantee_needs() -> None:
+    answers = judged(GENERATOR(0).uniform(0.92, 0.98, 40).tolist())
+    alone = advise(answers_of(answers), 0.1).needed
+    assert alone is not None
+    for correct in (True, False):
+        thumbs = [entry(place, correct, chance=None, source="feedback") for place in range(3)]
+        advice = advise(answers_of(answers, thumbs), 0.1)
+        assert advice.basis == "confidences"
+        assert advice.needed is not None
+        assert advice.needed > alone / 2  # the share of wrong answers among three labels would give 22, or None
+
+
 def test_skipped_answers_count_as_wrong_and_the_table_names_the_threshold_without_them() -> None:
     log = [entry(place, None if place < 3 else True, skipped=place < 3) for place in range(40)]
     answers = answers_of(judged([0.9] * 60), log)

@@ -342,7 +342,9 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9, *, anytime: bo
     elif basis == "volunteers":
         threshold = estimated(curve, risk, from_labels=True)
     else:
-        threshold, needed = estimated(curve, risk), labels_needed(curve, risk, certainty, anytime=anytime)
+        none = np.zeros(answers.correct.size, np.bool_)
+        alone = replace(answers, correct=np.full(none.size, math.nan), skipped=none).curve
+        threshold, needed = estimated(alone, risk), labels_needed(alone, risk, certainty, anytime=anytime)
     return Advice(
         risk=risk,
         certainty=certainty,

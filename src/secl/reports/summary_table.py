@@ -29,14 +29,16 @@ def summary_table(summary: Summary) -> Table:
 
 
 def main_table(run: RunReport) -> Table | None:
-    """Return a table of accuracy and scores for `RunReport.foremost`; None without a graded answer."""
-    rows = [row for name in run.foremost if (row := run.summary.estimators.get(name)) and row.n]
+    """Return a table of accuracy and scores for `RunReport.foremost`, and with labels; None without a graded answer."""
+    rows = [row for name in (*run.foremost, *LABELLED) if (row := run.summary.estimators.get(name)) and row.n]
     headings = ("Confidence", "Accuracy", "Mean confidence", "Brier", "AUROC")
     shares = [(percent(row.accuracy, 1), percent(row.mean_confidence, 1)) for row in rows]
     texts = [(r.title, *pair, number(r.brier, 3), number(r.auroc, 3)) for r, pair in zip(rows, shares, strict=True)]
     counts = ", ".join(f"{row.title}: {amount(row.n)}" for row in rows)
     notes = [f"The numbers of graded answers differ ({counts}), because a label grades only the returned answer."]
-    return plain_table(headings, texts, notes if len({row.n for row in rows}) > 1 else (), texts=1) if rows else None
+    notes = notes if len({row.n for row in rows}) > 1 else []
+    notes += [LABELLED_NOTE] if any(row.title.endswith("+ labels") for row in rows) else []
+    return plain_table(headings, texts, tuple(notes), texts=1) if rows else None
 
 
 def score_cells(row: Measures | None) -> dict[str, Cell]:

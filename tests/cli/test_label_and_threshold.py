@@ -382,6 +382,11 @@ def test_right_answers_of_random_rows_calibrate_this_run_and_the_next(
     assert stored(tmp_path / "next")[30].confidence == after[30]["confidence"]
     refs = "rests on"
     assert facts(shell("threshold", first, "--risk", 0.3).out)[refs].startswith("20 ")
+    assert "allow no guarantee" in shell("label", first, "--references").out  # without --random
+    whole = rows.replace("x|y,\n", "x|y,B\n")
+    (tmp_path / "mine.csv").write_text(f"question,options,Category\n{whole}")
+    assert shell(*asked, "--out", tmp_path / "all").code == 0
+    assert "allow no guarantee" not in shell("label", tmp_path / "all", "--references").out  # nobody chose answers
 
 
 def test_the_line_after_a_sitting_has_the_mean_before_all_labels_and_before_the_sitting(

@@ -104,7 +104,9 @@ def _result(store: Store, before: Sequence[Label]) -> Iterator[str]:
     right, skipped = sum(bool(each.correct) for each in labels), len(valid(log)) - len(labels)
     more = f", {skipped} skipped" if skipped else ""
     yield f"\n{counted(len(labels), 'label')}: {right} right, {len(labels) - right} wrong{more}."
-    if any(entry.chance is None and entry.correct is not None for entry in log[len(before) :]):
+    unknown = [entry for entry in log[len(before) :] if entry.chance is None and entry.correct is not None]
+    # If every answer has a reference, nobody chose answers.
+    if unknown and not (all(entry.source == "reference" for entry in unknown) and len(labels) == len(store)):
         yield (
             "secl does not know how the new answers were chosen, so their labels allow no guarantee. If you drew the "
             "judged rows at random, give the same command with --random."

@@ -239,7 +239,7 @@ CASES = {
     "30 labels, accepted answers only": Case(by_confidence(0.65, 1, 30)),
     "30 labels, half of them of accepted answers": Case(half_accepted, promised=False),
     "easiest of 5 domains only": Case(one_domain),
-    "accepted answers only, and the user says so": Case(chosen),
+    "accepted answers only, named as such": Case(chosen),
     "half of the wrong answers skipped": Case(skips("wrong")),
     "least confident third skipped": Case(skips("unsure")),
     "5 % of answers skipped": Case(skips("any")),

@@ -20,7 +20,7 @@ from typing import Literal
 
 import secl
 from secl.errors import ModelError
-from secl.evidence import CandidateEvidence, Evidence, LetterOrder, PTrue
+from secl.evidence import OPTIONS, CandidateEvidence, Evidence, LetterOrder, PTrue
 from secl.ledger import Meter
 from secl.model import ModelAnswer, Rating
 from secl.records import Reply, Update
@@ -116,7 +116,7 @@ class LetterModel(secl.Model):
         return PTrue(
             candidates=tuple(question.options[i] for i in order),
             probabilities=tuple(shares[i] for i in order),
-            distractor_source="options",
+            source=OPTIONS,
         )
 
     def sample(self, question: secl.Question, count: int) -> tuple[str | None, ...]:
@@ -130,7 +130,7 @@ class LetterModel(secl.Model):
             candidates=question.options,
             letters=(LetterOrder(order=backwards, log_p=log_p),),
             likelihoods=tuple(None for _ in question.options),  # this model writes no texts
-            source="options",
+            source=OPTIONS,
         )
 
     def dinco(self, question: secl.Question, reply: Reply, samples: Sequence[str | None]) -> None:

@@ -19,6 +19,8 @@ from secl.evidence import (
     Likelihood,
     Posterior,
     PTrue,
+    Source,
+    SourceKind,
     Thought,
 )
 from secl.ledger import Ledger
@@ -36,6 +38,7 @@ NOUNS = (
     Thought,
     PTrue,
     CandidateEvidence,
+    Source,
     LetterOrder,
     Likelihood,
     DincoEvidence,
@@ -66,7 +69,8 @@ want to keep: JSON lines need no secl.
 
 def page() -> str:
     """Return the page in Markdown."""
-    names = f"""Forms of an answer: {_listed(Form)}. Kinds of evidence: {_listed(EvidenceKind)}. Outcomes of learning:
+    names = f"""Forms of an answer: {_listed(Form)}. Kinds of evidence: {_listed(EvidenceKind)}. Kinds of
+sources: {_listed(SourceKind)}. Outcomes of learning:
 {_listed(LearningOutcome)}. `help(secl.Record)` and
 [How it works](../concepts.md#secl-when-and-what-the-model-learns) explain them."""
     return "\n\n".join([INTRODUCTION, *map(_section, NOUNS), "## Names\n\n" + names]) + "\n"

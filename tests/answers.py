@@ -12,7 +12,7 @@ import numpy as np
 from secl import Calibrator, Question, RunSettings, ScriptedModel, Store, summarise
 from secl.evaluation.acceptance import answers_of
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
+from secl.evidence import OPTIONS, CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.gates import EntropyShift, Never
 from secl.ledger import Ledger
 from secl.records import Decision, Record, Reply, Update
@@ -89,7 +89,7 @@ def weighed(candidates: Sequence[str], *probabilities: float, own: int | None = 
 
 def compared(candidates: Sequence[str], *letters: LetterOrder, **more: Any) -> Evidence:
     """Return the views of candidates: letters in further orders, and by default no likelihoods."""
-    values = {"likelihoods": (None,) * len(candidates), "source": "options", **more}
+    values = {"likelihoods": (None,) * len(candidates), "source": OPTIONS, **more}
     return Evidence(candidates=CandidateEvidence(candidates=tuple(candidates), letters=letters, **values))
 
 
@@ -125,7 +125,7 @@ def make_record(
         evidence=Evidence(
             None
             if p_true is None
-            else PTrue(candidates=tuple("ABCDE"[: len(p_true)]), probabilities=p_true, distractor_source="options")
+            else PTrue(candidates=tuple("ABCDE"[: len(p_true)]), probabilities=p_true, source=OPTIONS)
         ),
         signal=signal,
         outcome=outcome,  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import secl
 from secl import LoopSettings, Question
 from secl.calibrator import WINDOW, Calibrator
 from secl.errors import ParameterError
-from secl.evidence import PTrue
+from secl.evidence import NO_OTHERS, PTrue
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.ledger import Ledger
 from secl.methods import Plan, method
@@ -178,7 +178,7 @@ def test_an_unreadable_reply_and_a_judgement_without_rivals_teach_nothing_and_th
 
     class Alone(ScriptedModel):
         def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:  # noqa: ARG002
-            return PTrue(candidates=("it",), probabilities=(0.9,), distractor_source="none")
+            return PTrue(candidates=("it",), probabilities=(0.9,), source=NO_OTHERS)
 
     assert {record.outcome for record in run(Alone(), 4, gate=Always())} == {"no_signal"}
     assert {record.signal for record in run(Alone(), 4, gate=Always(), signal=RawPTrue())} == {0.9}

@@ -16,7 +16,7 @@ from secl import CalibratedModel, LoopSettings, Record
 from secl.calibrator import WINDOW, Calibrator
 from secl.errors import QuestionError
 from secl.evaluation.estimators import ESTIMATORS, letter_probability, order_averaged
-from secl.evidence import DincoEvidence, Evidence, PTrue
+from secl.evidence import OPTIONS, DincoEvidence, Evidence, PTrue
 from secl.gates import Always
 from secl.methods import METHODS
 from secl.metrics.probability import normalised_p_true, softmax
@@ -185,7 +185,7 @@ CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon"), refere
 OPEN = Question("Longest river?", reference="Nile")
 BINS = (0.0, 0.1, 0.0, 0.0, 0.0, 0.0, 0.2, 0.0, 0.3, 0.4)
 REPLY = Reply(text="B", answer="B", bins=BINS, digit_mass=0.9, entropy=0.7, log_probability=-0.2)
-JUDGEMENT = PTrue(candidates=("iron", "neon", "argon"), probabilities=(0.6, 0.3, 0.1), distractor_source="options")
+JUDGEMENT = PTrue(candidates=("iron", "neon", "argon"), probabilities=(0.6, 0.3, 0.1), source=OPTIONS)
 BEAMS = DincoEvidence(
     candidates=("neon", "iron"),
     answers=("A", "B"),
@@ -224,7 +224,7 @@ def test_what_a_reply_and_p_true_say_is_their_formula() -> None:
 
 def test_equal_options_are_one_candidate() -> None:
     def judged(texts: tuple[str, ...], probabilities: tuple[float, ...]) -> Evidence:
-        return Evidence(PTrue(candidates=texts, probabilities=probabilities, distractor_source="options"))
+        return Evidence(PTrue(candidates=texts, probabilities=probabilities, source=OPTIONS))
 
     twice, once = judged(("4", "4", "5"), (0.6, 0.6, 0.2)), judged(("4", "5"), (0.6, 0.2))
     for signal in (NormalisedPTrue(0.7), NormalisedPTrue(0.7, "exp")):

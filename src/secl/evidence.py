@@ -20,6 +20,46 @@ from typing import Literal
 EvidenceKind = Literal["p_true", "samples", "dinco", "candidates"]
 """Kinds of evidence from the frozen model."""
 
+SourceKind = Literal["options", "answers", "values", "fixed_values", "tools"]
+"""What candidates are. "fixed_values" are numbers, booleans, or members of an enumeration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Origin of the candidates of a question, besides the rated answer.
+
+    Attributes:
+        kind: options of the question, answers to an open question, or values of a field; "tools" if the field is the
+            choice of a tool, or of no tool.
+        given: number of candidates from the caller.
+        listed: number of candidates from a list that the model wrote.
+        numeric: number of near misses of a number.
+        sampled: number of candidates from samples.
+
+    >>> str(Source("answers", listed=3, numeric=1)), str(Source("answers")), str(Source("options"))
+    ('listed:3+numeric:1', 'none', 'options')
+    """
+
+    kind: SourceKind
+    given: int = 0
+    listed: int = 0
+    numeric: int = 0
+    sampled: int = 0
+
+    def __str__(self) -> str:
+        names = ("given", "listed", "numeric", "sampled")
+        counts = "+".join(f"{name}:{getattr(self, name)}" for name in names if getattr(self, name))
+        return counts or ("none" if self.kind == "answers" else self.kind)
+
+    @property
+    def of_field(self) -> bool:
+        """Whether the candidates are values of a field (`secl.fields`)."""
+        return self.kind not in ("options", "answers")
+
+
+OPTIONS, NO_OTHERS = Source("options"), Source("answers")
+"""Source of the options of a question, and of an open question's answer without other candidates."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PTrue:
@@ -29,13 +69,13 @@ class PTrue:
         candidates: the answer first, then its distractors.
         probabilities: P("True") of each candidate.
         false_probabilities: P("False") of each candidate; may be empty.
-        distractor_source: origin of the distractors, such as "options" or "listed:3+numeric:1" (3 listed, 1 numeric).
+        source: origin of the distractors.
     """
 
     candidates: tuple[str, ...]
     probabilities: tuple[float, ...]
     false_probabilities: tuple[float, ...] = ()
-    distractor_source: str
+    source: Source
 
     @property
     def mass(self) -> float | None:
@@ -129,8 +169,7 @@ class CandidateEvidence:
             question, None for each candidate. For a field, the first likelihood is that of the model's own value as the
             reply to a request for this field alone.
         samples: further answers to an open question.
-        source: origin of the candidates, such as "options" or "given:2+sampled:1" (2 given, 1 sampled). For a field,
-            "values:2", or "values of a fixed form:2" if the field is a number, a boolean or an enumeration.
+        source: origin of the candidates.
         words: number of words of each candidate, if texts are not kept.
     """
 
@@ -138,7 +177,7 @@ class CandidateEvidence:
     letters: tuple[LetterOrder, ...]
     likelihoods: tuple[Likelihood | None, ...]
     samples: tuple[Sample, ...] = ()
-    source: str
+    source: Source
     words: tuple[int, ...] = ()
 
 

@@ -22,7 +22,6 @@ Probabilities lie in [0, 1], entropies are in nats.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -273,9 +272,9 @@ class Record(Shown):
             return GivenAnswer(question, question.named(reply.text), correct=self.correct)
         compared, p_true = self.evidence.candidates, self.evidence.p_true
         rivals: tuple[str, ...] = ()
-        if compared is not None and compared.source.startswith("given"):
-            rivals = compared.candidates[1 : 1 + int(re.findall(r"\d+", compared.source)[0])]
-        elif p_true is not None and p_true.distractor_source.startswith("given"):
+        if compared is not None and compared.source.given:
+            rivals = compared.candidates[1 : 1 + compared.source.given]
+        elif p_true is not None and p_true.source.given:
             rivals = p_true.candidates[1:]
         return GivenAnswer(question, reply.text, rivals, self.correct)
 

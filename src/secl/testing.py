@@ -17,6 +17,7 @@ import numpy as np
 from secl.display import Shown
 from secl.evidence import (
     COUNTED,
+    OPTIONS,
     CandidateEvidence,
     DincoEvidence,
     Evidence,
@@ -25,6 +26,7 @@ from secl.evidence import (
     Likelihood,
     PTrue,
     Sample,
+    Source,
 )
 from secl.ledger import Meter
 from secl.model import Model, ModelAnswer, Rating
@@ -176,7 +178,7 @@ class ScriptedModel(Shown, Model):
         return PTrue(
             candidates=candidates,
             probabilities=tuple(0.2 + 0.6 * unit(f"p/{question.id}/{c}") for c in candidates),
-            distractor_source="options",
+            source=OPTIONS,
         )
 
     def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
@@ -194,7 +196,7 @@ class ScriptedModel(Shown, Model):
                 Likelihood(given=noise - 8, alone=-8.0, tokens=2) if question.options else None for noise in likelihoods
             ),
             samples=() if question.options else tuple(self._drawn(question, candidates, i) for i in range(3)),
-            source="options" if question.options else "sampled:2",
+            source=OPTIONS if question.options else Source("answers", sampled=2),
         )
 
     def _drawn(self, question: Question, candidates: Sequence[str], number: int) -> Sample:

@@ -11,7 +11,7 @@ import pytest
 import secl.cli.run as demo
 from secl import Question
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evidence import Posterior, PTrue
+from secl.evidence import OPTIONS, Posterior, PTrue
 from secl.metrics.measures import MEASURES
 from secl.records import Reply
 from secl.reports.run_report import command
@@ -28,7 +28,7 @@ class Knowing(ScriptedModel):
     def score_p_true(self, question: Question, reply: Reply) -> PTrue:
         right = reply.answer == question.reference
         mine = (0.5 if right else 0.2) + 0.2 * unit(f"k/{question.id}")
-        return PTrue(candidates=("it", "that", "this"), probabilities=(mine, 0.2, 0.3), distractor_source="options")
+        return PTrue(candidates=("it", "that", "this"), probabilities=(mine, 0.2, 0.3), source=OPTIONS)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from secl import Question, Record
 from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import GAP, assess, conclude, from_grades
-from secl.evidence import Evidence, Labelled, LetterOrder, PTrue
+from secl.evidence import OPTIONS, Evidence, Labelled, LetterOrder, PTrue
 from secl.labels.label import Label, LabelSource, label_of
 from secl.labels.state import held_out
 from secl.reports.verdict import sentence_of, trust_line
@@ -188,9 +188,7 @@ def sound_confidences() -> list[Record]:
 
 
 def judged_by(record: Record, true: float, false: float) -> Record:
-    judged = PTrue(
-        candidates=("A", "B"), probabilities=(true, 0.9), false_probabilities=(false, 0.1), distractor_source="options"
-    )
+    judged = PTrue(candidates=("A", "B"), probabilities=(true, 0.9), false_probabilities=(false, 0.1), source=OPTIONS)
     return replace(record, evidence=Evidence(judged))
 
 

@@ -12,7 +12,17 @@ from secl import Calibrator, LoopSettings, Question
 from secl.evaluation import check as check_module
 from secl.evaluation.check import MIN_GAIN, Check, decide
 from secl.evaluation.estimators import make_estimators
-from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Thought
+from secl.evidence import (
+    NO_OTHERS,
+    OPTIONS,
+    CandidateEvidence,
+    Evidence,
+    EvidenceKind,
+    LetterOrder,
+    Likelihood,
+    PTrue,
+    Thought,
+)
 from secl.gates import Never
 from secl.methods import method
 from secl.metrics.intervals import Difference, Interval, paired_differences
@@ -85,7 +95,7 @@ def test_a_model_should_adapt_where_it_is_overconfident_and_its_signal_is_not() 
 
 def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
     records = simulated(60, overconfident, 7)
-    silent, alone = Evidence(), Evidence(PTrue(candidates=("A",), probabilities=(0.5,), distractor_source="none"))
+    silent, alone = Evidence(), Evidence(PTrue(candidates=("A",), probabilities=(0.5,), source=NO_OTHERS))
     holed = [replace(plain, correct=None, frozen_correct=None) for plain in records[:5]]
     holed += [replace(plain, evidence=silent if i < 7 else alone) for i, plain in enumerate(records[5:14])]
     holed += records[14:]
@@ -103,7 +113,7 @@ def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
 
 def test_a_few_right_answers_have_no_verdict_however_large_the_gain() -> None:
     """All stated confidences are 0.9. A constant near the base rate has a significantly lower ECE and Brier score."""
-    flat = Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, distractor_source="options"))
+    flat = Evidence(PTrue(candidates=tuple("ABCD"), probabilities=(0.3,) * 4, source=OPTIONS))
 
     def found(right: int) -> Check:
         grades = iter([True] * right + [False] * (40 - right))

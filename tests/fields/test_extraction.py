@@ -14,6 +14,7 @@ import pytest
 import secl
 from secl.conversation import Turn
 from secl.errors import ModelError, ParameterError
+from secl.evidence import Source
 from secl.fields.extraction import Extraction, ObjectRequest, request_of, weigh_objects
 from secl.fields.redrawn import composed, uncertain_values
 from secl.fields.schema import Leaf, Schema
@@ -78,7 +79,7 @@ def test_without_probabilities_the_samples_count() -> None:
 def test_certain_values_need_no_samples_and_count_as_if_all_samples_repeated_them() -> None:
     certain, repeated = Scribe(written(GREEDY)), Scribe(written(GREEDY, p=0.6), *[GREEDY] * 5)
     alone, drawn = (extracted(model).fields["vendor"] for model in (certain, repeated))
-    assert (alone.evidence.candidates.source, drawn.evidence.candidates.source) == ("values:0", "values:0")
+    assert alone.evidence.candidates.source == drawn.evidence.candidates.source == Source("values")
     assert alone.ledger.sampling == 0 < drawn.ledger.sampling
     assert alone.evidence.candidates.samples == drawn.evidence.candidates.samples[:1] * 5
     assert drawn.confidence <= alone.confidence

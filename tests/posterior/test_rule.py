@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.errors import ParameterError
-from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
+from secl.evidence import OPTIONS, CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior, PTrue
 from secl.posterior.rule import LetterSums, PosteriorRule, PosteriorState, correlation, of_mean, with_question
 from secl.posterior.views import Views, centred, read_views
 from secl.prompts.templates import other_order
@@ -131,7 +131,7 @@ def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum_and_
     def posterior(options: tuple[str, ...], p: tuple[float, ...], likelihoods: tuple[float, ...]) -> Posterior:
         question, reply = Question("Capital?", options), replied("B", [math.log(letter) for letter in p])
         texts = tuple(Likelihood(given=value, alone=-9.0, tokens=1) for value in likelihoods)
-        evidence = CandidateEvidence(candidates=options, letters=(), likelihoods=texts, source="options")
+        evidence = CandidateEvidence(candidates=options, letters=(), likelihoods=texts, source=OPTIONS)
         _, found = RULE.follow(RULE.start(), recorded(question, reply, Evidence(candidates=evidence)))
         assert found is not None
         return found
@@ -164,13 +164,13 @@ def asked(draw: st.DrawFn) -> Record:
         candidates=options,
         letters=(LetterOrder(order=other_order(count), log_p=draw(many)),),
         likelihoods=draw(st.tuples(*[likelihood] * count)),
-        source="options",
+        source=OPTIONS,
     )
     p_true = PTrue(
         candidates=options,
         probabilities=draw(st.tuples(*[P] * count)),
         false_probabilities=draw(st.tuples(*[P] * count)),
-        distractor_source="options",
+        source=OPTIONS,
     )
     return recorded(Question("Which?", options), reply, Evidence(candidates=candidates, p_true=p_true))
 

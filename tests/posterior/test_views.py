@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl.evidence import Evidence, LetterOrder, Likelihood, PTrue, Sample, Thought
-from secl.posterior.open_views import DOUBT, FIXED_VALUES, VALUES, VOTE, value
+from secl.evidence import OPTIONS, Evidence, LetterOrder, Likelihood, PTrue, Sample, Source, SourceKind, Thought
+from secl.posterior.open_views import DOUBT, VOTE, value
 from secl.posterior.views import VIEWS, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
@@ -28,7 +28,7 @@ P_TRUE = PTrue(
     candidates=("Paris", "Rome", "Bern"),
     probabilities=(0.6, 0.2, 0.1),
     false_probabilities=(0.2, 0.4, 0.1),
-    distractor_source="options",
+    source=OPTIONS,
 )
 EVIDENCE = replace(COMPARED, p_true=P_TRUE)
 
@@ -46,7 +46,7 @@ def read(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **cha
 
 
 def open_evidence(*samples: Sample, named: tuple[str, ...], letters: tuple[LetterOrder, ...] = ()) -> Evidence:
-    return compared((*named, NONE_OF_THESE), *letters, samples=samples, source="sampled:1")
+    return compared((*named, NONE_OF_THESE), *letters, samples=samples, source=Source("answers", sampled=1))
 
 
 def test_views_by_hand() -> None:
@@ -124,23 +124,27 @@ def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -
     assert maybe(("text",), evidence, question=Question("Capital of France?"), reply=unknown) is None
 
 
-def seven(log_p: float, source: str) -> Evidence:
+def seven(log_p: float, source: SourceKind) -> Evidence:
     """Evidence of a value with one sample."""
-    return compared(("7", NONE_OF_THESE), samples=[Sample(text="7", candidate=0, log_p=log_p)], source=f"{source}:1")
+    return compared(
+        ("7", NONE_OF_THESE), samples=[Sample(text="7", candidate=0, log_p=log_p)], source=Source(source, sampled=1)
+    )
 
 
 @pytest.mark.parametrize(
     ("source", "entropy", "log_p", "log_odds"),
     [
-        (VALUES, 0.0, -9.0, 0.6 - 1.4 * math.log(0.02)),
-        (FIXED_VALUES, 0.0, -9.0, -0.1 - 1.4 * math.log(0.02)),
-        (FIXED_VALUES, 2.0, 0.0, -0.1 - 1.4 * math.log(2.02)),
-        (FIXED_VALUES, math.nan, 0.0, 0.6 * math.log(99)),
-        (VALUES, math.nan, math.log(0.5), 0.0),
-        (VALUES, math.nan, -9999.0, -5999.4),  # vLLM's log-probability of the impossible
+        ("values", 0.0, -9.0, 0.6 - 1.4 * math.log(0.02)),
+        ("fixed_values", 0.0, -9.0, -0.1 - 1.4 * math.log(0.02)),
+        ("fixed_values", 2.0, 0.0, -0.1 - 1.4 * math.log(2.02)),
+        ("fixed_values", math.nan, 0.0, 0.6 * math.log(99)),
+        ("values", math.nan, math.log(0.5), 0.0),
+        ("values", math.nan, -9999.0, -5999.4),  # vLLM's log-probability of the impossible
     ],
 )
-def test_a_value_has_odds_of_its_entropy_or_text(source: str, entropy: float, log_p: float, log_odds: float) -> None:
+def test_a_value_has_odds_of_its_entropy_or_text(
+    source: SourceKind, entropy: float, log_p: float, log_odds: float
+) -> None:
     alone = seven(log_p, source)
     assert alone.candidates is not None
     found = value(alone.candidates, replace(REPLY, entropy=entropy, log_probability=log_p), alone)
@@ -150,7 +154,7 @@ def test_a_value_has_odds_of_its_entropy_or_text(source: str, entropy: float, lo
 
 @pytest.mark.parametrize(("given", "asked"), [(math.log(0.8), 0.8), (0.0, 0.99), (-50.0, 0.01)])
 def test_a_value_that_was_read_alone_has_the_mean_of_both_log_odds(given: float, asked: float) -> None:
-    found = seven(-0.2, VALUES).candidates
+    found = seven(-0.2, "values").candidates
     assert found is not None
     read = replace(found, likelihoods=(Likelihood(given=given, alone=math.nan, tokens=1), None))
     reply = replace(REPLY, entropy=0.4, log_probability=-0.2)
@@ -160,7 +164,7 @@ def test_a_value_that_was_read_alone_has_the_mean_of_both_log_odds(given: float,
 
 
 def test_a_field_has_its_views_whichever_are_chosen_for_answers() -> None:
-    evidence, question = seven(-0.1, FIXED_VALUES), Question("Total?")
+    evidence, question = seven(-0.1, "fixed_values"), Question("Total?")
     for log_p, view in ((-0.1, "value"), (math.nan, "samples")):
         chosen: tuple[tuple[ViewName, ...], ...] = (("letters",), ("samples", "text"), get_args(ViewName))
         for names in chosen:

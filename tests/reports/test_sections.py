@@ -17,7 +17,7 @@ from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import Measures, summarise
 from secl.evaluation.symptoms import Reason
 from secl.evaluation.trust import Verdict
-from secl.evidence import Evidence, Labelled, LetterOrder, Posterior, PTrue, Sample
+from secl.evidence import OPTIONS, Evidence, Labelled, LetterOrder, Posterior, PTrue, Sample
 from secl.labels.label import label_of
 from secl.labels.state import held_out
 from secl.metrics.intervals import Interval
@@ -189,7 +189,7 @@ def test_the_table_has_a_row_per_confidence_with_the_numbers_of_the_summary() ->
     )
     assert "taken back" not in caption(summarise(records[1:]))
     assert "True" not in caption(summarise(records))
-    p_true = PTrue(candidates=("A",), probabilities=(0.5,), false_probabilities=(0.12,), distractor_source="options")
+    p_true = PTrue(candidates=("A",), probabilities=(0.5,), false_probabilities=(0.12,), source=OPTIONS)
     judged = [replace(record, evidence=Evidence(p_true)) for record in records]
     assert "the model gives both together a median probability of 0.62." in caption(summarise(judged))
 

@@ -98,7 +98,7 @@ def test_a_file_that_is_no_run_is_refused_by_name_and_left_alone(run_folder: Pat
     path = run_folder / FILE
     alter(run_folder, "UPDATE manifest SET value = '9' WHERE key = 'format'")
     for _ in range(2):  # a refusal lets go of the lock
-        with pytest.raises(RunError, match="format 9, but this version of secl reads format 12; begin a new folder"):
+        with pytest.raises(RunError, match="format 9, but this version of secl reads format 13; begin a new folder"):
             Store(run_folder, writable=True)
     whole = path.read_bytes()
     for content, writable in product((b"garbage " * 1000, b"", whole[: int(len(whole) * 0.6)]), (False, True)):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from secl.evidence import CandidateEvidence, Sample
+from secl.evidence import NO_OTHERS, CandidateEvidence, Sample, Source
 from secl.grading.numbers import parse_number, write_number
 from secl.grading.rules import group
 from secl.grading.texts import answer_key
@@ -82,8 +82,6 @@ def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Se
     different, numbers = group(question, [each.text for each in drawn], known)
     others = sorted(range(len(known), len(different)), key=numbers.count, reverse=True)[:LISTED]
     numbers_kept = [*range(len(known)), *others]
-    counted = {"given": len(rivals), "sampled": len(others)}
-    source = "+".join(f"{name}:{count}" for name, count in counted.items() if count)
     return CandidateEvidence(
         candidates=tuple(different[number] for number in numbers_kept),
         letters=(),
@@ -92,7 +90,7 @@ def compare(question: Question, answer: str, drawn: Sequence[Sample], rivals: Se
             replace(each, candidate=numbers_kept.index(number) if number in numbers_kept else None)
             for each, number in zip(drawn, numbers, strict=True)
         ),
-        source=source or "none",
+        source=Source("answers", given=len(rivals), sampled=len(others)),
     )
 
 
@@ -102,16 +100,13 @@ SAMPLED_LISTS = 2
 
 @dataclass(frozen=True)
 class Distractors:
-    """Answers that differ from a question's answer and from each other.
-
-    `source` has the number of distractors of each kind, as in "listed:2+sampled:1+numeric:1"; "none" without any.
-    """
+    """Answers that differ from a question's answer and from each other."""
 
     answers: list[str]
-    source: str
+    source: Source
 
 
-NOTHING = Distractors([], "none")
+NOTHING = Distractors([], NO_OTHERS)
 """No distractors, for an answer that cannot be compared with others."""
 
 
@@ -121,20 +116,19 @@ def choose_distractors(
     """Choose up to `count` distractors from a greedy list (`listed`), then near misses of a number, then sampled lists.
 
     >>> choose_distractors("12", "number", 4, ["12.0", "13", "40"], lambda i: []).source
-    'listed:2+numeric:2'
+    Source(kind='answers', given=0, listed=2, numeric=2, sampled=0)
     """
     answers = distinct(answer, listed, form, count)
-    counts = {"listed": len(answers)}
+    listed_count, numeric = len(answers), 0
     if form == "number":
         answers = distinct(answer, [*answers, *near_numbers(answer)], form, count)
-        counts["numeric"] = len(answers) - counts["listed"]
+        numeric = len(answers) - listed_count
     for attempt in range(SAMPLED_LISTS):
         if len(answers) == count:
             break
         answers = distinct(answer, [*answers, *sample_list(attempt)], form, count)
-    counts["sampled"] = len(answers) - sum(counts.values())
-    source = "+".join(f"{name}:{number}" for name, number in counts.items() if number)
-    return Distractors(answers, source or "none")
+    sampled = len(answers) - listed_count - numeric
+    return Distractors(answers, Source("answers", listed=listed_count, numeric=numeric, sampled=sampled))
 
 
 def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> list[str]:

@@ -9,12 +9,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
+from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample, Source, SourceKind
 from secl.fields.schema import Leaf
 from secl.fields.values import Reading, Span, WrittenObject, same_value, shown, value_of
 from secl.ledger import Ledger
 from secl.model import Rating
-from secl.posterior.open_views import FIXED_VALUES, TOOLS, VALUES
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.records import Record, Reply
@@ -103,7 +102,7 @@ def _rating(
         )
         for each, number in zip(drawn, numbers, strict=True)
     )
-    source = TOOLS if leaf.kind == "tool" else FIXED_VALUES if leaf.kind in FIXED_KINDS else VALUES
+    kind: SourceKind = "tools" if leaf.kind == "tool" else "fixed_values" if leaf.kind in FIXED_KINDS else "values"
     # If the model is certain of the value, secl draws no samples; copies of the value serve as samples.
     text = shown(own.value)
     samples = samples or (Sample(text=text, candidate=0, log_p=own.log_p),) * SAMPLES
@@ -112,7 +111,7 @@ def _rating(
         letters=(),
         likelihoods=(own.alone, *[None] * len(kept)),
         samples=samples,
-        source=f"{source}:{len(kept) - 1}",
+        source=Source(kind, sampled=len(kept) - 1),
     )
     log_p = min(own.log_p, 0.0)  # nan stays nan
     reply = Reply(

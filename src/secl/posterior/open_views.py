@@ -24,15 +24,6 @@ DOUBT = 0.2
 LEAST_REST = 0.05
 """Minimum probability of an answer outside the candidates."""
 
-VALUES = "values"
-"""Beginning of `CandidateEvidence.source` if the candidates are values of a field (`secl.fields`)."""
-
-FIXED_VALUES = f"{VALUES} of a fixed form"
-"""Beginning of `CandidateEvidence.source` for fields that are numbers, booleans or enumerations."""
-
-TOOLS = f"{VALUES} of a choice of tools"
-"""Beginning of `CandidateEvidence.source` for the choice of a tool, or of no tool."""
-
 VALUE_COEFFICIENTS = (0.6, -1.4, 0.02, -0.7)
 """a, b, c, d in a field's log-odds: a + b ln(H + c), plus d for a fixed form. H: entropy in nats (`value`)."""
 
@@ -78,7 +69,7 @@ def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Val
     Fields have the view `value` instead.
     """
     log_p = _log_p_of_texts(candidates, reply)
-    if not log_p or candidates.source.startswith(VALUES):
+    if not log_p or candidates.source.of_field:
         return None
     words = candidates.words or [len(candidate.split()) for candidate in candidates.candidates]
     scores = [log_p[n] / math.sqrt(max(1, words[n])) if n in log_p else None for n in range(len(words) - 1)]
@@ -100,7 +91,7 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     distribution (`DOUBT`).
     """
     log_p = _log_p_of_texts(candidates, reply)
-    if not log_p or not candidates.source.startswith(VALUES):
+    if not log_p or not candidates.source.of_field:
         return None
     if reply.thought is not None:
         return _behind_thoughts(candidates, reply)
@@ -109,13 +100,13 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     others = [max(math.exp(log_p.get(n, -math.inf)), LEAST_WRONG / 100) for n in range(1, count - 1)]
     others.append(max(1 - math.exp(own) - math.fsum(others), LEAST_WRONG))
     odds = own - math.log1p(-math.exp(own))
-    if candidates.source.startswith(TOOLS):
+    if candidates.source.kind == "tools":
         log_odds = min(TOOL_SLOPE * odds, -math.log(LEAST_WRONG))
     elif math.isnan(reply.entropy):
         log_odds = VALUE_SLOPE * odds
     else:
         a, b, c, d = VALUE_COEFFICIENTS
-        log_odds = a + b * math.log(reply.entropy + c) + d * candidates.source.startswith(FIXED_VALUES)
+        log_odds = a + b * math.log(reply.entropy + c) + (d if candidates.source.kind == "fixed_values" else 0.0)
     alone = candidates.likelihoods[0]
     if alone is not None:
         asked = min(max(math.exp(alone.given), LEAST_WRONG), 1 - LEAST_WRONG)

@@ -164,7 +164,7 @@ def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
     if candidates is None or len(set(candidates.candidates)) < 2:
         return None
     texts = candidates.candidates
-    chosen = FIELD_VIEWS if candidates.source.startswith(open_views.VALUES) else names
+    chosen = FIELD_VIEWS if candidates.source.of_field else names
     answering = frozen if frozen.answer == reply.answer else reply
     read = {name: VIEWS[name].read(candidates, answering, record.evidence) for name in chosen}
     values = {name: centred(texts, view) for name, view in read.items() if view is not None and any(map(_known, view))}

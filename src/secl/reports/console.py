@@ -147,7 +147,7 @@ def p_true_table(p_true: PTrue) -> RichTable:
     """Return a table of P(True): the answer in the first row, its distractors in the next rows."""
     pairs = zip(p_true.probabilities, p_true.candidates, strict=True)
     rows = [(f"{p:.4f}", candidate) for p, candidate in pairs]
-    return listing(("P(True)", f"candidate ({p_true.distractor_source}; the answer first)"), rows)
+    return listing(("P(True)", f"candidate ({p_true.source}; the answer first)"), rows)
 
 
 def candidates_table(question: Question, posterior: Posterior) -> RichTable:

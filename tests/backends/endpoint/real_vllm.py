@@ -136,7 +136,7 @@ def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(remot
         entropies.append(entropy)
         one, other = local.score_p_true(question, here.reply), remote.score_p_true(question, there.reply)
         # Servers have other random numbers, so candidates from sampled lists differ.
-        same = slice(1) if "sampled" in one.distractor_source else slice(None)
+        same = slice(1) if one.source.sampled else slice(None)
         assert one.candidates[same] == other.candidates[same]
         p_true += [abs(a - b) for a, b in zip(one.probabilities[same], other.probabilities[same], strict=True)]
     say(f"largest differences: bins {max(bins):.1e}, P(True) {max(p_true):.1e}, entropy {max(entropies):.3f} nats")

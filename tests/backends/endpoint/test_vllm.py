@@ -209,7 +209,7 @@ def test_a_stream_outlives_its_server_and_is_as_here(remote: Any, local: Any, se
         assert one.outcome == other.outcome
         mine, theirs = one.evidence.p_true, other.evidence.p_true
         # The server draws lists with other random numbers.
-        same = slice(1) if "sampled" in theirs.distractor_source else slice(None)
+        same = slice(1) if theirs.source.sampled else slice(None)
         assert mine.candidates[same] == theirs.candidates[same]
         assert mine.probabilities[same] == pytest.approx(theirs.probabilities[same], abs=1e-5)
         if one.update is not None and other.update is not None:

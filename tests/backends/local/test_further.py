@@ -280,7 +280,7 @@ def test_other_answers_are_those_drawn_most_often_and_an_echo_is_none() -> None:
     assert len(drawn.candidates) == 1 + LISTED
     assert [each.candidate for each in drawn.samples] == [2, 1, 1, 3, None, None, None, 0]
     given = compare(question, "Lima", [sample("Ica")], rivals=("Puno",))
-    assert (given.candidates, given.source) == (("Lima", "Puno", "Ica"), "given:1+sampled:1")
+    assert (given.candidates, str(given.source)) == (("Lima", "Puno", "Ica"), "given:1+sampled:1")
     assert settled(question, "Lima", [sample("Lima"), sample("lima."), sample("It is Lima.")])
     assert not settled(question, "Lima", [sample("Lima"), sample(None)])
 

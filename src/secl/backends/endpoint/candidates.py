@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from secl.backends.endpoint.chat import Pending
 from secl.backends.endpoint.names import VERDICTS, read_names
-from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue
+from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, PTrue, Source
 from secl.ledger import Purpose
 from secl.question import LETTERS, Question
 from secl.records import Reply
@@ -59,7 +59,7 @@ class Findings:
         return self.question.text_of(str(self.reply.answer))
 
     def read_letters(
-        self, options: Sequence[str], pending: Sequence[tuple[tuple[int, ...], Pending]], source: str
+        self, options: Sequence[str], pending: Sequence[tuple[tuple[int, ...], Pending]], source: Source
     ) -> CandidateEvidence:
         """Wait for the letters under each order of the options; leave out orders without a readable letter."""
         orders = []
@@ -77,7 +77,7 @@ class Findings:
             source=source,
         )
 
-    def read_verdicts(self, texts: Sequence[str], pending: Sequence[Pending], source: str) -> PTrue | None:
+    def read_verdicts(self, texts: Sequence[str], pending: Sequence[Pending], source: Source) -> PTrue | None:
         """Wait for verdicts, and return P(True) of the texts with a readable verdict.
 
         Return None if the answer has no readable verdict.
@@ -92,6 +92,4 @@ class Findings:
             return None
         read = {self.own: read[self.own], **read}
         probabilities, refuted = zip(*read.values(), strict=True)
-        return PTrue(
-            candidates=tuple(read), probabilities=probabilities, false_probabilities=refuted, distractor_source=source
-        )
+        return PTrue(candidates=tuple(read), probabilities=probabilities, false_probabilities=refuted, source=source)

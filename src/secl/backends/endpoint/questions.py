@@ -28,7 +28,7 @@ from secl.backends.open_answers import (
     rounds,
     settled,
 )
-from secl.evidence import CandidateEvidence, LetterOrder, Sample, Thought
+from secl.evidence import NO_OTHERS, OPTIONS, CandidateEvidence, LetterOrder, Sample, Source, Thought
 from secl.prompts.parsing import as_written, is_brief, read_answer, trim_answer
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
@@ -97,7 +97,7 @@ class EndpointAsker:
                 findings.rivals = distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
             self.gather(findings, evidence)
         if "p_true" not in evidence and findings.reply.answer is not None:
-            self._probe(findings, [findings.own], {"p_true"}, "none")()
+            self._probe(findings, [findings.own], {"p_true"}, NO_OTHERS)()
         return findings
 
     def gather(self, findings: Findings, evidence: EvidenceKinds) -> None:
@@ -107,12 +107,12 @@ class EndpointAsker:
             return
         findings.requested |= missing
         if findings.question.options:
-            texts, source = findings.question.options, "options"
+            texts, source = findings.question.options, OPTIONS
         elif findings.drawn is not None or "candidates" in missing:
             drawn = findings.drawn = findings.drawn or self._draw(findings, findings.reply.answer)
             if drawn is None:
                 missing -= {"candidates"}
-            texts, source = ((findings.reply.answer,), "none") if drawn is None else (drawn.candidates, drawn.source)
+            texts, source = ((findings.reply.answer,), NO_OTHERS) if drawn is None else (drawn.candidates, drawn.source)
         else:
             distractors = self._distractors(findings, findings.reply.answer)
             texts, source = (findings.reply.answer, *distractors.answers), distractors.source
@@ -150,7 +150,7 @@ class EndpointAsker:
         prompt = order_prompt(question, range(len(question.options)))
         pending, read_probe = (
             self._ask(prompt, think=question if named is None else None),
-            self._probe(findings, question.options, evidence, "options", thought=named is None),
+            self._probe(findings, question.options, evidence, OPTIONS, thought=named is None),
         )
         answered = findings.take("answering", pending)
         letters, thought = read_names(answered.tokens, question.letters), answered.whole_thought
@@ -187,7 +187,7 @@ class EndpointAsker:
         """Return distractors of an open answer: its rivals, or else answers that the model lists."""
         question, rivals = findings.question, findings.rivals
         if rivals:
-            return Distractors([*rivals], f"given:{len(rivals)}")
+            return Distractors([*rivals], Source("answers", given=len(rivals)))
         if not is_brief(answer, question.form):
             return NOTHING
 
@@ -202,7 +202,13 @@ class EndpointAsker:
         return choose_distractors(answer, question.form, self.distractors, listed(), sample_list)
 
     def _probe(
-        self, findings: Findings, texts: Sequence[str], evidence: EvidenceKinds, source: str, *, thought: bool = False
+        self,
+        findings: Findings,
+        texts: Sequence[str],
+        evidence: EvidenceKinds,
+        source: Source,
+        *,
+        thought: bool = False,
     ) -> Callable[[], None]:
         """Request evidence, and return a function that waits for the results and adds the results to `findings`.
 
@@ -242,7 +248,7 @@ class EndpointAsker:
 
         return read
 
-    def _third(self, findings: Findings, source: str) -> tuple[LetterOrder, ...]:
+    def _third(self, findings: Findings, source: Source) -> tuple[LetterOrder, ...]:
         """Return the letters after a third thought, with the options in the question's order."""
         question, given = findings.question, tuple(range(len(findings.question.options)))
         seed = question_seed(self.seed, question, "thought 2")

@@ -31,7 +31,7 @@ from secl.backends.open_answers import distinct
 from secl.backends.prompting import Prompting
 from secl.display import Shown
 from secl.errors import ModelError, ParameterError, QuestionError, TooLongError
-from secl.evidence import Evidence, EvidenceKind
+from secl.evidence import NO_OTHERS, OPTIONS, Evidence, EvidenceKind, Source
 from secl.ledger import Ledger, Meter
 from secl.model import Rating
 from secl.prompts.parsing import read_answer
@@ -295,13 +295,13 @@ def _find_rivals(asker: Asker, case: Case) -> None:
     Rivals are the other options. For an open question, they are the given rivals, or distractors if none is given.
     """
     rivals: Sequence[str] = ()
-    case.source = "none"
+    case.source = NO_OTHERS
     if "p_true" in case.kinds:
         if case.question.options:
             rivals = [case.question.option(letter) for letter in case.question.letters if letter != case.given]
-            case.source = "options"
+            case.source = OPTIONS
         elif case.rivals:
-            rivals, case.source = case.rivals, f"given:{len(case.rivals)}"
+            rivals, case.source = case.rivals, Source("answers", given=len(case.rivals))
         elif case.listing is not None:
             found, case.finding = asker.distractors(case.question, case.answer or "", case.listing)
             rivals, case.source = found.answers, found.source

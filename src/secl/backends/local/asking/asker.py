@@ -18,7 +18,7 @@ from secl.backends.prompting import Prompting
 from secl.backends.token_ids import TokenIds
 from secl.data.quiz import quiz
 from secl.errors import ModelError
-from secl.evidence import PTrue, Thought
+from secl.evidence import OPTIONS, PTrue, Source, Thought
 from secl.ledger import Meter
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.templates import answer_prompt
@@ -103,7 +103,7 @@ class Asker:
                 rivals, tokens = self.distractors(question, answer, listing)
                 self.meter.spend("scoring", tokens)
             return self._judge(question, (answer, *rivals.answers), rivals.source, reply.thought)
-        known = of_options or self._judge(question, question.options, "options", reply.thought)
+        known = of_options or self._judge(question, question.options, OPTIONS, reply.thought)
         own = question.letters.index(answer)
         order = [own, *(number for number in range(len(question.options)) if number != own)]
         return replace(
@@ -113,7 +113,7 @@ class Asker:
             false_probabilities=tuple(known.false_probabilities[i] for i in order),
         )
 
-    def _judge(self, question: Question, candidates: Sequence[str], source: str, thought: Thought | None) -> PTrue:
+    def _judge(self, question: Question, candidates: Sequence[str], source: Source, thought: Thought | None) -> PTrue:
         key = (question, tuple(candidates), source, thought if self.prompting.show_thought else None)
         known = None if self.verdicts is None else self.verdicts.get(key)
         if known is None:
@@ -192,7 +192,7 @@ class Readout:
             )
         return tuple(shares(row)[0] for row in reading.logits(positions, self.token_ids.yes_no))
 
-    def p_true(self, reading: Reading, candidates: Sequence[str], source: str) -> PTrue:
+    def p_true(self, reading: Reading, candidates: Sequence[str], source: Source) -> PTrue:
         """Return P(True) and P(False) of each candidate; the bundle's `verdicts` has a prompt for each candidate."""
         true, false = self.token_ids.true, self.token_ids.false
         if self.paper:
@@ -203,7 +203,7 @@ class Readout:
             candidates=tuple(candidates),
             probabilities=tuple(min(1.0, value) for value in p_true.tolist()),
             false_probabilities=tuple(min(1.0, value) for value in p_false.tolist()),
-            distractor_source=source,
+            source=source,
         )
 
     def letters(self, reading: Reading, count: int) -> tuple[tuple[float, ...], ...]:

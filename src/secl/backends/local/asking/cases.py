@@ -10,7 +10,17 @@ from secl.backends.base import Bundle, Position, Reading
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
 from secl.backends.open_answers import FREE_TOKENS, PROGRAM_TOKENS, Way, compare, computed, rounds, settled
-from secl.evidence import CandidateEvidence, EvidenceKind, LetterOrder, Likelihood, PTrue, Sample, Thought
+from secl.evidence import (
+    OPTIONS,
+    CandidateEvidence,
+    EvidenceKind,
+    LetterOrder,
+    Likelihood,
+    PTrue,
+    Sample,
+    Source,
+    Thought,
+)
 from secl.ledger import Purpose
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.programs import FENCE, OPENING
@@ -41,7 +51,7 @@ class Case:
             `orders` has a prompt for each order of the candidates. `spans` has the text of each option twice: after
             the question, and without a question.
         sampling: number of tokens spent on sampled answers.
-        judged, source: texts to judge by P(True), and their source, such as "options".
+        judged, source: texts to judge by P(True), and their source.
         finding: number of tokens spent on finding the judged texts.
         version: version of the model that answers; 0 is the frozen model.
         reading: probabilities of the answer and its evidence under this version; `read_answers` sets `reading`.
@@ -68,7 +78,7 @@ class Case:
     comparison: Bundle | None = None
     sampling: int = 0
     judged: Sequence[str] = ()
-    source: str = "options"
+    source: Source = OPTIONS
     finding: int = 0
     version: int = 0
     reading: Reading = field(init=False)
@@ -214,7 +224,7 @@ def compare_options(asker: Asker, case: Case) -> None:
         orders=prompting.orders(question, orders), spans=prompting.spans(question, question.options)
     )
     case.candidates = CandidateEvidence(
-        candidates=question.options, letters=_unread(orders), likelihoods=(), source="options"
+        candidates=question.options, letters=_unread(orders), likelihoods=(), source=OPTIONS
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from secl.data.benchmarks import find_benchmark
+from secl.display import UNDEFINED
 from secl.evaluation.symptoms import true_masses
 from secl.methods import method
 from secl.metrics.recalibration import T_MAX, T_MIN
-from secl.reports.formatting import UNDEFINED
 from secl_paper.compare import FinishedRun, Line
 from secl_paper.layout import Column, Run, Table
 from secl_paper.paper import Counterpart, PaperTable, read_paper

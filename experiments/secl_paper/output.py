@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from secl.reports.formatting import RANGE, UNDEFINED
+from secl.display import RANGE, UNDEFINED
 from secl.reports.table import Cell, Table
 from secl.reports.table import Column as Heading
 from secl.runs.folder import storage_errors

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from secl import Calibrator, LoopSettings, Question
+from secl.display import percent
 from secl.evaluation import check as check_module
 from secl.evaluation.check import MIN_GAIN, Check, decide
 from secl.evaluation.estimators import make_estimators
@@ -29,7 +30,6 @@ from secl.metrics.intervals import Difference, Interval, paired_differences
 from secl.metrics.probability import normalised_p_true
 from secl.records import Record, Reply
 from secl.reports.comparison_report import check_sentences
-from secl.reports.formatting import percent
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import compared, make_record, make_reply
 

@@ -16,10 +16,10 @@ import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from secl import Calibrator, LoopSettings, RunSettings
+from secl.display import UNDEFINED
 from secl.evaluation.estimators import ESTIMATORS, LABELLED
 from secl.gates import Always, Gate, Never
 from secl.records import Record
-from secl.reports.formatting import UNDEFINED
 from secl.runs.manifest import Manifest
 from secl.testing import ScriptedModel, toy_stream
 from secl_paper.compare import FilledTable, FinishedRun, Line, compare

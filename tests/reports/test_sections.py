@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from secl import Calibrator, Question, Record, References, ScriptedModel
+from secl.display import UNDEFINED, percent
 from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import Measures, summarise
@@ -27,7 +28,6 @@ from secl.reports.acceptance_report import risk_table, risk_tables
 from secl.reports.console import answer_reasons, answer_table
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
-from secl.reports.formatting import UNDEFINED, percent
 from secl.reports.result import bins_table, look_first, next_step
 from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import graders_line, posterior_notes, print_sections, sections_of

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from secl.cli.app import AsJson, AskedSettings, Full, Set, app, console, echo, print_json
 from secl.cli.run import print_result, proceed
 from secl.data.benchmarks import BENCHMARKS
+from secl.display import counted, terminal_text
 from secl.errors import ParameterError
 from secl.evaluation.json_values import json_value
 from secl.evaluation.symptoms import seen_in_one
@@ -21,7 +22,6 @@ from secl.question import Question
 from secl.reports.acceptance_report import accepted_line, accepted_sentence
 from secl.reports.answers import questions_table
 from secl.reports.console import answer_details, answer_reasons, answer_table
-from secl.reports.formatting import counted, terminal_text
 from secl.reports.table import listing, to_rich
 from secl.reports.verdict import sentence_of, trust_line
 from secl.runs.encoding import to_export

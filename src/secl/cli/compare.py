@@ -8,6 +8,7 @@ from typing import Annotated
 
 from secl.cli.app import AsJson, AskedSettings, Set, app, console, print_json
 from secl.cli.run import name_skipped, proceed
+from secl.display import terminal_text
 from secl.errors import ParameterError, RunError
 from secl.evaluation.compare import Side
 from secl.evaluation.compare import compare as compare_sides
@@ -15,7 +16,6 @@ from secl.evaluation.estimators import foremost, make_estimators
 from secl.evaluation.json_values import json_value
 from secl.records import Record
 from secl.reports.comparison_report import check_sentences, comparison_table, remarks
-from secl.reports.formatting import terminal_text
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, print_sections
 from secl.reports.summary_table import main_table

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from secl.cli.app import AsJson, AskedSettings, Flag, Set, app, console, print_json
 from secl.cli.run import name_skipped, print_result, proceed
+from secl.display import number
 from secl.errors import ParameterError, RunError, needs
-from secl.reports.formatting import number
 from secl.reports.table import listing
 from secl.runs.extracting import by_document, failures, object_results
 from secl.runs.folder import FILE

@@ -13,11 +13,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import AsJson, Flag, app, console, echo, print_json
+from secl.display import counted, terminal_text
 from secl.errors import ParameterError, RunError, needs
 from secl.labels.label import Label, valid
 from secl.records import Record
 from secl.reports.acceptance_report import advice_json, advice_step, advice_table
-from secl.reports.formatting import counted, terminal_text
 from secl.reports.table import to_rich
 from secl.runs.labelling import advice_of, current_records, review_queue
 from secl.runs.manifest import Manifest

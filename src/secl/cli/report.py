@@ -10,11 +10,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import Flag, Full, RunFolder, app, console, echo
+from secl.display import percent, terminal_text
 from secl.errors import ParameterError, RunError
 from secl.question import Grader
 from secl.reports.acceptance_report import promise_sentence
 from secl.reports.folder import check_folder, write_report
-from secl.reports.formatting import percent, terminal_text
 from secl.reports.result import look_first, next_step
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of

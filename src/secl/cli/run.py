@@ -16,9 +16,9 @@ from rich import progress
 from secl.calibrator import Calibrator
 from secl.cli.app import Full, Set, app, console, echo, fail
 from secl.cli.report import write_and_print
+from secl.display import amount, counted
 from secl.errors import ParameterError, StorageError
 from secl.records import Record
-from secl.reports.formatting import amount, counted
 from secl.runs.extracting import DocumentFile
 from secl.runs.folder import FILE
 from secl.runs.recipes import read_toml

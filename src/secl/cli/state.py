@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from secl.cli.app import AsJson, app, console, echo, print_json
+from secl.display import UNDEFINED, counted, number, terminal_lines
 from secl.errors import ParameterError
 from secl.reports.console import bins_table, candidates_table, p_true_table
-from secl.reports.formatting import UNDEFINED, counted, number, terminal_lines
 from secl.reports.table import listing
 from secl.server.entries import Served, Values, answer_text, moment
 from secl.server.explain import Explained, explain, weights_in_words

@@ -14,10 +14,10 @@ from rich.table import Table as RichTable
 
 from secl.cli.app import Flag, app, console, echo, fail
 from secl.cli.run import follow
+from secl.display import counted, percent
 from secl.errors import ParameterError, check_whole
 from secl.evaluation.estimators import foremost
 from secl.evaluation.summary import summarise
-from secl.reports.formatting import counted, percent
 from secl.reports.summary_table import score_cells
 from secl.reports.table import Cell, Column, Table, listing, to_rich
 from secl.runs.labelling import held_out_records

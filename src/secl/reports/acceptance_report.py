@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from secl.display import UNDEFINED, amount, counted, percent
 from secl.evaluation.acceptance import Advice, Answers
 from secl.evaluation.json_values import json_value
 from secl.evaluation.sample import Doubt
@@ -11,7 +12,6 @@ from secl.grading.rules import reported_correct
 from secl.labels.label import utc
 from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong
 from secl.records import Record
-from secl.reports.formatting import UNDEFINED, amount, counted, percent
 from secl.reports.table import Table, plain_table
 from secl.reports.verdict import further
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from secl.display import excerpt
+from secl.display import excerpt, number
 from secl.evaluation.symptoms import LOW_DIGIT_MASS, source_of
 from secl.grading.rules import reported_correct
 from secl.posterior.views import pmi_of
 from secl.question import References
 from secl.records import Record
-from secl.reports.formatting import number
 from secl.reports.table import Cell, Column, Table
 from secl.runs.extracting import document_of
 

@@ -6,14 +6,13 @@ import math
 
 from rich.table import Table as RichTable
 
-from secl.display import excerpt
+from secl.display import amount, counted, excerpt, percent, percents
 from secl.evaluation.symptoms import seen_in_one
 from secl.evidence import Labelled, Posterior, PTrue, Sample
 from secl.labels.state import observed
 from secl.prompts.parsing import is_brief
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.reports.formatting import amount, counted, percent, percents
 from secl.reports.table import Table, listing, plain_table
 from secl.reports.verdict import sentence_of
 

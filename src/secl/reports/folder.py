@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from secl.display import number
 from secl.errors import ParameterError
 from secl.grading.rules import reported_correct
 from secl.records import Record
 from secl.reports.answers import answered, asked, neediest, not_returned, options_of, remarks, right_answer
 from secl.reports.figures.drawing import write_picture
-from secl.reports.formatting import html_templates, number
+from secl.reports.html import html_templates
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, sections_of
 from secl.runs.folder import ELSEWHERE, storage_errors

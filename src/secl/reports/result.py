@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from secl.display import excerpt
+from secl.display import amount, counted, excerpt, number, percent, percents
 from secl.evaluation.acceptance import advise
 from secl.evaluation.symptoms import FEWEST, Source, main_source
 from secl.evaluation.trust import ENOUGH, Level, separation
@@ -18,7 +18,6 @@ from secl.metrics.measures import Z, wilson
 from secl.records import Record
 from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import NOTHING, SIGNS, answered, asked, neediest, signs_of
-from secl.reports.formatting import amount, counted, number, percent, percents
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table, plain_table
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from secl.display import amount, counted, number, percent, terminal_text
 from secl.grading.rules import grade, grader_of
 from secl.posterior.views import view_title
 from secl.records import Record
@@ -18,7 +19,6 @@ from secl.reports.comparison_report import check_sentences
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure
-from secl.reports.formatting import amount, counted, number, percent, terminal_text
 from secl.reports.result import ANSWERS, NEEDY, bins_table, domains_table, result_sentences, share_notes, ungraded
 from secl.reports.run_report import RunReport, command, panels
 from secl.reports.summary_table import domain_table, main_table, summary_table

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from secl.display import RANGE, UNDEFINED, amount, counted, number, percent
 from secl.evaluation.estimators import LABELLED
 from secl.evaluation.summary import Measures, Summary
-from secl.reports.formatting import UNDEFINED, amount, counted, number, percent, span
+from secl.metrics.intervals import Interval
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table
 
@@ -49,15 +50,24 @@ def score_cells(row: Measures | None) -> dict[str, Cell]:
     side = "" if within is None else f"{'within' if within else 'above'} {row.ece_floor_95:.3f}"
     cells = (
         Cell(row.title, row.fitted or ""),
-        Cell(number(row.brier, 3), span(intervals.get("brier"))),
+        Cell(number(row.brier, 3), _span(intervals.get("brier"))),
         Cell(number(row.ece, 3), side),
-        Cell(number(row.auroc, 3), span(intervals.get("auroc"))),
+        Cell(number(row.auroc, 3), _span(intervals.get("auroc"))),
         Cell(percent(row.accuracy, 1)),
         Cell(amount(row.n)),
         Cell(number(row.cost_paper, 1)),
         Cell(number(row.cost_measured, 1)),
     )
     return dict(zip(COLUMNS, cells, strict=True))
+
+
+def _span(interval: Interval | None) -> str:
+    """Return an interval as text; empty for None or an undefined interval."""
+    if interval is None or math.isnan(interval.low):
+        return ""
+    # A dash next to a minus sign would be ambiguous.
+    between = RANGE if interval.low >= 0.0 else " to "
+    return f"{interval.low:.3f}{between}{interval.high:.3f}"
 
 
 def caption(summary: Summary) -> str:

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from secl.reports.formatting import terminal_lines, terminal_text
+from secl.display import terminal_lines, terminal_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from secl.display import counted, number, percent
 from secl.evaluation.symptoms import Reason
 from secl.evaluation.trust import Verdict
-from secl.reports.formatting import counted, number, percent
 
 
 def trust_line(verdict: Verdict, review: str = "secl label") -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from typing_extensions import TypedDict
 
+from secl.display import counted
 from secl.evaluation.symptoms import LOW_DIGIT_MASS, Source, source_of
 from secl.evidence import Posterior
 from secl.gates import GATES
@@ -15,7 +16,6 @@ from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.acceptance_report import accepted_line
 from secl.reports.console import near_labels
-from secl.reports.formatting import counted
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
 from secl.server.entries import Keep, Served, remark_on

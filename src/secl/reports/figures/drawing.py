@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import numpy as np
 import numpy.typing as npt
 
-from secl.reports.formatting import xml_text
+from secl.reports.html import xml_text
 from secl.runs.folder import storage_errors
 
 if TYPE_CHECKING:

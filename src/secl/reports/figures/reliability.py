@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from secl.display import number
 from secl.metrics.measures import brier, ece, reliability, wilson
 from secl.reports.figures.drawing import BLACK, BLUE, GREY, SKY, VERMILLION, WHITE, Panel, new_figure, styled, wrapped
-from secl.reports.formatting import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

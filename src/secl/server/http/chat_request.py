@@ -12,10 +12,9 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
 
 from secl.conversation import Role, ToolCall, Turn
-from secl.display import excerpt
+from secl.display import counted, excerpt
 from secl.errors import RequestError
 from secl.question import Question
-from secl.reports.formatting import counted
 from secl.server.entries import Text, Values
 from secl.server.http.errors import unknown_field, unsupported
 from secl.server.settings import MAX_CHOICES, MAX_PROMPT_CHARS, Limits

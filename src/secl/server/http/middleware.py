@@ -19,8 +19,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from secl.display import terminal_text
 from secl.errors import ParameterError, RequestError
-from secl.reports.formatting import terminal_text
 from secl.server.http.api_keys import Key, Keys, Role, permits
 from secl.server.http.errors import describe_failure, error_response
 from secl.server.settings import MAX_BODY_BYTES

@@ -21,10 +21,11 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse
 from pydantic import ValidationError
 
+from secl.display import counted
 from secl.errors import ParameterError
 from secl.records import Record
 from secl.reports.figures.timeline import running_mean
-from secl.reports.formatting import counted, html_templates
+from secl.reports.html import html_templates
 from secl.runs.labelling import RECENT, review_queue
 from secl.runs.sheets import answer_of, row_id
 from secl.runs.store import Store

@@ -24,8 +24,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from secl.display import counted, terminal_text
 from secl.errors import ParameterError, RequestError, SeclError
-from secl.reports.formatting import counted, terminal_text
 from secl.runs.sheets import answer_of
 from secl.runs.store import Store
 from secl.server.http.api_keys import Keys

@@ -87,7 +87,7 @@ def said(draw: Draw, size: int, seed: int) -> set[str]:
     confidence, correct = draw(np.random.default_rng(seed), size)
     verdict = from_grades(list(zip(confidence.tolist(), (correct > 0).tolist(), strict=True)))
     found = {str(reason.code) for reason in verdict.reasons} & {*CODES}
-    if any(each.code == "few_labels" and not each.more for each in verdict.reasons):
+    if any(each.code == "few_labels" and "more" not in each.values for each in verdict.reasons):
         found.add("not told")
     elif not found & {"chance", "inverted"}:
         found.add("separate")

@@ -44,6 +44,16 @@ def excerpt(text: str, longest: int = EXCERPT) -> str:
     return line if len(line) <= longest else f"{line[:longest].rstrip()} …"
 
 
+def as_sentence(text: str) -> str:
+    """Return a text with a capital letter (except for the name secl) and a full stop.
+
+    >>> as_sentence("the answer has no label"), as_sentence("secl saw it.")
+    ('The answer has no label.', 'secl saw it.')
+    """
+    text = text if text.startswith("secl ") else text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
 def tracked(what: str, items: Iterator[T], total: int, progress: bool) -> Iterable[T]:
     """Return the items; with `progress`, each item moves a progress bar."""
     if not progress:

@@ -58,7 +58,7 @@ def test_a_report_goes_into_its_run_or_elsewhere(shell: Shell, made: Callable[..
     assert {picture.read_bytes()[:8] for picture in out.glob("*.png")} == {PNG}
     verdict = json.loads((run / "summary.json").read_text(encoding="utf-8"))["verdict"]
     assert f"verdict: {verdict['level']} ({verdict['source']} confidence). " in " ".join(ended.out.split())
-    assert set(verdict["reasons"][0]) == {"code", "severity"}
+    assert set(verdict["reasons"][0]) == {"code", "severity", "sentence", "values"}
     shell("report", run, "--out", f"{run}/../first")  # which is no other folder
     assert own(run) == OF_RUN
 

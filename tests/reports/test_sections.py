@@ -19,13 +19,14 @@ from secl.evaluation.summary import Measures, summarise
 from secl.evaluation.symptoms import Reason
 from secl.evaluation.trust import Verdict
 from secl.evidence import OPTIONS, Evidence, Labelled, LetterOrder, Posterior, PTrue, Sample
+from secl.explain import explain
 from secl.labels.label import label_of
 from secl.labels.state import held_out
 from secl.metrics.intervals import Interval
 from secl.metrics.measures import MEASURES
 from secl.metrics.risk_control import risk_coverage
 from secl.reports.acceptance_report import risk_table, risk_tables
-from secl.reports.console import answer_reasons, answer_table
+from secl.reports.console import answer_table
 from secl.reports.figures.drawing import write_picture
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.result import bins_table, look_first, next_step
@@ -33,7 +34,6 @@ from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import graders_line, posterior_notes, print_sections, sections_of
 from secl.reports.summary_table import COLUMNS, caption, domain_table, footnotes, main_table, summary_table
 from secl.reports.table import to_rich
-from secl.reports.verdict import trust_line
 from tests.answers import answered, compared, make_record, make_report, make_stream, weighed
 
 KEYS = ("stated", "posterior_best", "posterior")
@@ -60,9 +60,9 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> 
         assert (title in [section.title for section in sections_of(make_report(records))]) is there
     notes = posterior_notes([asked(0, questions=0), asked(1, questions=0), *map(asked, range(2, 10))])
     assert notes == [
-        "Reliability of letters, from 0 (only the positions of the options count) to 1 (only their content): 0.80 "
-        "(from 9 questions). Weights of the views after the last question: 0.50 (option letters, mean over orders), "
-        "0.25 (likelihood of the text, per token).",
+        "After the last question: weights of the views: 0.50 (option letters, mean over orders), 0.25 (likelihood of "
+        "the text, per token). Reliability of letters, from 0 (only the positions of the options count) to 1 (only "
+        "their content): 0.80 (from 9 questions).",
         "For 10 questions the most probable candidate is not the model's own answer; --answer best would return this "
         "candidate.",
     ]
@@ -286,7 +286,7 @@ def test_the_table_has_what_matters_and_labels_do_not_rank_the_answers_that_they
     rated = [record.with_label(record.position % 3 > 0) for record in held_out(records, log)]
     run = report_of(rated)
     assert "undecided; right answers have higher confidences than wrong answers in 50% of pairs" in " ".join(shown(run))
-    assert "(AUROC 0.50, 0.50 to 0.50" in trust_line(run.trust)
+    assert "(AUROC 0.50, 0.50 to 0.50" in run.trust.line
 
 
 def test_without_grades_the_confidences_speak_and_a_person_is_asked() -> None:
@@ -307,12 +307,9 @@ def test_what_to_look_at_and_to_type_next_follows_from_what_there_is_and_the_wor
     assert next_step(report_of(all_graded, total=99), Path("r")) == "secl run --resume r"
     assert next_step(report_of(all_graded), Path("r")) == "secl threshold r --risk 0.1"
     assert next_step(report_of(all_graded[:9]), Path("r")) == "ask more questions, then secl threshold r --risk 0.1"
-    reasons = (Reason("constant", "stop", 9, 9, value=0.5), Reason("tested", "note", 60))
-    line = trust_line(Verdict("do not act on it", reasons, questions=9, graded=0))
-    assert line == (
-        "verdict: do not act on it (reported confidence). 9 of 9 confidences are 0.50: "
-        "equal confidences do not rank answers."
-    )
+    reasons = (Reason("constant", "stop", "9 of 9 are equal."), Reason("tested", "note", "Tested on 60."))
+    line = Verdict("do not act on it", reasons, questions=9, graded=0).line
+    assert line == "verdict: do not act on it (reported confidence). 9 of 9 are equal."
 
 
 KENYA = Question("Capital of Kenya?", options=("Lagos", "Nairobi", "Accra"), reference="B")
@@ -341,15 +338,15 @@ def rows(record: Record) -> list[tuple[str, ...]]:
 def test_the_returned_answer_stands_first_and_the_models_own_says_what_it_stated() -> None:
     record = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -1.0, -2.0))
     assert rows(record) == [("Nairobi", "76%", "own answer, stated 80%"), ("Lagos", "15%", ""), ("Accra", "9%", "")]
-    assert answer_reasons(record) == ["With the options in another order, the model chooses the same option."]
+    assert explain(record).grounds == ["With the options in another order, the model chooses the same option."]
     turned = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -2.0, -1.0))
-    (reason,) = answer_reasons(turned)
+    (reason,) = explain(turned).grounds
     assert "C. Accra" in reason
     moved = Labelled(confidence=0.7, low=0.52, high=0.85, label_free=0.76, labels=30, of_domain=0, until=30)
     assert rows(replace(record, labelled=moved))[0][1] == "70% (52 to 85%)"
     other = chosen(HAMLET, posterior(HAMLET, (0.08, 0.9, 0.02), 0, "Marlowe", "Kyd"))
     assert rows(other) == [("Marlowe", "90%", ""), ("Shakespeare", "8%", "own answer, stated 80%"), ("Kyd", "2%", "")]
-    assert answer_reasons(other) == []
+    assert explain(other).grounds == []
 
 
 def test_unlisted_answers_are_named_many_candidates_counted_and_a_lone_one_has_the_stated_confidence() -> None:
@@ -360,7 +357,7 @@ def test_unlisted_answers_are_named_many_candidates_counted_and_a_lone_one_has_t
     assert [row[0] for row in shown] == ["Shakespeare", *names[:4], "and 5 others"]
     alone = chosen(HAMLET, None)
     assert rows(alone) == [("Shakespeare", "80%", "own answer, stated 80%")]
-    assert answer_reasons(alone) == ["secl did not compare this answer with other candidates."]
+    assert explain(alone).grounds == ["secl did not compare this answer with other candidates."]
 
 
 def test_an_unreadable_reply_is_said_and_the_most_probable_candidate_given() -> None:
@@ -386,4 +383,26 @@ def test_an_open_answer_has_a_reason(samples: tuple[tuple[str | None, int | None
     drawn = tuple(Sample(text=text, candidate=number, log_p=None, program=program) for text, number, program in samples)
     evidence = compared("abc", samples=drawn)
     found = posterior(HAMLET, (0.9, 0.08, 0.02), 0, "Marlowe", "Kyd")
-    assert answer_reasons(chosen(HAMLET, found, evidence)) == [why]
+    assert explain(chosen(HAMLET, found, evidence)).grounds == [why]
+
+
+def test_a_stored_answer_and_the_terminal_have_the_same_sentences() -> None:
+    turned = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -2.0, -1.0))
+    long = replace(chosen(replace(HAMLET, form="text"), None), reply=replace(make_record(0).reply, answer="a b. " * 90))
+    plan, learner = (Calibrator(ScriptedModel(), method=name).plan for name in ("posterior", "secl"))
+    moved = Labelled(confidence=0.7, low=0.5, high=0.9, label_free=0.8, labels=3, of_domain=1, until=3)
+    said = {
+        "chooses C. Accra": turned,
+        "too long to be compared with other answers, so the confidence is the stated one.": long,
+        "could not be read, so it has no confidence.": replace(long, reply=replace(long.reply, answer=None)),
+        "3 labels, 1 of them in the same domain, moved the confidence by -0.1000": replace(turned, labelled=moved),
+        "not accepted: ": replace(turned, threshold=0.9),
+    }
+    for words, record in said.items():
+        explained = explain(record, plan)
+        assert words.lower() in " ".join(explained.lines).lower()
+        assert set(explained.grounds) <= {*explained.lines}
+        assert all(line.endswith((".", "?")) for line in explained.lines)
+    assert explain(turned, plan).learning == ()
+    assert explain(turned, learner).lines[-1] == "Lesson: idle, because the question is outside a burst."
+    assert explain(long, learner).caveat is None  # the method "secl" compares no answers

@@ -182,7 +182,7 @@ def test_weights_that_cannot_be_restored_pause_learning_until_it_is_resumed(make
 def test_errors_behind_the_record_fail_the_request_and_no_thread(make_service: Make, monkeypatch: Patch) -> None:
     service = make_service()
     with monkeypatch.context() as patched:
-        patched.setattr(service_module, "remark_on", raising(TokenizerError(SECRET)))
+        patched.setattr(service_module, "caveat", raising(TokenizerError(SECRET)))
         with pytest.raises(TokenizerError):
             service.ask(toy_stream(1)[0], 20)
     assert SECRET not in str(service.problems)

@@ -19,7 +19,7 @@ from secl.runs.folder import FILE
 from secl.runs.loading import build_calibrator
 from secl.runs.settings import Recipe
 from secl.server.entries import new_record_id
-from secl.server.explain import Explained, explain
+from secl.server.explain import Explained, explain_served
 from secl.server.online.factory import create_state, serving_settings
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
@@ -111,7 +111,7 @@ def examined(state: ServerStore) -> tuple[int, list[Finding]]:
 
 def explained(state: ServerStore, position: int) -> Explained:
     """Explanation of an answer's confidence."""
-    return explain(state, state.served(position))
+    return explain_served(state, state.served(position))
 
 
 def served(service: Service, count: int = 40) -> Service:

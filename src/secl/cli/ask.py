@@ -15,15 +15,14 @@ from secl.data.benchmarks import BENCHMARKS
 from secl.display import counted, terminal_text
 from secl.errors import ParameterError
 from secl.evaluation.json_values import json_value
-from secl.evaluation.symptoms import seen_in_one
 from secl.evaluation.trust import assess
+from secl.explain import explain
 from secl.methods import METHODS
 from secl.question import Question
-from secl.reports.acceptance_report import accepted_line, accepted_sentence
+from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import questions_table
-from secl.reports.console import answer_details, answer_reasons, answer_table
+from secl.reports.console import answer_details, answer_table
 from secl.reports.table import listing, to_rich
-from secl.reports.verdict import sentence_of, trust_line
 from secl.runs.encoding import to_export
 from secl.runs.loading import load_for_asking
 from secl.runs.recipes import score_settings
@@ -67,16 +66,16 @@ def ask(
     calibrator, recipe = load_for_asking(values, version)
     gc.freeze()  # garbage collection would scan all loaded objects, which takes as long as writing ten tokens
     record = calibrator.ask(to_ask)
+    explained = explain(record, calibrator.plan)
     if as_json:
-        reasons = [sentence_of(reason) for reason in seen_in_one(record)]
-        print_json({**json_value(to_export(record)), "warnings": reasons})
+        print_json({**json_value(to_export(record)), "warnings": [each.sentence for each in explained.symptoms]})
         return
     screen = console()
     screen.print(to_rich(answer_table(record)))
-    for line in answer_reasons(record):
+    for line in explained.grounds:
         screen.print(terminal_text(line), highlight=False)
-    if record.accept is not None:
-        screen.print(accepted_line(record.answer, record.confidence, record.accept), soft_wrap=True)
+    if explained.accepted is not None:
+        screen.print(explained.accepted, soft_wrap=True)
     for table in answer_details(record, recipe.tau(calibrator.model.tau)) if full else ():
         screen.print()
         screen.print(table)
@@ -151,7 +150,7 @@ def _print(run: Run) -> None:
         )
     if (accepted := accepted_sentence(records)) is not None:
         echo(accepted)
-    echo(trust_line(assess(records)))
+    echo(assess(records).line)
 
 
 @app.command

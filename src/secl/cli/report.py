@@ -18,7 +18,6 @@ from secl.reports.folder import check_folder, write_report
 from secl.reports.result import look_first, next_step
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
-from secl.reports.verdict import trust_line
 from secl.runs.export import Content, write, write_version
 from secl.runs.folder import check_outside
 from secl.runs.labelling import advice_of, calibration_of
@@ -130,7 +129,7 @@ def write_and_print(store: Store, out: Path | None = None, *, grader: Grader | N
     write_summary(store, run.summary, run.trust, page.parent)
     screen, sections = console(), list(sections_of(run))
     print_sections(sections if full else [replace(sections[0], title="")], screen)
-    for line in (trust_line(run.trust), None if full else look_first(run.records)):
+    for line in (run.trust.line, None if full else look_first(run.records)):
         if line is not None:
             screen.print(terminal_text(line), highlight=False)
     if store.pruned:

@@ -16,10 +16,11 @@ from rich.text import Text
 from secl.cli.app import AsJson, app, console, echo, print_json
 from secl.display import UNDEFINED, counted, number, terminal_lines
 from secl.errors import ParameterError
+from secl.explain import weights_sentence
 from secl.reports.console import bins_table, candidates_table, p_true_table
 from secl.reports.table import listing
 from secl.server.entries import Served, Values, answer_text, moment
-from secl.server.explain import Explained, explain, weights_in_words
+from secl.server.explain import Explained, explain_served
 from secl.server.http.api_keys import Keys
 from secl.server.records import history as history_of
 from secl.server.retention import backup as copy_state
@@ -46,7 +47,7 @@ def show(state: StateFolder, record: str, /, *, as_json: AsJson = False) -> None
     """
     with ServerStore(state) as store:
         served = store.find(record)
-        explained = explain(store, served)
+        explained = explain_served(store, served)
     _print(explained if as_json else explanation_page(served, explained))
 
 
@@ -210,7 +211,7 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
     parts.append(f"reported confidence  {number(record.confidence, 4)} ({explained['source']})")
     parts += map(terminal_lines, explained["why"])
     if posterior is not None:
-        parts += ["", candidates_table(question, posterior), f"weights: {weights_in_words(posterior)}"]
+        parts += ["", candidates_table(question, posterior), weights_sentence(posterior)]
     if p_true is not None:
         parts += ["", p_true_table(p_true)]
     stated = f"stated confidence  {reply.stated:.4f}   frozen model  {record.frozen.stated:.4f}"

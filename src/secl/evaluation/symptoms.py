@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
-from secl.evaluation.json_values import HIDDEN
-from secl.metrics.intervals import Interval
+from secl.display import counted
 from secl.metrics.measures import chance_of_count
 from secl.records import Record
 
@@ -43,46 +42,15 @@ FEWEST = 20
 UNLIKELY, RARE = 0.05, 1e-3
 """Significance levels of a doubt and of a stop."""
 
-_WORDED = {HIDDEN: True}
-"""Metadata of fields of `Reason` that its sentence shows and its JSON omits."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The reason for a verdict, with the numbers of its sentence (`secl.reports.verdict.sentence_of`).
-
-    Attributes:
-        count: number of answers with the symptom; for a test, of graded answers; for "letter_mass", of letters.
-        total: number of examined answers; 0 for a reason about one answer.
-        value: the measured number: AUROC, ECE, a mean confidence, or a probability.
-        beside: number to compare with: the accuracy for a mean confidence, the 95% quantile of the floor for an ECE.
-        chance: p-value of the difference between mean confidence and accuracy.
-        interval: 95% interval of the AUROC.
-        more: number of graded answers still needed.
-        left: number of answers without a grade; None if the stream goes on.
-        won, lost: wrong answers made right by learning, and right answers made wrong.
-        answer: for "same_letter", the letter of most answers; for a single answer, the option chosen in another order.
-        best: whether the returned answers are the most probable candidates.
-        stated: whether the confidences are stated ones.
-        chosen: whether volunteers chose the answers to label.
-    """
+    """The reason for a verdict: a sentence, and the numbers in it by name, such as {"auroc": 0.47}."""
 
     code: Code
     severity: Severity
-    count: int = field(default=0, metadata=_WORDED)
-    total: int = field(default=0, metadata=_WORDED)
-    value: float | None = field(default=None, metadata=_WORDED)
-    beside: float | None = field(default=None, metadata=_WORDED)
-    chance: float | None = field(default=None, metadata=_WORDED)
-    interval: Interval | None = field(default=None, metadata=_WORDED)
-    more: int = field(default=0, metadata=_WORDED)
-    left: int | None = field(default=None, metadata=_WORDED)
-    won: int = field(default=0, metadata=_WORDED)
-    lost: int = field(default=0, metadata=_WORDED)
-    answer: str = field(default="", metadata=_WORDED)
-    best: bool = field(default=False, metadata=_WORDED)
-    stated: bool = field(default=False, metadata=_WORDED)
-    chosen: bool = field(default=False, metadata=_WORDED)
+    sentence: str
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
 Source = Literal["stated", "posterior"]
@@ -97,9 +65,16 @@ LOW_DIGIT_MASS = 0.5
 LOW_LETTER_MASS = 0.05
 """Probability of all letters together below which the model hardly writes a letter."""
 
-
 LOW_TRUE_MASS = 0.5
 """Probability of True and False together below which the model hardly judges answers by these words."""
+
+
+_LITTLE = (
+    "Asked for its confidence, the model rarely says a digit (the ten digits together have a {}), so the stated "
+    "confidence is unreliable"
+)
+_HARDLY = "The model rarely judges answers by the words True and False (together they have a {})."
+"""Sentences with a placeholder for the probability."""
 
 
 def seen(records: Sequence[Record]) -> list[Reason]:
@@ -128,9 +103,15 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     share = (count - expected) / (len(answered) - expected) if expected < len(answered) else 0.0
     if share < 0.5 or max(sizes) * chance_of_count(chances, count) >= RARE:  # Bonferroni over the letters
         return None
-    stated, best = main_source(answered) == "stated", answered[-1].answers_best
-    severity: Severity = "note" if not stated else "stop" if share > 0.8 else "doubt"
-    return Reason("same_letter", severity, count, len(answered), answer=letter, best=best, stated=stated)
+    severity: Severity = "note"
+    remedy = "; --answer best returns the most probable candidates instead"
+    if main_source(answered) == "stated":
+        severity, remedy = "stop" if share > 0.8 else "doubt", "; use --method posterior --answer best"
+    elif answered[-1].answers_best:
+        remedy = ""
+    shown = f"{count:,} of {counted(len(answered), 'question')}"
+    sentence = f"The model answers {letter} to {shown}, whatever the options{remedy}."
+    return Reason("same_letter", severity, sentence, {"count": count, "questions": len(answered)})
 
 
 def _of_digits(records: Sequence[Record]) -> Reason | None:
@@ -138,7 +119,9 @@ def _of_digits(records: Sequence[Record]) -> Reason | None:
     masses = [record.reply.digit_mass for record in records if source_of(record) == "stated"]
     if len(masses) < FEWEST or median(masses) >= LOW_DIGIT_MASS:
         return None
-    return Reason("digit_mass", "doubt", len(masses), len(records), value=median(masses))
+    mass = f"median probability of {median(masses):.2g} in {len(masses):,} replies"
+    sentence = f"{_LITTLE.format(mass)}; --method posterior does not need the digits."
+    return Reason("digit_mass", "doubt", sentence, {"probability": median(masses)})
 
 
 def true_masses(records: Sequence[Record]) -> list[float]:
@@ -153,7 +136,8 @@ def _of_true(records: Sequence[Record]) -> Reason | None:
     if len(masses) < FEWEST or median(masses) >= LOW_TRUE_MASS:
         return None
     severity: Severity = "doubt" if any(record.update is not None for record in records) else "note"
-    return Reason("true_mass", severity, len(masses), len(records), value=median(masses))
+    mass = f"median probability of {median(masses):.2g} in {counted(len(masses), 'judged answer')}"
+    return Reason("true_mass", severity, _HARDLY.format(mass), {"probability": median(masses)})
 
 
 def _of_unreadable(records: Sequence[Record]) -> Reason | None:
@@ -161,7 +145,9 @@ def _of_unreadable(records: Sequence[Record]) -> Reason | None:
     count = sum(record.answer is None for record in records)
     if count < 0.2 * len(records):
         return None
-    return Reason("unreadable", "stop" if count > len(records) / 2 else "doubt", count, len(records))
+    shown = f"{count:,} of {len(records):,} replies"
+    sentence = f"{shown} hold no readable answer, so the confidences of these replies mean nothing."
+    return Reason("unreadable", "stop" if count > len(records) / 2 else "doubt", sentence, {"count": count})
 
 
 def _of_spread(records: Sequence[Record]) -> Reason | None:
@@ -171,7 +157,8 @@ def _of_spread(records: Sequence[Record]) -> Reason | None:
     same = sum(abs(each - middle) <= 0.01 for each in confidences)
     if same < NEARLY_ALL * len(confidences):
         return None
-    return Reason("constant", "stop", same, len(confidences), value=middle)
+    sentence = f"{same:,} of {counted(len(confidences), 'confidence')} are {middle:.2f}: equal confidences do not rank "
+    return Reason("constant", "stop", f"{sentence}answers.", {"count": same, "confidence": middle})
 
 
 def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
@@ -182,7 +169,10 @@ def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
     lost = sum(bool(record.frozen_correct) and record.correct is False for record in changed)
     won = sum(bool(record.correct) and record.frozen_correct is False for record in changed)
     harm = lost > won and chance_of_count((0.5,) * (lost + won), lost) < 0.05
-    return Reason("answers_changed", "doubt" if harm else "note", len(changed), len(records), won=won, lost=lost)
+    known = f": {won} from wrong to right, {lost} from right to wrong" if won + lost else ""
+    sentence = f"Learning changed {len(changed):,} of {counted(len(records), 'answer')}{known}."
+    values = {"count": len(changed), "won": won, "lost": lost}
+    return Reason("answers_changed", "doubt" if harm else "note", sentence, values)
 
 
 def source_of(record: Record) -> Source:
@@ -201,16 +191,21 @@ def main_source(records: Sequence[Record]) -> Source:
 def seen_in_one(record: Record) -> list[Reason]:
     """Return the symptoms of a single answer."""
     reply, reasons = record.reply, []
-    if reply.digit_mass < LOW_DIGIT_MASS:
-        reasons.append(Reason("digit_mass", "doubt", value=reply.digit_mass))
+    if (mass := reply.digit_mass) < LOW_DIGIT_MASS:
+        sentence = f"{_LITTLE.format(f'probability of {mass:.2g}')}."
+        reasons.append(Reason("digit_mass", "doubt", sentence, {"probability": mass}))
     letters = math.fsum(math.exp(each) for each in reply.option_log_p)
     if reply.option_log_p and letters < LOW_LETTER_MASS:
-        reasons.append(Reason("letter_mass", "doubt", len(reply.option_log_p), value=letters))
+        little = f"the {len(reply.option_log_p)} letters together have a probability of {letters:.2g}"
+        sentence = f"The model rarely says an option letter ({little}); the most probable letter is its answer."
+        reasons.append(Reason("letter_mass", "doubt", sentence, {"probability": letters}))
     for mass in true_masses([record]):
-        reasons += [Reason("true_mass", "note", value=mass)] if mass < LOW_TRUE_MASS else []
-    other = _other_choice(record)
-    if other is not None:
-        reasons.append(Reason("same_letter", "doubt", answer=other))
+        if mass < LOW_TRUE_MASS:
+            sentence = _HARDLY.format(f"probability of {mass:.2g}")
+            reasons.append(Reason("true_mass", "note", sentence, {"probability": mass}))
+    if (other := _other_choice(record)) is not None:
+        sentence = f"With the options in another order, the model chooses {other}."
+        reasons.append(Reason("same_letter", "doubt", sentence))
     return reasons
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Literal
 
+from secl.display import counted, number, percent
 from secl.evaluation.symptoms import FEWEST, RARE, UNLIKELY, Code, Reason, Severity, main_source, seen
 from secl.grading.rules import reported_correct
 from secl.metrics.intervals import Interval, intervals
@@ -67,6 +68,19 @@ class Verdict:
         """The stops; empty unless the verdict is "do not act on it"."""
         return tuple(reason for reason in self.reasons if reason.severity == "stop")
 
+    @property
+    def line(self) -> str:
+        """The verdict in one line, with the source of the confidences and the most severe reasons.
+
+        If all reasons are notes, the line has only the first.
+
+        >>> assess([]).line
+        'verdict: unproven (stated confidence). No question is answered yet.'
+        """
+        worst = [reason.sentence for reason in self.reasons if reason.severity == self.reasons[0].severity]
+        shown = worst[:1] if self.reasons[0].severity == "note" else worst
+        return f"verdict: {self.level} ({self.source} confidence). {' '.join(shown)}"
+
 
 def assess(records: Sequence[Record]) -> Verdict:
     """Return the verdict on the records of a run, in order, with their labels (`Record.with_label`)."""
@@ -80,7 +94,7 @@ def assess(records: Sequence[Record]) -> Verdict:
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
     """Return the verdict on `questions` answers, from symptoms (`from_records`) and tests on graded answers."""
     if not questions:
-        return Verdict("unproven", (Reason("unlabelled", "doubt", left=0),), 0, 0)
+        return Verdict("unproven", (Reason("unlabelled", "doubt", "No question is answered yet."),), 0, 0)
     proven = on_labels.level == "fine"
     # If tests on grades prove the confidences, symptoms are only notes.
     others = [replace(each, severity="note") if proven else each for each in from_records]
@@ -104,6 +118,7 @@ def from_grades(
     ranks: Sequence[float] | None = None,
     chosen: bool = False,
     answers: int | None = None,
+    review: str = "secl label",
 ) -> Verdict:
     """Return the verdict by graded answers alone.
 
@@ -113,36 +128,67 @@ def from_grades(
             `graded`. Confidences that labels have moved cannot serve for this test, because they contain the grades.
         chosen: whether volunteers, who may prefer wrong answers, chose the answers to label.
         answers: number of all answers; None if the stream goes on.
+        review: where people can label answers.
     """
     n = len(graded)
     if not n:
-        return Verdict("unproven", (Reason("unlabelled", "doubt", left=answers),), 0, 0)
+        sentence = f"No answer has a label or a reference, so these confidences are untested; label some ({review})."
+        return Verdict("unproven", (Reason("unlabelled", "doubt", sentence),), 0, 0)
     confidences, grades = tuple(each for each, _ in graded), tuple(bool(right) for _, right in graded)
     ranks = confidences if ranks is None else tuple(ranks)
     accuracy, mean = fmean(grades), fmean(confidences)
     left = None if answers is None else answers - n
     reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(ranks, grades, left)]
     if n < ENOUGH and all(reason.code != "few_labels" for reason in reasons):
-        reasons.append(Reason("few_labels", "doubt", n, more=ENOUGH - n, left=left))
+        many = "Only one answer has" if n == 1 else f"Only {n} answers have"
+        sentence = f"{many} a label or a reference; {further(ENOUGH - n, left)} to test the confidences."
+        reasons.append(Reason("few_labels", "doubt", sentence, {"graded": n, "more": ENOUGH - n}))
     if reasons:
         return Verdict(_level(reasons, proven=False), _by_weight(reasons), n, n, accuracy, mean)
     area, interval = separation(ranks, grades)
-    return Verdict("fine", (Reason("tested", "note", n, value=area, interval=interval),), n, n, accuracy, mean)
+    sentence = (
+        f"Tested on {counted(n, 'graded answer')}: accuracy and mean confidence agree, and right answers have higher "
+        f"confidences than wrong ones ({_in_words(area, interval)})."
+    )
+    tested = Reason("tested", "note", sentence, {"graded": n, "auroc": area})
+    return Verdict("fine", (tested,), n, n, accuracy, mean)
+
+
+def further(more: int, left: int | None) -> str:
+    """Return how to get `more` graded answers: by labels of the `left` ungraded answers, then by more questions."""
+    if left is None or left >= more:
+        return f"label {more} more"
+    ask = f"ask {counted(more - left, 'more question')}"
+    others = "other one" if left == 1 else f"other {left}"
+    return f"label the {others} and {ask}" if left else ask
 
 
 def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, chosen: bool) -> list[Reason]:
     """Return a reason if mean confidence and accuracy differ, or else if the ECE is too high."""
     mean, accuracy = fmean(confidences), fmean(grades)
-    gap = mean - accuracy
+    gap, on = mean - accuracy, f"on {counted(len(grades), 'graded answer')}"
     chance = chance_of_count(confidences, sum(grades))
     if abs(gap) < GAP / 2 or chance >= UNLIKELY:
-        error, floor = ece(confidences, grades), ece_floor(confidences)
-        if len(grades) < FEWEST or max(GAP / 2, floor.upper) >= error:
+        error, limit = ece(confidences, grades), ece_floor(confidences).upper
+        if len(grades) < FEWEST or max(GAP / 2, limit) >= error:
             return []
-        return [Reason("miscalibrated", "doubt", len(grades), value=error, beside=floor.upper)]
+        sentence = (
+            f"Calibrated on average, but wrong in places: ECE {number(error, 3)} {on}; chance explains an ECE of at "
+            f"most {number(limit, 3)} (95% limit)."
+        )
+        return [Reason("miscalibrated", "doubt", sentence, {"ece": error, "limit": limit})]
     code: Code = "underconfident" if gap < 0 else "overconfident"
     severity: Severity = "stop" if gap >= GAP and chance < RARE else "doubt"
-    return [Reason(code, severity, len(grades), value=mean, beside=accuracy, chance=chance, chosen=chosen)]
+    sentence = (
+        f"{code.capitalize()}: mean confidence {percent(mean)}, accuracy {percent(accuracy)} {on}; calibrated "
+        f"confidences would differ this much by chance in {percent(chance)} of cases."
+    )
+    if chosen and code == "overconfident":
+        sentence += (
+            " People chose which answers to rate. If they rated wrong answers more often than right ones, the true "
+            "difference is smaller."
+        )
+    return [Reason(code, severity, sentence, {"mean_confidence": mean, "accuracy": accuracy, "chance": chance})]
 
 
 def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], left: int | None) -> list[Reason]:
@@ -151,16 +197,31 @@ def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], l
         return []
     area, interval = separation(confidences, grades)
     if math.isnan(area) or math.isnan(interval.low):
-        return [Reason("few_labels", "doubt", len(grades), beside=fmean(grades))]
-
-    def reason(code: Code, severity: Severity) -> list[Reason]:
-        return [Reason(code, severity, len(grades), value=area, interval=interval, left=left)]
-
+        kind = "right" if fmean(grades) > 0.5 else "wrong"
+        sentence = (
+            f"Nearly all graded answers are {kind}, too many to test whether right answers have higher confidences."
+        )
+        return [Reason("few_labels", "doubt", sentence, {"graded": len(grades)})]
+    values, shown = {"auroc": area, "low": interval.low, "high": interval.high}, _in_words(area, interval)
     if interval.high < 0.5:
-        return reason("inverted", "stop")
+        sentence = f"The confidences are higher for wrong answers than for right ones ({shown})."
+        return [Reason("inverted", "stop", sentence, values)]
     if interval.low > 0.5:
-        return [] if area > WEAK else reason("weak", "doubt")
-    return reason("chance", "stop") if interval.high <= WEAK else reason("few_labels", "doubt")
+        sentence = f"The confidences hardly separate right from wrong answers ({shown})."
+        return [] if area > WEAK else [Reason("weak", "doubt", sentence, values)]
+    if interval.high <= WEAK:
+        return [
+            Reason("chance", "stop", f"The confidences do not separate right from wrong answers ({shown}).", values)
+        ]
+    sentence = (
+        f"{counted(len(grades), 'graded answer')} do not show whether right answers have higher confidences than wrong "
+        f"ones ({shown}); {'ask' if left == 0 else 'label'} more."
+    )
+    return [Reason("few_labels", "doubt", sentence, {"graded": len(grades), **values})]
+
+
+def _in_words(area: float, interval: Interval) -> str:
+    return f"AUROC {number(area, 2)}, {interval.low:.2f} to {interval.high:.2f}; chance gives 0.5"
 
 
 @lru_cache(maxsize=16)

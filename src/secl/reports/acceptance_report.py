@@ -8,12 +8,12 @@ from secl.display import UNDEFINED, amount, counted, percent
 from secl.evaluation.acceptance import Advice, Answers
 from secl.evaluation.json_values import json_value
 from secl.evaluation.sample import Doubt
+from secl.evaluation.trust import further
 from secl.grading.rules import reported_correct
 from secl.labels.label import utc
 from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong
 from secl.records import Record
 from secl.reports.table import Table, plain_table
-from secl.reports.verdict import further
 
 ASSUMPTION = "This holds if the labelled answers are a random sample and later questions are of the same kinds."
 """Note on the conditions of a guarantee."""
@@ -172,22 +172,6 @@ def advice_step(advice: Advice, folder: str, *, calibrates: bool, server: bool) 
     if wanted > advice.labels and left:
         return further(wanted - advice.labels, left)
     return "look at every answer, or compare other methods (secl check)"
-
-
-def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
-    """Return whether an answer is accepted, in words.
-
-    >>> accepted_line("A", 0.62, 0.6), accepted_line("A", 0.5996, 0.6)
-    ('accepted: 0.620 is at least 0.6', 'not accepted: 0.5996 is below 0.6; ask a person or a larger model')
-    """
-    instead = "ask a person or a larger model"
-    if answer is None:
-        return f"not accepted: the answer could not be read; {instead}"
-    digits = next(digits for digits in range(3, 18) if round(confidence, digits) < accept or confidence >= accept)
-    number = f"{confidence:.{digits}f}"
-    if confidence >= accept:
-        return f"accepted: {number} is at least {accept}"
-    return f"not accepted: {number} is below {accept}; {instead}"
 
 
 def _accepted(threshold: Threshold | None, *, counts: bool = False) -> tuple[str, ...]:

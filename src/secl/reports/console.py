@@ -6,15 +6,12 @@ import math
 
 from rich.table import Table as RichTable
 
-from secl.display import amount, counted, excerpt, percent, percents
-from secl.evaluation.symptoms import seen_in_one
-from secl.evidence import Labelled, Posterior, PTrue, Sample
-from secl.labels.state import observed
-from secl.prompts.parsing import is_brief
+from secl.display import counted, excerpt, percent, percents
+from secl.evidence import Posterior, PTrue
+from secl.explain import explain
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.table import Table, listing, plain_table
-from secl.reports.verdict import sentence_of
 
 BAR = 30
 """Width of a full bar in characters."""
@@ -30,8 +27,8 @@ def answer_table(record: Record) -> Table:
     """Return a table: the returned answer with its confidence and 90 % interval, then the other candidates."""
     posterior, own = record.posterior, record.reply.answer
     stated = f"own answer, stated {percent(record.reply.stated)}" if own is not None else "no readable answer"
-    near = near_labels(record.labelled if record.answer is not None else None)
-    notes = [f"{near}."] if near else []
+    near = explain(record).near
+    notes = [near] if near else []
     if posterior is None or record.answer is None:
         rows = [(record.text or "no readable answer", _confidence(record), stated if own is not None else "")]
         return plain_table(("answer", "confidence", ""), rows, notes, texts=1)
@@ -55,58 +52,9 @@ def _candidate(posterior: Posterior, number: int) -> str:
     return "any other answer" if unlisted else posterior.candidates[number]
 
 
-def near_labels(labelled: Labelled | None) -> str:
-    """Return the accuracy of labelled answers near a confidence, with its exact interval; empty without such labels."""
-    if labelled is None or (ends := observed(labelled)) is None:
-        return ""
-    share = f"{amount(labelled.near_right)} of {counted(labelled.near, 'labelled answer')} with a confidence within 0.1"
-    return f"{share} of this one {'is' if labelled.near_right == 1 else 'are'} right ({percents(*ends)}, exact)"
-
-
 def _confidence(record: Record) -> str:
     likely = percent(record.confidence)
     return likely if math.isnan(record.low) else f"{likely} ({percents(record.low, record.high)})"
-
-
-def answer_reasons(record: Record) -> list[str]:
-    """Return sentences on symptoms of an unreliable confidence.
-
-    Without symptoms, return a sentence on the evidence for the own answer, or an empty list if another candidate is
-    more probable.
-    """
-    reasons = [sentence_of(reason) for reason in seen_in_one(record)]
-    own = record.posterior is None or record.posterior.own == record.posterior.best
-    return reasons or ([_why(record)] if own else [])
-
-
-def _why(record: Record) -> str:
-    question, evidence, posterior = record.question, record.evidence, record.posterior
-    if posterior is None:
-        if not question.options and record.reply.answer and not is_brief(record.reply.answer, question.form):
-            return "The answer is too long to be compared with other answers."
-        return "secl did not compare this answer with other candidates."
-    orders = () if evidence.candidates is None else evidence.candidates.letters
-    chosen = [each.log_p.index(max(each.log_p)) for each in orders if each.thought is not None]
-    if chosen:
-        same = 1 + chosen.count(posterior.best)
-        return f"{same} of {len(chosen) + 1} thoughts lead to this answer."
-    if question.options and orders:
-        return (
-            f"With the options in {'another order' if len(orders) == 1 else 'other orders'}, the model chooses the "
-            "same option."
-        )
-    samples = () if evidence.candidates is None else evidence.candidates.samples
-    computed = [each for each in samples if each.program]
-    if computed:
-        return f"A short program that the model wrote {_compared(computed[0], posterior.best)}."
-    same = sum(each.candidate == posterior.best for each in samples)
-    return f"The model repeats this answer in {same} of {counted(len(samples), 'further answer')}."
-
-
-def _compared(program: Sample, number: int) -> str:
-    if program.text is None:
-        return "gives no number"
-    return "gives the same number" if program.candidate == number else "gives another number"
 
 
 def answer_details(record: Record, tau: float) -> list[RichTable]:

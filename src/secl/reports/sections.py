@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from secl.display import amount, counted, number, percent, terminal_text
+from secl.display import amount, counted, percent, terminal_text
+from secl.explain import weights_sentence
 from secl.grading.rules import grade, grader_of
-from secl.posterior.views import view_title
 from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_tables
 from secl.reports.answers import neediest, questions_table, wrong_table
@@ -23,7 +23,6 @@ from secl.reports.result import ANSWERS, NEEDY, bins_table, domains_table, resul
 from secl.reports.run_report import RunReport, command, panels
 from secl.reports.summary_table import domain_table, main_table, summary_table
 from secl.reports.table import Table, plain_table, to_rich
-from secl.reports.verdict import sentence_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,7 +93,7 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     table = main_table(run) or bins_table(run.records)
     yield Section("Result", result_sentences(run), [table], warning=not run.complete)
     verdict = run.trust
-    reasons = [sentence_of(reason) for reason in verdict.reasons]
+    reasons = [reason.sentence for reason in verdict.reasons]
     answer = ANSWERS[verdict.level].format(source=verdict.source)
     yield Section("Can you act on these confidences?", [answer, *reasons], warning=verdict.level != "fine")
     if run.graded:
@@ -180,19 +179,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     # Open questions and questions with options have different weights. Report the weights of the more frequent kind.
     forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
     last = max(forms, key=len)[-1]
-    weights = ", ".join(f"{number(weight, 2)} ({view_title(view)})" for view, weight in last.weights)
-    letters = _letters_sentence(last.reliability, last.questions)
-    return [f"{letters} Weights of the views after the last question: {weights}.".lstrip(), _changed_by_best(records)]
-
-
-def _letters_sentence(reliability: float | None, questions: int) -> str:
-    """Return a sentence on the reliability of the model's letters; empty for None."""
-    if reliability is None:
-        return ""
-    seen = f"from {counted(questions, 'question')}" if questions else "the prior"
-    value = number(reliability, 2)
-    scale = "from 0 (only the positions of the options count) to 1 (only their content)"
-    return f"Reliability of letters, {scale}: {value} ({seen})."
+    return [f"After the last question: {weights_sentence(last)}", _changed_by_best(records)]
 
 
 def _changed_by_best(records: Sequence[Record]) -> str:

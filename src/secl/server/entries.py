@@ -15,11 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator
 
 from secl.evaluation.json_values import defined
-from secl.evaluation.symptoms import source_of
 from secl.evidence import Evidence, Thought
 from secl.labels.label import utc
-from secl.methods import Plan
-from secl.prompts.parsing import is_brief
 from secl.question import NOT_KEPT, Question, has_half_character
 from secl.records import Record, Reply
 
@@ -136,24 +133,6 @@ def reported_numbers(record: Record) -> tuple[float | None, float | None, bool |
 def answer_text(record: Record) -> str:
     """Return the answer in the form that people read, or the whole reply if it has no readable answer."""
     return record.reply.text.strip() if record.answer is None else record.question.named(record.answer)
-
-
-def remark_on(record: Record, plan: Plan) -> str | None:
-    """Explain in a sentence why a confidence is not from the posterior.
-
-    None if the confidence is from the posterior, or if the server's method computes no posterior for this question.
-    """
-    expected = not record.gated or "candidates" in plan.weighed(record.decision.in_burst)
-    if source_of(record) == "posterior" or not expected:
-        return None
-    if record.reply.answer is None:
-        return "the answer could not be read, so it has no confidence."
-    missing = "there are fewer than two different candidates to compare, or more candidates than letters"
-    if record.posterior is not None:
-        missing = "the model's own answer is none of the candidates"
-    elif not record.question.options and not is_brief(record.reply.answer, record.question.form):
-        missing = "the answer is too long to be compared with other answers"
-    return f"{missing}, so the confidence is the stated one."
 
 
 def new_record_id() -> str:

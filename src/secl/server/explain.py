@@ -6,26 +6,16 @@ from dataclasses import replace
 
 from typing_extensions import TypedDict
 
-from secl.display import counted
-from secl.evaluation.symptoms import LOW_DIGIT_MASS, Source, source_of
-from secl.evidence import Posterior
+from secl.evaluation.symptoms import Source
+from secl.explain import explain
 from secl.gates import GATES
-from secl.metrics.probability import bin_index
 from secl.prompts.templates import answer_prompt, confidence_prompt, request_for, thinking_prompt
 from secl.question import Question
-from secl.records import Record, Reply
-from secl.reports.acceptance_report import accepted_line
-from secl.reports.console import near_labels
+from secl.records import Reply
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
-from secl.server.entries import Keep, Served, remark_on
+from secl.server.entries import Keep, Served
 from secl.server.store import ServerStore
-
-LABELS = {
-    None: "the answer has no label",
-    True: "a person labelled it as right",
-    False: "a person labelled it as wrong",
-}
 
 
 class Said(TypedDict):
@@ -55,31 +45,33 @@ class Explained(TypedDict):
     record: dict[str, object]
 
 
-def explain(state: ServerStore, served: Served) -> Explained:
+def explain_served(state: ServerStore, served: Served) -> Explained:
     """Explain the confidence of a stored answer."""
     record, manifest = served.record, Manifest.of(state)
-    settings, prefilled = manifest.settings, manifest.environment.get("short_replies") == "prefilled"
-    alongside = settings.paper
-    number = _number(record, remark_on(record, settings.plan()))
+    settings, environment = manifest.settings, manifest.environment
     known = settings.gate_name in GATES  # a user's own gate is not loaded, because its file may have moved
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
-    learning: list[str] = []
+    explained = explain(record, manifest.plan, threshold=threshold, paused=state.paused(served.time))
+    label = "The answer has no label."
+    if served.label is not None:
+        label = f"A person labelled it as {'right' if served.label else 'wrong'}."
     prompt: list[Said] | None = None
-    if settings.named_method.learns:
-        lesson = _lesson(record, settings.loop.bin_gate, state.paused(served.time))
-        learning = [f"gate: {_gate(record, threshold)}", f"lesson: {lesson}"]
     if state.keep_text == "full" and record.outcome != "field":
-        requested = manifest.environment.get("thoughts") == "requested"
-        request = request_for(settings.prompts.thinking) if requested else ""
-        turns = conversation(record.question, record.reply, alongside=alongside, prefilled=prefilled, request=request)
+        turns = conversation(
+            record.question,
+            record.reply,
+            alongside=settings.paper,
+            prefilled=environment.get("short_replies") == "prefilled",
+            request=request_for(settings.prompts.thinking) if environment.get("thoughts") == "requested" else "",
+        )
         prompt = [Said(role=role, content=text) for role, text in turns]
     return {
         "record_id": served.id,
         "time": served.time,
         "batch": served.batch,
         "label": served.label,
-        "source": source_of(record),
-        "why": [sentence(each) for each in (*number, *learning, LABELS[served.label]) if each],
+        "source": explained.source,
+        "why": [*explained.lines, label],
         "keep_text": state.keep_text,
         "prompt": prompt,
         "record": to_export(record),
@@ -127,107 +119,3 @@ def conversation(
     earlier = tuple((turn.role, turn.text) for turn in question.history)
     ours = ((roles[i % 2], text) for i, text in enumerate((*prompt.turns, prompt.prefill)))
     return (*system, *earlier, *ours)
-
-
-def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
-    """Return the outcome of a lesson and its reason; `paused`: why learning was paused when the model answered."""
-    update, signal = record.update, record.signal
-    if update is not None and signal is not None:
-        rule = "" if bin_gate is None else f", more than {counted(bin_gate, 'bin')} apart"
-        return (
-            f"the update made version {update.version}: stated confidence {update.before:.3f} "
-            f"(bin {bin_index(update.before)}) against the signal {signal:.3f} (bin {bin_index(signal)}){rule}; "
-            f"target {update.target:.3f}; stated confidence after the update: {update.after:.3f}"
-        )
-    signalled = "" if signal is None else f"; the signal was {signal:.3f} (bin {bin_index(signal)})"
-    if record.outcome == "trained":
-        return f"trained; the record lacks the update or its signal{signalled}"
-    reason = {
-        "given": "the answer came from elsewhere, and secl learns nothing from such answers",
-        "field": "the answer is a field of an object, and secl learns nothing from fields",
-        "idle": "the question is outside a burst",
-        "waiting": "its lesson is not finished yet",
-        "dropped": "too many lessons waited, or learning was paused or rolled back before this lesson was finished",
-        "failed": "an error ended its lesson, and the weights did not change",
-        "no_signal": "the evidence gave no signal to learn from",
-        "agreed": f"stated confidence and signal were at most {counted(bin_gate or 0, 'bin')} apart during the lesson",
-    }[record.outcome]
-    if record.outcome == "idle" and record.decision.in_burst:
-        reason = f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
-    return f"{record.outcome.replace('_', ' ')}, because {reason}{signalled}"
-
-
-def weights_in_words(posterior: Posterior) -> str:
-    """Return the weights of the views, the reliability of letters, and the number of questions behind it."""
-    weights = ", ".join(f"{name} {weight:.3f}" for name, weight in posterior.weights)
-    if posterior.reliability is None:
-        return weights
-    seen = f"from {posterior.questions} questions" if posterior.questions else "by the prior"
-    return f"{weights}; reliability of letters {posterior.reliability:.2f} {seen}"
-
-
-def _number(record: Record, remark: str | None) -> list[str]:
-    """Return sentences about the reported confidence: posterior or stated confidence, labels, threshold."""
-    mass = record.reply.digit_mass
-    little = (
-        f"asked for its confidence, the model gave all ten digits together a probability of only {mass:.2f}, so its "
-        "stated confidence is unreliable"
-    )
-    return [
-        _weighed(record, record.posterior)
-        if record.posterior and source_of(record) == "posterior"
-        else _stated(record),
-        remark or "",
-        little if mass < LOW_DIGIT_MASS else "",
-        _labels(record),
-        "" if record.accept is None else accepted_line(record.answer, record.confidence, record.accept),
-    ]
-
-
-def _gate(record: Record, threshold: float | None) -> str:
-    decision = record.decision
-    what = "alarm, a burst begins" if decision.alarm else "inside a burst" if decision.in_burst else "quiet"
-    to_come = f", {counted(decision.remaining, 'question')} to come" if decision.in_burst else ""
-    if decision.statistic is None:
-        return f"{what}{to_come}; the gate made no test"
-    against = "" if threshold is None else f" against the threshold {threshold:g}"
-    return f"{what}{to_come}; statistic {decision.statistic:.4f}{against}"
-
-
-def sentence(text: str) -> str:
-    """Return a text with a capital letter and a full stop."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}"
-
-
-def _stated(record: Record) -> str:
-    frozen = f"the frozen model states {record.frozen.stated:.4f}"
-    learned = frozen if record.reply.version else "the model had learned nothing"
-    return (
-        f"the model states {record.reply.stated:.4f} (mean of ten digits, weighted by their probabilities); {learned}"
-    )
-
-
-def _weighed(record: Record, posterior: Posterior) -> str:
-    count = counted(len(set(posterior.candidates)), "candidate")
-    of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "the model's answer"
-    views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
-    stated = f"; the model states {record.reply.stated:.4f}" if record.reply.bins else ""
-    number = f"{of} has the probability {record.label_free:.4f}{stated}"
-    return f"of {count}, compared by {views}, {number}"
-
-
-def _labels(record: Record) -> str:
-    labelled = record.labelled
-    if labelled is None:
-        return ""
-    band = (
-        "if the map of labels is a line in logits, the calibrated confidence lies with 90 % probability between "
-        f"{labelled.low:.4f} and {labelled.high:.4f}"
-    )
-    if not labelled.labels:
-        return f"no answer had a label yet; {band}"
-    changed = labelled.confidence - labelled.label_free
-    moved = f"moved the confidence by {changed:+.4f} to {labelled.confidence:.4f}"
-    domain = f"{labelled.of_domain} of them in the same domain"
-    near = near_labels(labelled)
-    return f"{counted(labelled.labels, 'label')}, {domain}, {moved}; {band}{near and '; '}{near}"

@@ -20,11 +20,10 @@ from secl.evaluation.json_values import defined
 from secl.evaluation.symptoms import Code, Severity
 from secl.evaluation.trust import Level
 from secl.metrics.measures import brier, ece
-from secl.reports.verdict import sentence_of
 from secl.server.entries import Event, Keep
 from secl.server.online.learner import DISK
 from secl.server.online.queue import Answer
-from secl.server.online.service import REVIEW, STORAGE, Service
+from secl.server.online.service import STORAGE, Service
 from secl.server.records import Point, labelled_answers, latest_points
 from secl.server.settings import MAX_DRIFT, public_name
 from secl.server.store import ServerStore, at_one_moment
@@ -269,7 +268,7 @@ def view(service: Service) -> State:
             level=verdict.level,
             questions=verdict.questions,
             graded=verdict.graded,
-            reasons=[Why(code=r.code, severity=r.severity, sentence=sentence_of(r, REVIEW)) for r in verdict.reasons],
+            reasons=[Why(code=r.code, severity=r.severity, sentence=r.sentence) for r in verdict.reasons],
         ),
         labels=label_measures(labelled),
         timeline=timeline,

@@ -21,8 +21,9 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse
 from pydantic import ValidationError
 
-from secl.display import counted
+from secl.display import as_sentence, counted
 from secl.errors import ParameterError
+from secl.explain import weights_sentence
 from secl.records import Record
 from secl.reports.figures.timeline import running_mean
 from secl.reports.html import html_templates
@@ -30,7 +31,7 @@ from secl.runs.labelling import RECENT, review_queue
 from secl.runs.sheets import answer_of, row_id
 from secl.runs.store import Store
 from secl.server.entries import Text, Values, answer_text, moment
-from secl.server.explain import Said, explain, sentence, weights_in_words
+from secl.server.explain import Said, explain_served
 from secl.server.http.api_keys import Role, permits
 from secl.server.http.health import State, view
 from secl.server.online.service import Service
@@ -120,7 +121,7 @@ def _answer(
     try:
         text, status = page()
     except ParameterError as problem:
-        said = sentence(str(problem))
+        said = as_sentence(str(problem))
         text, status = fill("record.html", "Records", root=root, of_run=of_run, id=None, problem=said), 404
     return HTMLResponse(text, status, headers=HEADERS)
 
@@ -174,7 +175,7 @@ def found_in_words(count: int, query: Search, *, older: bool) -> str:
 def record_page(folder: Path, name: str) -> Page:
     with at_one_moment(folder) as reader:
         served = reader.find(name)
-        explanation = explain(reader, served)
+        explanation = explain_served(reader, served)
         record, kept = served.record, range(reader.first, len(reader))
     older, newer = (p if p in kept else None for p in (record.position - 1, record.position + 1))
     text = fill(
@@ -184,7 +185,7 @@ def record_page(folder: Path, name: str) -> Page:
         **card(record, served.id),
         served=served,
         explanation=explanation,
-        weights=None if record.posterior is None else weights_in_words(record.posterior),
+        weights=None if record.posterior is None else as_sentence(weights_sentence(record.posterior)),
         older=older,
         newer=newer,
     )

@@ -202,9 +202,9 @@ LATER = "the confidence takes longer than the text; GET /v1/records/{} will retu
 
 
 def secl_of(answer: Answer, *, full: bool) -> Secl:
-    record, confidence = answer.record, defined(answer.record.confidence)
+    record = answer.record
     secl: Secl = {
-        "confidence": confidence,
+        "confidence": defined(record.confidence),
         "low": defined(record.low),
         "high": defined(record.high),
         "candidates": candidates_of(record.candidates) if record.posterior else None,
@@ -212,11 +212,8 @@ def secl_of(answer: Answer, *, full: bool) -> Secl:
         "accept": record.accept,
         "record_id": answer.record_id if answer.stored else None,
     }
-    reason = answer.remark
-    if confidence is None:
-        unread = "the reply holds no readable answer."
-        reason = reason or (unread if record.answer is None else "the model stated no confidence.")
-    elif not answer.stored:
+    reason = answer.caveat
+    if secl["confidence"] is not None and not answer.stored:
         reason = "the server cannot write to its disk, so the answer has no record."
     if reason is not None:
         secl["reason"] = reason

@@ -15,7 +15,7 @@ from secl.errors import ParameterError, RequestError, RunError
 from secl.labels.label import MIN_CHANCE
 from secl.runs.store import Store
 from secl.server.entries import Text
-from secl.server.explain import Explained, explain
+from secl.server.explain import Explained, explain_served
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, json_response
 from secl.server.http.health import State, view
 from secl.server.http.middleware import require
@@ -92,7 +92,7 @@ def records_router(service: Service) -> APIRouter:
         """
         position = known_position(service, record_id, request)
         with at_one_moment(state.folder) as reader:
-            return json_response(explain(reader, reader.served(position)))
+            return json_response(explain_served(reader, reader.served(position)))
 
     return router
 

@@ -52,13 +52,13 @@ class Answer:
     Attributes:
         record_id: random id, which the client gets.
         stored: whether the record is on disk. If not, the next record gets the same position.
-        remark: sentence about the confidence; None without a remark.
+        caveat: why the confidence is missing or not from the posterior (`secl.explain.caveat`).
     """
 
     record: Record
     record_id: str
     stored: bool
-    remark: str | None = None
+    caveat: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,12 @@ from secl.errors import REQUEST_ERRORS, ClosingError, SeclError, StorageError, U
 from secl.evaluation.json_values import defined
 from secl.evaluation.symptoms import seen
 from secl.evaluation.trust import Level, Verdict, conclude, from_grades
+from secl.explain import caveat
 from secl.machine import release_memory
 from secl.question import GivenAnswer, Question
 from secl.records import Record
-from secl.reports.verdict import trust_line
 from secl.runs.store import Version
-from secl.server.entries import new_record_id, remark_on
+from secl.server.entries import new_record_id
 from secl.server.online.learner import Learner
 from secl.server.online.queue import Answer, Asked, Request, RequestQueue, Scheduler, answer_together, records_of
 from secl.server.online.texts import TextWriters, WritingJob
@@ -48,8 +48,6 @@ log = logging.getLogger("secl.server")
 ANSWERS, VERSION = "errors occurred at the latest questions", "a new version cannot be loaded"
 STORAGE = "the server does not store answers: writing to disk fails"
 NEW_LABELS = "the server cannot use new labels"
-
-REVIEW = "the page /review"
 
 WINDOW = 200
 """Number of latest answers that the verdict examines."""
@@ -169,7 +167,8 @@ class Service:
     def verdict(self) -> Verdict:
         """The verdict on the latest confidences; answers from elsewhere do not count."""
         records, labelled = tuple(self._latest), self._labelled
-        grades = from_grades([label[:2] for label in labelled], ranks=[label[2] for label in labelled], chosen=True)
+        pairs, ranks = [label[:2] for label in labelled], [label[2] for label in labelled]
+        grades = from_grades(pairs, ranks=ranks, chosen=True, review="the page /review")
         return conclude(seen(records), grades, len(records))
 
     def _answer_all(self) -> None:
@@ -195,9 +194,8 @@ class Service:
             verdict = self.verdict
             if verdict.level != self._level:
                 self._level = verdict.level
-                log.log(
-                    logging.WARNING if verdict.stops else logging.INFO, "confidences: %s", trust_line(verdict, REVIEW)
-                )
+                level = logging.WARNING if verdict.level == "do not act on it" else logging.INFO
+                log.log(level, "confidences: %s", verdict.line)
         except Exception as problem:  # the thread must continue
             self.problems[ANSWERS] = public_reason(problem, "judging the latest answers")
 
@@ -257,8 +255,8 @@ class Service:
             self.problems[ANSWERS] = public_reason(problem, "queueing a lesson")
         answers = []
         for record, record_id in zip(records, ids, strict=True):
-            remark = remark_on(record, self.calibrator.plan)
-            answers.append(Answer(record=record, record_id=record_id, stored=stored, remark=remark))
+            said = caveat(record, self.calibrator.plan)
+            answers.append(Answer(record=record, record_id=record_id, stored=stored, caveat=said))
             self.on_answer(answers[-1])
         return answers
 

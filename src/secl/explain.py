@@ -1,0 +1,234 @@
+"""Explain the confidence of an answer. Console, pages, replies and reports lay out what `explain` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from secl.display import as_sentence, counted, percents
+from secl.evaluation.symptoms import Reason, Source, seen_in_one, source_of
+from secl.evidence import Posterior
+from secl.labels.state import observed
+from secl.methods import Plan
+from secl.metrics.probability import bin_index
+from secl.posterior.views import view_title
+from secl.prompts.parsing import is_brief
+from secl.records import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an answer has its confidence.
+
+    Attributes:
+        source: source of the label-free confidence.
+        number: the label-free confidence and how secl computed it.
+        caveat: why the confidence is missing or not from the posterior (`caveat`).
+        symptoms: reasons to doubt the confidence.
+        evidence: the evidence for the model's own answer; None if another candidate is more probable.
+        labels: how labels moved the confidence; None before calibration.
+        near: accuracy of the labelled answers near this confidence; None without these labels.
+        accepted: whether the threshold accepts the answer; None without a threshold.
+        learning: the gate's decision and the outcome of the lesson; empty for a method that does not learn.
+    """
+
+    source: Source
+    number: str
+    caveat: str | None
+    symptoms: tuple[Reason, ...]
+    evidence: str | None
+    labels: str | None
+    near: str | None
+    accepted: str | None
+    learning: tuple[str, ...] = ()
+
+    @property
+    def grounds(self) -> list[str]:
+        """Sentences on the symptoms; without symptoms, `caveat` or `evidence`."""
+        if self.symptoms:
+            return [reason.sentence for reason in self.symptoms]
+        return [as_sentence(text) for text in (self.caveat or self.evidence,) if text]
+
+    @property
+    def lines(self) -> list[str]:
+        """All sentences, from the number to the lesson."""
+        symptoms = (reason.sentence for reason in self.symptoms)
+        parts = (self.number, self.caveat or self.evidence, *symptoms, self.labels, self.near, self.accepted)
+        return [as_sentence(text) for text in (*parts, *self.learning) if text]
+
+
+def explain(
+    record: Record, plan: Plan | None = None, *, threshold: float | None = None, paused: str | None = None
+) -> Explanation:
+    """Explain the confidence of an answer.
+
+    Args:
+        plan: the plan that the record followed; None if unknown.
+        threshold: threshold of the gate's statistic; None if unknown.
+        paused: why learning was paused when the model answered; None without a pause.
+    """
+    learning: tuple[str, ...] = ()
+    if plan is not None and plan.learns:
+        lesson = _lesson(record, plan.loop.bin_gate, paused)
+        learning = (f"gate: {_gate(record, threshold)}", f"lesson: {lesson}")
+    source, posterior = source_of(record), record.posterior
+    return Explanation(
+        source=source,
+        number=_weighed(record, posterior) if posterior and source == "posterior" else _stated(record),
+        caveat=caveat(record, plan),
+        symptoms=tuple(seen_in_one(record)),
+        evidence=_evidence(record) if posterior is None or posterior.own == posterior.best else None,
+        labels=_labels(record),
+        near=_near_labels(record),
+        accepted=None if record.accept is None else accepted_line(record.answer, record.confidence, record.accept),
+        learning=learning,
+    )
+
+
+def _stated(record: Record) -> str:
+    if not record.reply.bins:
+        return ""
+    frozen = f"the frozen model states {record.frozen.stated:.4f}"
+    learned = frozen if record.reply.version else "the model had learned nothing"
+    return (
+        f"the model states {record.reply.stated:.4f} (mean of ten digits, weighted by their probabilities); {learned}"
+    )
+
+
+def _weighed(record: Record, posterior: Posterior) -> str:
+    count = counted(len(set(posterior.candidates)), "candidate")
+    of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "the model's answer"
+    views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
+    stated = f"; the model states {record.reply.stated:.4f}" if record.reply.bins else ""
+    number = f"{of} has the probability {record.label_free:.4f}{stated}"
+    return f"of {count}, compared by {views}, {number}"
+
+
+def caveat(record: Record, plan: Plan | None = None) -> str | None:
+    """Return why the confidence is missing or not from the posterior, in a sentence.
+
+    None if the posterior gives the confidence, or if the plan computes no posterior for this question.
+    """
+    if source_of(record) == "posterior":
+        return None
+    if record.reply.answer is None:
+        return "the answer could not be read, so it has no confidence."
+    if not record.reply.bins:
+        return "the model stated no confidence."
+    if plan is not None and record.gated and "candidates" not in plan.weighed(record.decision.in_burst):
+        return None
+    if record.posterior is not None:
+        reason = "the model's own answer is none of the candidates"
+    elif not record.question.options and not is_brief(record.reply.answer, record.question.form):
+        reason = "the answer is too long to be compared with other answers"
+    elif plan is not None:
+        reason = "there are fewer than two different candidates to compare, or more candidates than letters"
+    else:
+        return None
+    return f"{reason}, so the confidence is the stated one."
+
+
+def _evidence(record: Record) -> str:
+    question, evidence, posterior = record.question, record.evidence, record.posterior
+    if posterior is None:
+        return "secl did not compare this answer with other candidates."
+    orders = () if evidence.candidates is None else evidence.candidates.letters
+    chosen = [each.log_p.index(max(each.log_p)) for each in orders if each.thought is not None]
+    if chosen:
+        same = 1 + chosen.count(posterior.best)
+        return f"{same} of {len(chosen) + 1} thoughts lead to this answer."
+    if question.options and orders:
+        other = "another order" if len(orders) == 1 else "other orders"
+        return f"With the options in {other}, the model chooses the same option."
+    samples = () if evidence.candidates is None else evidence.candidates.samples
+    if program := next((each for each in samples if each.program), None):
+        same_number = "the same" if program.candidate == posterior.best else "another"
+        return f"A short program that the model wrote gives {'no' if program.text is None else same_number} number."
+    same = sum(each.candidate == posterior.best for each in samples)
+    return f"The model repeats this answer in {same} of {counted(len(samples), 'further answer')}."
+
+
+def _labels(record: Record) -> str | None:
+    labelled = record.labelled
+    if labelled is None:
+        return None
+    band = (
+        "if the map of labels is a line in logits, the calibrated confidence lies with 90 % probability between "
+        f"{labelled.low:.4f} and {labelled.high:.4f}"
+    )
+    if not labelled.labels:
+        return f"no answer had a label yet; {band}"
+    changed = labelled.confidence - labelled.label_free
+    moved = f"moved the confidence by {changed:+.4f} to {labelled.confidence:.4f}"
+    return f"{counted(labelled.labels, 'label')}, {labelled.of_domain} of them in the same domain, {moved}; {band}"
+
+
+def _near_labels(record: Record) -> str | None:
+    labelled = record.labelled
+    if labelled is None or record.answer is None or (ends := observed(labelled)) is None:
+        return None
+    share = f"{labelled.near_right:,} of {counted(labelled.near, 'labelled answer')} with a confidence within 0.1"
+    return f"{share} of this one {'is' if labelled.near_right == 1 else 'are'} right ({percents(*ends)}, exact)."
+
+
+def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
+    """Return whether an answer is accepted, in words.
+
+    >>> accepted_line("A", 0.62, 0.6), accepted_line("A", 0.5996, 0.6)
+    ('accepted: 0.620 is at least 0.6', 'not accepted: 0.5996 is below 0.6; ask a person or a larger model')
+    """
+    instead = "ask a person or a larger model"
+    if answer is None:
+        return f"not accepted: the answer could not be read; {instead}"
+    digits = next(digits for digits in range(3, 18) if round(confidence, digits) < accept or confidence >= accept)
+    number = f"{confidence:.{digits}f}"
+    if confidence >= accept:
+        return f"accepted: {number} is at least {accept}"
+    return f"not accepted: {number} is below {accept}; {instead}"
+
+
+def _gate(record: Record, threshold: float | None) -> str:
+    decision = record.decision
+    what = "alarm, a burst begins" if decision.alarm else "inside a burst" if decision.in_burst else "quiet"
+    to_come = f", {counted(decision.remaining, 'question')} to come" if decision.in_burst else ""
+    if decision.statistic is None:
+        return f"{what}{to_come}; the gate made no test"
+    against = "" if threshold is None else f" against the threshold {threshold:g}"
+    return f"{what}{to_come}; statistic {decision.statistic:.4f}{against}"
+
+
+def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
+    """Return the outcome of a lesson and its reason."""
+    update, signal = record.update, record.signal
+    if update is not None and signal is not None:
+        rule = "" if bin_gate is None else f", more than {counted(bin_gate, 'bin')} apart"
+        return (
+            f"the update made version {update.version}: stated confidence {update.before:.3f} "
+            f"(bin {bin_index(update.before)}) against the signal {signal:.3f} (bin {bin_index(signal)}){rule}; "
+            f"target {update.target:.3f}; stated confidence after the update: {update.after:.3f}"
+        )
+    signalled = "" if signal is None else f"; the signal was {signal:.3f} (bin {bin_index(signal)})"
+    if record.outcome == "trained":
+        return f"trained; the record lacks the update or its signal{signalled}"
+    reason = {
+        "given": "the answer came from elsewhere, and secl learns nothing from such answers",
+        "field": "the answer is a field of an object, and secl learns nothing from fields",
+        "idle": "the question is outside a burst",
+        "waiting": "its lesson is not finished yet",
+        "dropped": "too many lessons waited, or learning was paused or rolled back before this lesson was finished",
+        "failed": "an error ended its lesson, and the weights did not change",
+        "no_signal": "the evidence gave no signal to learn from",
+        "agreed": f"stated confidence and signal were at most {counted(bin_gate or 0, 'bin')} apart during the lesson",
+    }[record.outcome]
+    if record.outcome == "idle" and record.decision.in_burst:
+        reason = f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
+    return f"{record.outcome.replace('_', ' ')}, because {reason}{signalled}"
+
+
+def weights_sentence(posterior: Posterior) -> str:
+    """Return a sentence on the weights of the views and, for options, on the reliability of letters."""
+    weights = ", ".join(f"{weight:.2f} ({view_title(view)})" for view, weight in posterior.weights)
+    if posterior.reliability is None:
+        return f"weights of the views: {weights}."
+    seen = f"from {counted(posterior.questions, 'question')}" if posterior.questions else "the prior"
+    scale = "from 0 (only the positions of the options count) to 1 (only their content)"
+    return f"weights of the views: {weights}. Reliability of letters, {scale}: {posterior.reliability:.2f} ({seen})."

@@ -15,7 +15,7 @@ from secl.runs.store import Store
 from secl.server import records, retention, store
 from secl.server.entries import moment
 from secl.server.http.health import problems
-from secl.server.records import Search, history, search
+from secl.server.records import history
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
@@ -74,21 +74,6 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service:
     ask_all(again, toy_stream(20))
     close(again)
     assert (folder / FILE).stat().st_size <= size
-
-
-def test_no_word_of_a_pruned_record_is_left_in_the_index_of_words(make_service: Make, monkeypatch: Patch) -> None:
-    """The index keeps words of deleted rows in its segments; many answers make several segments."""
-    monkeypatch.setattr(retention, "MERGED", 1)  # page of a small index
-    service = make_service(settings={"gate.name": "never"})
-    for number, question in enumerate(toy_stream(300)):
-        service.ask(question.__class__(f"{question.text} zq{number:04}zq", question.options), 10)
-    state = service.state
-    assert prune(state, Retention(records=280)) == 20
-    blocks = b"".join(block for (block,) in state.rows("SELECT block FROM words_data"))
-    assert [number for number in range(20) if f"q{number:04}zq".encode() in blocks] == []
-    assert len(search(state, Search(query="zq0299zq")).records) == 1
-    assert search(state, Search(query="zq0019zq")).records == []
-    assert prune(state, Retention(records=280)) == 0
 
 
 def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(make_service: Make, monkeypatch: Patch) -> None:

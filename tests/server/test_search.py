@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from secl.errors import ParameterError
@@ -48,7 +46,7 @@ def by_looking(state: ServerStore, wanted: Search) -> list[int]:
     for record in state.records():
         text = " ".join((record.question.text, *record.question.options, answer_text(record))).lower()
         fits = (
-            set(wanted.query.split()) <= set(re.findall(r"\w+", text)),
+            all(word in text for word in wanted.query.split()),
             wanted.domain in ("", record.question.domain),
             wanted.min_confidence <= record.confidence <= wanted.max_confidence,
             wanted.label is None
@@ -82,7 +80,9 @@ def test_pages_together_are_what_a_look_at_all_records_finds(state: ServerStore,
     assert all_pages(state, wanted, 7) == all_pages(state, wanted, 1000) == expected
 
 
-def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a_language(make_service: Make) -> None:
+def test_parts_of_words_are_found_without_case_and_accents_and_never_as_a_language(
+    make_service: Make,
+) -> None:
     service = make_service()
     texts = ("Where is Malmö?", "A NEAR miss", 'He said "near the end" twice', "sad sleep of 7 * 8", "Ünder_score")
     for text in texts:
@@ -96,13 +96,11 @@ def test_words_are_found_without_case_and_accents_also_in_answers_and_never_as_a
     assert found('"near the"') == [2]
     assert found("end near") == [2]
     assert found("zurich") == [0, 1, 2, 3, 4]
-    assert found("malmo OR sad") == found("NEAR(malmo") == found("question : malmo") == found("ma*") == []
+    assert found("malm") == found("MALMÖ?") == [0]
+    assert found("malmo OR sad") == found("ma%") == found("question : malmo") == found("ma*") == []
     assert found("8 AND 7") == []
-    assert found("7 * 8") == found("8 7") == [3]
-    assert found("malmo\0") == [0]
-    for nothing in ("*", '""', '" "', "\0"):
-        with pytest.raises(ParameterError, match="the search has no word"):
-            found(nothing)
+    assert found("7 * 8") == found("8 7") == found("*") == [3]
+    assert found('""') == found('" "') == found("") == [0, 1, 2, 3, 4]
 
 
 def test_without_texts_no_words_are_kept_and_none_are_looked_for(make_service: Make) -> None:
@@ -143,7 +141,6 @@ def test_the_api_searches_pages_and_refuses_in_words(make_service: Make) -> None
     assert first["question"] == record["record"]["question"]["text"]
     for params, sentence in (
         ({"min_confidence": 0.9, "max_confidence": 0.1}, "no record can match; exchange the two bounds."),
-        ({"query": "***"}, "type at least one word."),
         ({"before": "yesterday"}, "before: "),
         ({"label": "good"}, "label: "),
         ({"qeury": "x"}, "does not know the field 'qeury'; leave it out."),

@@ -8,6 +8,7 @@ redacts its records: numbers, option letters and domains remain.
 from __future__ import annotations
 
 import secrets
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -81,7 +82,7 @@ class Served:
 TABLES = """
 CREATE TABLE served (
     position INTEGER PRIMARY KEY REFERENCES records, id TEXT NOT NULL UNIQUE, time REAL NOT NULL,
-    batch INTEGER NOT NULL, reported REAL, frozen REAL, accepted INTEGER);
+    batch INTEGER NOT NULL, reported REAL, frozen REAL, accepted INTEGER, words TEXT);
 ALTER TABLE records ADD COLUMN domain TEXT AS (json_extract(body, '$.question.domain'));
 CREATE VIEW answers AS
     SELECT s.*, r.domain, r.outcome, r.version, r.body,
@@ -105,29 +106,35 @@ CREATE TRIGGER record_changed AFTER UPDATE ON records WHEN OLD.outcome != NEW.ou
     UPDATE counts SET value = value - 1 WHERE outcome = OLD.outcome;
     INSERT INTO counts VALUES (NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
 END;
-
-CREATE VIRTUAL TABLE words USING fts5(question, answer, tokenize = "unicode61 remove_diacritics 2");
-CREATE TRIGGER words_deleted AFTER DELETE ON served BEGIN
-    DELETE FROM words WHERE rowid = OLD.position; END;
 """
 """`served` has a row for each record: its random id, its time in seconds since 1970, and the size of its batch. The
-function `reported_numbers` gives the last three columns. The view `answers` joins `served` with `records`, and adds the
+function `listed_values` gives the last four columns. The view `answers` joins `served` with `records`, and adds the
 latest label of each answer.
 """
 
-INDEXED = 10_000
-"""Maximum number of characters of a question, and of an answer, in the word index."""
+SEARCHED = 10_000
+"""Maximum number of characters of a question, and of an answer, that a search reads."""
 
 
-def indexed_texts(record: Record) -> tuple[str, str]:
-    """Return the beginning of the question with its options, and of the answer, for the word index."""
-    question = "\n".join((record.question.text, *record.question.options))
-    return question[:INDEXED], answer_text(record)[:INDEXED]
+def listed_values(record: Record, keep: Keep) -> tuple[float | None, float | None, bool | None, str | None]:
+    """Return what lists show and search: the confidence, the frozen model's stated confidence, whether the threshold
+    accepts the answer, and the words of the question with its options and of the answer, if texts may be stored.
+    """
+    words = None
+    if keep == "full":
+        question = " ".join((record.question.text, *record.question.options))
+        words = f"{plain_words(question[:SEARCHED])} {plain_words(answer_text(record)[:SEARCHED])}"
+    return defined(record.confidence), defined(record.frozen.stated), record.accepted, words
 
 
-def reported_numbers(record: Record) -> tuple[float | None, float | None, bool | None]:
-    """Return the confidence, the frozen model's stated confidence, and whether the threshold accepts the answer."""
-    return defined(record.confidence), defined(record.frozen.stated), record.accepted
+def plain_words(text: str) -> str:
+    """Return a text without capitals and accents, with single spaces between its words.
+
+    >>> plain_words("Where is  Malmö?")
+    'where is malmo?'
+    """
+    letters = (each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
+    return " ".join("".join(letters).split()).encode("utf-8", "replace").decode()  # an answer may hold a surrogate
 
 
 def answer_text(record: Record) -> str:

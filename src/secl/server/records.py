@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from secl.display import excerpt
 from secl.errors import ParameterError
 from secl.runs.manifest import Manifest
-from secl.server.entries import Text, Values, answer_text
+from secl.server.entries import Text, Values, answer_text, plain_words
 from secl.server.store import ServerStore
 
 BEGINNING = 200
@@ -28,8 +28,8 @@ Labelled = Literal["right", "wrong", "none"]
 class Search(BaseModel):
     """A search for records. A record must match all given parameters.
 
-    query: words that must all occur in question or answer. Double quotes enclose adjacent words. label: label of the
-    answer; `none` for unlabelled answers. before: value of `before` in the reply with the previous page.
+    query: parts of words that must all occur in question, options or answer. Double quotes enclose a phrase. label:
+    label of the answer; `none` for unlabelled answers. before: value of `before` in the reply with the previous page.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,19 +48,23 @@ def search(state: ServerStore, wanted: Search) -> RecordList:
     if wanted.min_confidence > wanted.max_confidence:
         bounds = f"min_confidence is {wanted.min_confidence} and max_confidence {wanted.max_confidence}"
         raise ParameterError(f"{bounds}, so no record can match; exchange the two bounds.")
-    matching = _match(state, wanted.query) if wanted.query.strip() else None
-    wishes: dict[str, object] = {
-        "position < ?": wanted.before,
-        "position IN (SELECT rowid FROM words WHERE words MATCH ?)": matching,
-        "domain = ?": wanted.domain or None,
-        "reported >= ?": wanted.min_confidence or None,
-        "reported <= ?": wanted.max_confidence if wanted.max_confidence < 1 else None,
-        "ifnull(correct, 2) = ?": wanted.label and {"right": 1, "wrong": 0, "none": 2}[wanted.label],
-        "accepted = ?": wanted.accepted,
-    }
-    conditions = {condition: value for condition, value in wishes.items() if value is not None}
-    query = f"{_POINTS} WHERE {' AND '.join(conditions) or 1} ORDER BY position DESC LIMIT ?"
-    rows = state.rows(query, *conditions.values(), wanted.count + 1)
+    if wanted.query.strip() and state.keep_text != "full":
+        kept = f"this server keeps no texts (--keep-text {state.keep_text})"
+        raise ParameterError(f"{kept}, so a search for words finds nothing; search by domain, confidence or label.")
+    wishes: list[tuple[str, object]] = [
+        ("position < ?", wanted.before),
+        ("domain = ?", wanted.domain or None),
+        ("reported >= ?", wanted.min_confidence or None),
+        ("reported <= ?", wanted.max_confidence if wanted.max_confidence < 1 else None),
+        ("ifnull(correct, 2) = ?", wanted.label and {"right": 1, "wrong": 0, "none": 2}[wanted.label]),
+        ("accepted = ?", wanted.accepted),
+    ]
+    for phrase, word in re.findall(r'"([^"]*)"|([^\s"]+)', wanted.query):
+        wishes.append(("instr(words, ?)", plain_words(phrase or word) or None))
+    conditions = [(condition, value) for condition, value in wishes if value is not None]
+    where = " AND ".join(condition for condition, _ in conditions) or "1"
+    query = f"{_POINTS} WHERE {where} ORDER BY position DESC LIMIT ?"
+    rows = state.rows(query, *(value for _, value in conditions), wanted.count + 1)
     points = [_point(row) for row in rows[: wanted.count]]
     marks, positions = ", ".join("?" * len(points)), [each.position for each in points]
     stored = {each.position: each for each in state.records(f"r.position IN ({marks})", *positions)}
@@ -73,21 +77,6 @@ def search(state: ServerStore, wanted: Search) -> RecordList:
         for point in points
     ]
     return RecordList(records=listed, before=positions[-1] if len(rows) > wanted.count else None)
-
-
-def _match(state: ServerStore, query: str) -> str:
-    """Return a query in SQLite's syntax. Quotes keep SQLite from reading a word as an operator.
-
-    Raises ParameterError: the query has no word, or the server keeps no texts.
-    """
-    if state.keep_text != "full":
-        kept = f"this server keeps no texts (--keep-text {state.keep_text})"
-        raise ParameterError(f"{kept}, so a search for words finds nothing; search by domain, confidence or label.")
-    parts = [phrase or word for phrase, word in re.findall(r'"([^"]*)"|([^\s"]+)', query.replace("\0", " "))]
-    words = [part for part in parts if re.search(r"\w", part)]
-    if not words:
-        raise ParameterError("the search has no word; type at least one word.")
-    return " ".join(f'"{word}"' for word in words)
 
 
 class Point(BaseModel):

@@ -43,8 +43,8 @@ CLOCK = "the time of this machine, or of the newest record, is wrong"
 INTERVAL = 600.0
 """Seconds between two prunings."""
 
-STEP, MERGED = 100, 100
-"""`STEP`: maximum number of records that a step prunes. `MERGED`: maximum number of index pages that a step merges."""
+STEP = 100
+"""Maximum number of records that a step prunes."""
 
 EARLIEST = 1.58e9
 """Earliest time of a record that can be right: January 2020, before the first server of secl."""
@@ -151,13 +151,11 @@ def prune(
         return 0
     now = time.time() if now is None else now
     gate = gate or Manifest.of(state).gate()
-    total, busy, merging = 0, True, False
+    total, busy = 0, True
     while busy and not until():
         began = time.monotonic()
         records, versions = _prune_records(state, policy, now, gate), _prune_version(state)
-        total += records
-        busy = bool(records or versions) or (total > 0 and _merge_words(state, begun=merging))
-        merging = not (records or versions)
+        total, busy = total + records, bool(records or versions)
         time.sleep(REST * (time.monotonic() - began))
     return total
 
@@ -174,18 +172,6 @@ def _prune_records(state: ServerStore, policy: Retention, now: float, gate: Gate
             state.db.execute(f"DELETE FROM {table} WHERE position < ?", (keep,))
         chain.fold(state.db, keep)
     return keep - first
-
-
-def _merge_words(state: ServerStore, *, begun: bool) -> bool:
-    """Remove the words of pruned records from some pages of the word index; return whether more pages are left.
-
-    SQLite keeps the words of deleted rows until it merges segments of the index. `begun`: whether an earlier call began
-    the merge. SQLite begins a merge for a negative number of pages, and continues the merge for a positive number.
-    """
-    with state.writing():
-        before = state.db.total_changes
-        state.db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (MERGED if begun else -MERGED,))
-        return state.db.total_changes - before > 1
 
 
 def _first_kept(state: ServerStore, policy: Retention, now: float) -> int:

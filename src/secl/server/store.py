@@ -39,9 +39,8 @@ from secl.server.entries import (
     Keep,
     Served,
     Values,
-    indexed_texts,
+    listed_values,
     redacted,
-    reported_numbers,
 )
 
 log = logging.getLogger("secl.server")
@@ -140,10 +139,8 @@ class ServerStore(Store):
         with self.writing():
             for record, identifier in zip(records, ids, strict=True):
                 self.write_record(redacted(record, self.keep_text), seconds / count)
-                self.write("served", record.position, identifier, moment, count, *reported_numbers(record))
-                if self.keep_text == "full":
-                    texts = (record.position, *indexed_texts(record))
-                    self.db.execute("INSERT INTO words (rowid, question, answer) VALUES (?, ?, ?)", texts)
+                listed = listed_values(record, self.keep_text)
+                self.write("served", record.position, identifier, moment, count, *listed)
             if version is not None:
                 self.write_version(version, first)
             if stream.position // CHECKPOINTS > first // CHECKPOINTS:

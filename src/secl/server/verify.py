@@ -27,7 +27,7 @@ from secl.runs.extracting import FAILURES
 from secl.runs.folder import DAMAGE
 from secl.runs.manifest import Manifest
 from secl.runs.store import SCHEMA, Store
-from secl.server.entries import TABLES, Values, reported_numbers
+from secl.server.entries import TABLES, Values, listed_values
 from secl.server.store import ServerStore
 
 ARITHMETIC = 1e-9
@@ -132,9 +132,7 @@ def _compare_hashes(store: Store, manifest: Manifest, found: Verification, noted
         found.find("chain", None, f"{detail}pruning removed the entry ({noted})")
 
 
-_DEFINED = r"""
-    SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'
-    AND name NOT LIKE 'words\_%' ESCAPE '\'"""
+_DEFINED = r"SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'"
 """Query for the definitions of the database, except those that depend on the version of SQLite."""
 
 
@@ -163,8 +161,8 @@ def _replay(store: Store, manifest: Manifest, gate: Gate, found: Verification) -
         if None not in (signal, record.signal) and furthest(signal, record.signal) > ARITHMETIC:
             found.find("integrity", position, "its signal does not follow from its evidence")
         if isinstance(store, ServerStore):
-            numbers = store.rows("SELECT reported, frozen, accepted FROM served WHERE position = ?", position)
-            if numbers != [reported_numbers(record)]:
+            listed = store.rows("SELECT reported, frozen, accepted, words FROM served WHERE position = ?", position)
+            if listed != [listed_values(record, store.keep_text)]:
                 found.find("integrity", position, 'its row in the table "served" is missing or contradicts the record')
         found.examined += 1
 

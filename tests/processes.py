@@ -73,10 +73,7 @@ def _main(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["secl", *arguments]
     if listener is not None:
-        from secl.server.http import process
-
-        process.FIRST_PASSED = listener.detach()
-        os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+        sys.argv += ["--fd", str(listener.detach())]
     with open(log, "a", encoding="utf-8") as stream:
         sys.stdout = sys.stderr = stream
         if die is not None:

@@ -86,13 +86,8 @@ def test_bad_flags_recipes_and_folders_are_refused(refused: Any, tmp_path: Path,
 
 def test_a_wrong_socket_or_package_is_refused(refused: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     serve = ("serve", tmp_path / "s")
-    for arguments, count, word in (
-        ((), "2", "must pass one listening TCP socket"),
-        (("--host", "127.0.0.1"), "1", "the socket from systemd already has an address"),
-    ):
-        monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
-        monkeypatch.setenv("LISTEN_FDS", count)
-        refused((*serve, *arguments), word)
+    refused((*serve, "--fd", "987"), "--fd is 987, which is no listening TCP socket")
+    refused((*serve, "--fd", "3", "--host", "127.0.0.1"), "the socket --fd 3 already has an address")
     for name in [name for name in sys.modules if name.startswith(("secl.server.http", "fastapi"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)

@@ -11,10 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -26,11 +23,11 @@ from secl.errors import ParameterError
 from secl.gates import replay
 from secl.runs.manifest import Manifest
 from secl.server.http import process
-from secl.server.http.process import answer_until_stopped, bind, create_app, is_local, listening, notify, url
+from secl.server.http.process import answer_until_stopped, bind, create_app, is_local, listening, url
 from secl.server.online.service import Service
 from secl.server.store import ServerStore
 from tests import processes
-from tests.server.conftest import Log, Make, Patch
+from tests.server.conftest import Make, Patch
 from tests.server.waiting import Slow, examined, until
 
 RESTARTS = int(os.environ.get("SECL_RESTARTS", "1"))
@@ -177,42 +174,23 @@ def test_a_signal_while_the_state_is_restored_ends_the_server(make_service: Make
     assert (ready, service.alive) == ([], False)
 
 
-@pytest.fixture
-def passed(monkeypatch: Patch) -> Patch:
-    """Environment variables of a process to which systemd passes a socket."""
-    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
-    monkeypatch.setenv("LISTEN_FDS", "1")
-    return monkeypatch
-
-
-def test_a_passed_socket_is_the_same_one_and_no_child_gets_it(passed: Patch) -> None:
+def test_a_passed_socket_is_the_same_one_and_no_child_gets_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as parent:
         duplicate = os.dup(parent.fileno())
         os.set_inheritable(duplicate, True)
-        passed.setattr(process, "FIRST_PASSED", duplicate)
-        with listening(None, None) as listener:
+        with listening(None, None, duplicate) as listener:
             assert listener.getsockname() == parent.getsockname()
             assert not listener.get_inheritable()
             assert url(listener) == f"http://127.0.0.1:{parent.getsockname()[1]}/"
-    assert not {"LISTEN_PID", "LISTEN_FDS"} & set(os.environ)
 
 
-def test_what_is_no_listening_tcp_socket_is_refused(passed: Patch) -> None:
+def test_what_is_no_listening_tcp_socket_is_refused() -> None:
     others: list[Any] = [open(os.devnull, "rb")]  # noqa: SIM115
     others += [socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)]
     others += [socket.socket()]  # does not listen, like a socket of systemd with Accept=yes
     for other in others:
-        passed.setenv("LISTEN_PID", str(os.getpid()))
-        passed.setenv("LISTEN_FDS", "1")
-        passed.setattr(process, "FIRST_PASSED", os.dup(other.fileno()))
-        with other, pytest.raises(ParameterError, match="must pass one listening TCP socket"):
-            listening(None, None)
-
-
-def test_a_socket_for_another_process_is_not_taken(passed: Patch) -> None:
-    passed.setenv("LISTEN_PID", "1")
-    with listening("127.0.0.1", 0) as listener:
-        assert listener.getsockname()[0] == "127.0.0.1"
+        with other, pytest.raises(ParameterError, match="which is no listening TCP socket"):
+            listening(None, None, os.dup(other.fileno()))
 
 
 @pytest.mark.parametrize(("host", "local"), [("127.9.9.9", True), ("::1", True), ("0.0.0.0", False), ("::", False)])
@@ -221,68 +199,26 @@ def test_a_socket_is_local_by_its_own_address(host: str, local: bool) -> None:
         assert is_local(listener) is local
 
 
-def test_systemd_is_told_the_state_and_may_be_absent(monkeypatch: Patch, tmp_path: Path, caplog: Log) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(str(tmp_path / "notify"))
-        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        notify("READY=1")
-        systemd.settimeout(5)
-        assert systemd.recv(100) == b"READY=1"
-    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    notify("READY=1")
-    assert "cannot send READY=1 to systemd: " in caplog.text
-
-
 @pytest.fixture
 def service(make_service: Make) -> Service:
     return make_service(model=Slow())
 
 
-@pytest.fixture
-def silent(service: Service, monkeypatch: Patch) -> Iterator[tuple[str, int]]:
-    """The address of a server with limits of two requests at once, and of eight silent connections for one second."""
-    for name, value in (("MAX_CONCURRENT", 2), ("MAX_SILENT", 8), ("SILENCE", 1.0)):
-        monkeypatch.setattr(process, name, value)
-    with bind("127.0.0.1", 0) as listener:
-        ready = threading.Event()
-        server = process.Server(create_app(service), service, ready.set, [])
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        assert ready.wait(20)
-        try:
-            yield listener.getsockname()
-        finally:
-            server.should_exit = True
-            thread.join(20)
-
-
-def test_connections_without_a_request_take_no_place_and_are_closed(silent: tuple[str, int]) -> None:
-    get = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
-    url = f"http://{silent[0]}:{silent[1]}/healthz"
-    with ExitStack() as opened:
-        connections = [opened.enter_context(socket.create_connection(silent, timeout=20)) for _ in range(40)]
-        for number, connection in enumerate(connections):
-            connection.sendall((b"", get, get + b"\r\nGET /", b"x")[number % 4])
-        for connection in connections[2::4]:  # complete requests get an answer
-            assert connection.recv(1)
-        for _ in range(5):
-            assert httpx.get(url).status_code == 200
-        for connection in connections:
-            with suppress(ConnectionResetError):
-                while connection.recv(65536):
-                    pass  # the answer, then the end of the connection
-        assert httpx.get(url).status_code == 200
-
-
-def test_a_long_request_is_not_silent_and_one_too_many_is_refused(silent: tuple[str, int], service: Service) -> None:
-    url, model = f"http://{silent[0]}:{silent[1]}/v1/ask", service.model
+def test_one_request_too_many_is_refused(service: Service, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(process, "MAX_CONCURRENT", 2)
+    model, ready = service.model, threading.Event()
     assert isinstance(model, Slow)
-    with ThreadPoolExecutor(2) as pool:
-        asked = [pool.submit(httpx.post, url, json={"question": "Why?"}, timeout=60) for _ in range(2)]
+    with bind("127.0.0.1", 0) as listener, ThreadPoolExecutor(3) as pool:
+        server = process.Server(create_app(service), service, ready.set, [])
+        pool.submit(server.run, [listener])
+        assert ready.wait(20)
+        ask = f"{url(listener)}v1/ask"
+        asked = [pool.submit(httpx.post, ask, json={"question": "Why?"}, timeout=60) for _ in range(2)]
         assert model.begun.wait(20)
-        time.sleep(1.5)  # longer than `SILENCE`
-        refused = httpx.get(url.replace("/v1/ask", "/healthz"))
+        until(lambda: len(server.server_state.tasks) == 2)
+        refused = httpx.get(f"{url(listener)}healthz")
         model.go.set()
         assert [each.result().status_code for each in asked] == [200, 200]
+        server.should_exit = True
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
     assert refused.headers["retry-after"] == "1"

@@ -40,6 +40,7 @@ def serve(
     *,
     host: Annotated[str | None, OF_HTTP] = None,
     port: Annotated[int | None, OF_HTTP] = None,
+    fd: Annotated[int | None, OF_HTTP] = None,
     flags: Annotated[Recipe | None, FLAT] = None,
     set_: Set = None,
     versions: Annotated[Path | None, OF_MODEL] = None,
@@ -54,6 +55,7 @@ def serve(
         recipe: A TOML recipe; flags override its settings.
         host: Address; 127.0.0.1 by default. Other addresses need API keys.
         port: Port; 8080 by default, 0 for any free port.
+        fd: Descriptor of a listening socket that the parent process passes; 3 for systemd.
         versions: Folder in which vLLM servers look for adapters.
         keep_text: Store the texts of questions and answers: full or none.
         keep_records: Keep the latest records, by number (100000) or by age (30d); all by default.
@@ -77,7 +79,7 @@ def serve(
         model = settings.model.model_copy(update={"engine": None, "endpoint": None})
         settings = settings.model_copy(update={"model": model})
     os.umask(0o077)  # the state holds people's questions, so files are readable by this user alone
-    with ending_in_order() as noted, listening(host, port) as listener:
+    with ending_in_order() as noted, listening(host, port, fd) as listener:
         any_keys = bool(Keys(state).all())  # an unreadable file of keys raises an error before the model is loaded
         if not any_keys and not is_local(listener):
             raise ParameterError(

@@ -41,12 +41,6 @@ MAX_CHOICES = 16
 MAX_CONCURRENT = 1024
 """Maximum number of requests at the same time (HTTP 503 beyond): four times the default length of the queue."""
 
-MAX_SILENT = 512
-"""Maximum number of open connections without a request. If there are more, the server closes the oldest ones."""
-
-SILENCE = 10.0
-"""Seconds after which the server closes a connection that has not sent all headers of a request."""
-
 OF_HTTP = Parameter(group=Group("HTTP", sort_key=4))
 
 

@@ -1,13 +1,13 @@
 """The FastAPI application and its process. The process listens, and answers all accepted requests before it ends.
 
-systemd may keep the listening socket open during restarts, so that clients wait in the socket's backlog.
+A parent process such as systemd may keep the listening socket open during restarts (`--fd`), so that clients wait in
+the backlog of the socket.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import socket
 import time
@@ -36,7 +36,7 @@ from secl.server.http.pages import page_router, review_router
 from secl.server.http.routes import answers_router
 from secl.server.http.routes_state import control_router, feedback_router, records_router
 from secl.server.online.service import Service
-from secl.server.settings import MAX_BODY_BYTES, MAX_CONCURRENT, MAX_PASSED_BYTES, MAX_SILENT, SILENCE
+from secl.server.settings import MAX_BODY_BYTES, MAX_CONCURRENT, MAX_PASSED_BYTES
 
 log = logging.getLogger("secl.server")
 
@@ -53,27 +53,21 @@ TOO_MANY = RequestError(
     503, "the server is answering too many requests; ask again in a moment.", "busy", headers=RETRY_SOON
 )
 
-FIRST_PASSED = 3
-"""The descriptor of the first socket that systemd passes to a process (sd_listen_fds)."""
 
-
-def listening(host: str | None, port: int | None) -> socket.socket:
-    """Return the socket that systemd passed to this process, or else a new socket. Raises ParameterError."""
-    # Remove systemd's variables from the environment, so that child processes do not use the socket.
-    passed = {name: os.environ.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
-    if passed["LISTEN_PID"] != str(os.getpid()):
+def listening(host: str | None, port: int | None, fd: int | None = None) -> socket.socket:
+    """Return a new socket, or the listening socket that a parent process passes as `fd`. Raises ParameterError."""
+    if fd is None:
         return bind("127.0.0.1" if host is None else host, 8080 if port is None else port)
     if host is not None or port is not None:
-        raise ParameterError("the socket from systemd already has an address; leave --host and --port out.")
+        raise ParameterError(f"the socket --fd {fd} already has an address; leave --host and --port out.")
     with ExitStack() as refused, suppress(OSError):  # OSError: the descriptor is not a socket
-        listener = refused.enter_context(socket.socket(fileno=FIRST_PASSED))
+        listener = refused.enter_context(socket.socket(fileno=fd))
         is_tcp = listener.family in (socket.AF_INET, socket.AF_INET6)
-        if is_tcp and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and passed["LISTEN_FDS"] == "1":
+        if is_tcp and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             listener.set_inheritable(False)
             refused.pop_all()
             return listener
-    unit = "write the socket unit with a single ListenStream=127.0.0.1:8080, and without Accept=yes"
-    raise ParameterError(f"systemd must pass one listening TCP socket; {unit}.")
+    raise ParameterError(f"--fd is {fd}, which is no listening TCP socket; for systemd, give --fd 3 and a socket unit.")
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -236,7 +230,6 @@ class Server(uvicorn.Server):
             proxy_headers=False,
             timeout_graceful_shutdown=int(service.limits.timeout) + 1,
         )
-        self._silent: dict[tuple[Any, Any], float] = {}
         super().__init__(config)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -245,19 +238,6 @@ class Server(uvicorn.Server):
             self.should_exit = True
             return
         self.on_ready()
-        notify("READY=1")
-
-    async def on_tick(self, counter: int) -> bool:
-        """Close connections that wait too long for complete request headers; if too many remain, close the oldest."""
-        now = time.monotonic()
-        cycles = ((each, getattr(each, "cycle", None)) for each in self.server_state.connections)
-        silent = [(each, cycle) for each, cycle in cycles if cycle is None or cycle.response_complete]
-        self._silent = {key: self._silent.get(key, now) for key in silent}
-        oldest = sorted(self._silent, key=self._silent.__getitem__)
-        for number, key in enumerate(oldest):
-            if number < len(oldest) - MAX_SILENT or self._silent[key] < now - SILENCE:
-                key[0].transport.close()
-        return await super().on_tick(counter)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; after a signal, ask the client to reconnect, so that the next server answers."""
@@ -276,8 +256,7 @@ class Server(uvicorn.Server):
             "stopping: the server accepts no more connections and answers the received requests (%d in the queue)",
             waiting,
         )
-        notify("STOPPING=1")
-        for listener in sockets or ():  # without a reader, new connections wait for the next server
+        for listener in sockets or ():  # new connections wait for the next server
             asyncio.get_running_loop().remove_reader(listener)
         await asyncio.sleep(ACCEPTING)
         for server in self.servers:
@@ -286,16 +265,6 @@ class Server(uvicorn.Server):
         while self.server_state.connections and time.monotonic() < end and not self.force_exit:
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
-
-
-def notify(state: str) -> None:
-    """Tell systemd the state of this process (sd_notify), if NOTIFY_SOCKET is set."""
-    if address := os.environ.get("NOTIFY_SOCKET"):
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
-                connection.sendto(state.encode(), f"\0{address[1:]}" if address.startswith("@") else address)
-        except OSError as problem:
-            log.warning("cannot send %s to systemd: %s", state, problem)
 
 
 def status_line(verb: str, service: Service) -> str:

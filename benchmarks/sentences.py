@@ -179,7 +179,7 @@ def letters(template: Record, always: float, among: float, size: int, seed: int)
         letter = "B" if generator.random() < always else generator.choice(list("BACD"), p=(among, rest, rest, rest))
         question = secl.Question("Which?", options=tuple(f"{text} {place}" for text in "abcd"), id=str(place))
         reply = replace(template.reply, answer=str(letter))
-        records.append(replace(template, position=place, question=question, reply=reply, frozen=reply))
+        records.append(replace(template, position=place, question=question, reply=reply, learning=None))
     return {reason.code for reason in seen(records)}
 
 

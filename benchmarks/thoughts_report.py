@@ -52,7 +52,7 @@ def behind_thoughts(line: dict[str, Any]) -> Record:
     """Return the record that `secl` would make of a question with thoughts."""
     question, reply, candidates = (evidence_of_numbers if "program" in line else evidence_of_letters)(line)
     record = from_plain(line["plain"])
-    return replace(record, question=question, reply=reply, frozen=reply, evidence=Evidence(candidates=candidates))
+    return replace(record, question=question, reply=reply, learning=None, evidence=Evidence(candidates=candidates))
 
 
 def reply_of(line: dict[str, Any], answer: str | None, **changes: Any) -> Reply:

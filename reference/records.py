@@ -25,7 +25,7 @@ from secl.evidence import (
 )
 from secl.ledger import Ledger
 from secl.question import Form, Question, References
-from secl.records import Decision, LearningOutcome, Record, Reply, Update
+from secl.records import Decision, Learning, LearningOutcome, Record, RecordKind, Reply, Update
 
 NOUNS = (
     Record,
@@ -33,7 +33,6 @@ NOUNS = (
     References,
     Turn,
     Reply,
-    Decision,
     Evidence,
     Thought,
     PTrue,
@@ -44,6 +43,8 @@ NOUNS = (
     DincoEvidence,
     Posterior,
     Labelled,
+    Learning,
+    Decision,
     Update,
     Ledger,
 )
@@ -56,7 +57,7 @@ becomes null. A server returns one at
 `/v1/records/ID`. CSV, Parquet and XLSX have one flat row for each record.
 
 An exported record also has the values that secl computes from these fields: `text`, `letter`, `confidence`, `low`,
-`high`, `candidates`, `accepted`, `accept`, `answer` and `best_answer`, and for both replies `stated` and `stated_hard`.
+`high`, `candidates`, `accepted`, `accept`, `answer` and `best_answer`, and for replies `stated` and `stated_hard`.
 
 Probabilities lie in [0, 1]. Entropies and logarithms of probabilities are in nats.
 
@@ -70,7 +71,7 @@ want to keep: JSON lines need no secl.
 def page() -> str:
     """Return the page in Markdown."""
     names = f"""Forms of an answer: {_listed(Form)}. Kinds of evidence: {_listed(EvidenceKind)}. Kinds of
-sources: {_listed(SourceKind)}. Outcomes of learning:
+sources: {_listed(SourceKind)}. Kinds of records: {_listed(RecordKind)}. Outcomes of learning:
 {_listed(LearningOutcome)}. `help(secl.Record)` and
 [How it works](../concepts.md#secl-when-and-what-the-model-learns) explain them."""
     return "\n\n".join([INTRODUCTION, *map(_section, NOUNS), "## Names\n\n" + names]) + "\n"

@@ -15,7 +15,7 @@ from secl.evaluation.estimators import ESTIMATORS
 from secl.evidence import OPTIONS, CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.gates import EntropyShift, Never
 from secl.ledger import Ledger
-from secl.records import Decision, Record, Reply, Update
+from secl.records import UNTESTED, Decision, Learning, LearningOutcome, Record, Reply, Update
 from secl.reports.run_report import RunReport
 from secl.runs.labelling import review_queue
 from secl.runs.manifest import Manifest
@@ -40,8 +40,7 @@ def answered(confidence: Sequence[float], correct: Sequence[bool | None]) -> lis
         )
         calibrator = Calibrator(ScriptedModel(stated=stated), method="secl", gate=Never(), learns=False)
         record = replace(calibrator.answer(question), position=position)
-        replies = [replace(reply, text="A", answer="A") for reply in (record.reply, record.frozen)]
-        records.append(replace(record, reply=replies[0], frozen=replies[1], correct=right, frozen_correct=right))
+        records.append(replace(record, reply=replace(record.reply, text="A", answer="A"), correct=right))
     return records
 
 
@@ -102,7 +101,7 @@ def make_record(
     frozen_correct: bool | None = False,
     p_true: tuple[float, ...] | None = None,
     signal: float | None = None,
-    outcome: str = "idle",
+    outcome: LearningOutcome = "idle",
     domain: str = "quiz",
     decision: Decision | None = None,
     answer: str | None = "A",
@@ -120,18 +119,20 @@ def make_record(
         position=position,
         question=Question(f"question {position}", domain=domain, id=str(position)),
         reply=make_reply(digit, answer, digit_mass, entropy),
-        frozen=make_reply(frozen_digit),
-        decision=decision or Decision(alarm=False, in_burst=False, remaining=0, statistic=None),
         evidence=Evidence(
             None
             if p_true is None
             else PTrue(candidates=tuple("ABCDE"[: len(p_true)]), probabilities=p_true, source=OPTIONS)
         ),
         signal=signal,
-        outcome=outcome,  # type: ignore[arg-type]
-        update=update,
+        learning=Learning(
+            frozen=make_reply(frozen_digit),
+            frozen_correct=frozen_correct,
+            decision=decision or UNTESTED,
+            outcome=outcome,
+            update=update,
+        ),
         correct=correct,
-        frozen_correct=frozen_correct,
         ledger=Ledger(answering=tokens),
         plain_tokens=100.0,
     )

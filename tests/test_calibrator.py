@@ -125,7 +125,7 @@ def test_every_question_of_a_burst_is_learned_from_and_none_outside_of_one_and_t
     closed = Recording(entropy=shifting)
     frozen = run(closed, gate=Never())
     assert {step for step, _ in closed.calls} == {"answer"}
-    assert {(r.outcome, r.evidence.p_true, r.signal, r.update) for r in frozen} == {("idle", None, None, None)}
+    assert {(r.learning, r.evidence.p_true, r.signal) for r in frozen} == {(None, None, None)}
     assert [record.frozen for record in records] == [record.reply for record in frozen]
     assert {record.frozen.version for record in records} == {0}
     assert records[-1].reply.stated != records[-1].frozen.stated

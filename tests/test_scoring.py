@@ -81,7 +81,7 @@ def test_numbers_of_a_given_answer_are_those_of_its_own_letter_and_of_the_rule_s
 
 def test_a_record_says_that_its_answer_was_given_and_costs_what_rating_it_took() -> None:
     record = secl.load(ScriptedModel()).score("Capital of Peru?", " Lima ", rivals=["Cusco", "Quito"])
-    assert (record.given, record.outcome, record.update, record.signal) == (True, "given", None, None)
+    assert (record.kind, record.learning, record.signal) == ("given", None, None)
     assert (record.reply.answer, record.correct, record.reply == record.frozen) == (" Lima ", None, True)
     assert (record.decision.alarm, record.decision.in_burst) == (False, False)
     assert (record.ledger.answering, record.ledger.scoring, record.ledger.sampling) == (10, 20, 5)

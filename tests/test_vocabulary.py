@@ -213,7 +213,7 @@ def test_rows_of_any_source_are_asked_one_by_one(tmp_path: Path, capsys: pytest.
 def test_answers_from_elsewhere_get_a_confidence_however_they_come() -> None:
     model = scripted()
     answer = model.score(PERU, "lima", options=CITIES)
-    assert (answer.text, answer.letter, answer.outcome) == ("Lima", "C", "given")
+    assert (answer.text, answer.letter, answer.kind) == ("Lima", "C", "given")
     assert next(scripted().score_all([(secl.Question(PERU, tuple(CITIES)), "C")])) == answer
     assert next(scripted().score_all([{"question": PERU, "options": CITIES, "answer": "Lima"}])).text == "Lima"
 

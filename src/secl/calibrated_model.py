@@ -248,7 +248,7 @@ class CalibratedModel(Shown):
         system: str = "",
         history: Sequence[object] = (),
     ) -> Record:
-        """Return the confidence of an answer from any source, as a record with the outcome "given".
+        """Return the confidence of an answer from any source, as a record of the kind "given".
 
         The model writes no answer. The record's `reply` has the confidence that the model states for this answer.
 

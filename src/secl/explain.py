@@ -114,7 +114,7 @@ def caveat(record: Record, plan: Plan | None = None) -> str | None:
         return "the answer could not be read, so it has no confidence."
     if not record.reply.bins:
         return "the model stated no confidence."
-    if plan is not None and record.gated and "candidates" not in plan.weighed(record.decision.in_burst):
+    if plan is not None and record.kind == "asked" and "candidates" not in plan.weighed(record.decision.in_burst):
         return None
     if record.posterior is not None:
         reason = "the model's own answer is none of the candidates"
@@ -207,21 +207,24 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
             f"target {update.target:.3f}; stated confidence after the update: {update.after:.3f}"
         )
     signalled = "" if signal is None else f"; the signal was {signal:.3f} (bin {bin_index(signal)})"
-    if record.outcome == "trained":
+    outcome = record.outcome or "idle"
+    if outcome == "trained":
         return f"trained; the record lacks the update or its signal{signalled}"
+    if record.kind == "given":
+        return "given, because the answer came from elsewhere, and secl learns nothing from such answers"
+    if record.kind == "field":
+        return "field, because the answer is a field of an object, and secl learns nothing from fields"
     reason = {
-        "given": "the answer came from elsewhere, and secl learns nothing from such answers",
-        "field": "the answer is a field of an object, and secl learns nothing from fields",
         "idle": "the question is outside a burst",
         "waiting": "its lesson is not finished yet",
         "dropped": "too many lessons waited, or learning was paused or rolled back before this lesson was finished",
         "failed": "an error ended its lesson, and the weights did not change",
         "no_signal": "the evidence gave no signal to learn from",
         "agreed": f"stated confidence and signal were at most {counted(bin_gate or 0, 'bin')} apart during the lesson",
-    }[record.outcome]
-    if record.outcome == "idle" and record.decision.in_burst:
+    }[outcome]
+    if outcome == "idle" and record.decision.in_burst:
         reason = f"learning was paused: {paused}" if paused is not None else "learning was off, or had failed"
-    return f"{record.outcome.replace('_', ' ')}, because {reason}{signalled}"
+    return f"{outcome.replace('_', ' ')}, because {reason}{signalled}"
 
 
 def weights_sentence(posterior: Posterior) -> str:

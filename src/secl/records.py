@@ -1,17 +1,16 @@
 """The record of a question and its parts. Read this module after `secl.question`.
 
-    question -> reply -> decision -> evidence -> update -> record
+    question -> reply -> evidence -> posterior -> record, and with learning also decision -> update
 
 A record of SmolLM2 under the method "posterior", shortened:
 
     position    28
     question    "What is the capital of Kenya?", options Praia, Mombasa, Maseru, Nairobi, reference "D"
     reply       answer "B", bins (0.12, 0.04, ..., 0.70), so stated 0.75; entropy 1.95 nats, version 0
-    decision    in_burst False; statistic None: the gate "never" has none
     evidence    candidates: letters in two orders, likelihoods (`secl.evidence`)
     posterior   probabilities (0.01, 0.12, 0.04, 0.82), own 1, weights letters 0.0 and likelihood 0.5
     labelled    confidence 0.82, low 0.52, high 0.95, labels 0
-    outcome     "idle", update None
+    learning    None: this method has no gate and learns nothing
     correct     False, about the reply "B"; answers_best True, so `text` is "Nairobi" and `confidence` 0.82
     ledger      147 tokens for the answer, 37 for the second order, 32 for the likelihoods
 
@@ -126,7 +125,7 @@ class Update:
     losses: tuple[float, ...]
 
 
-LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed", "given", "field"]
+LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "dropped", "failed"]
 """What learning did with a question.
 
     idle       no lesson: outside bursts, or learning is off or paused
@@ -136,7 +135,33 @@ LearningOutcome = Literal["idle", "agreed", "no_signal", "trained", "waiting", "
     waiting    a lesson may follow (between `Calibrator.answer` and `Calibrator.learn`, or in a server's backlog)
     dropped    a server's backlog was full, or learning was paused or rolled back
     failed     the update was taken back, because a number was not finite
-    given      the answer came from elsewhere and was rated (`Calibrator.rate_window`)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learning:
+    """What the gate and learning did with a question.
+
+    Attributes:
+        frozen: reply of the frozen model to the same question.
+        frozen_correct: whether `frozen` is right; None if not graded.
+        decision: the gate's decision about the entropy of the record's reply.
+        outcome: what learning did.
+        update: present exactly when `outcome` is "trained".
+    """
+
+    frozen: Reply
+    frozen_correct: bool | None
+    decision: Decision = UNTESTED
+    outcome: LearningOutcome = "idle"
+    update: Update | None = None
+
+
+RecordKind = Literal["asked", "given", "field"]
+"""What a record is about.
+
+    asked      the model answered a question
+    given      the answer came from elsewhere, and the model rated it (`Calibrator.rate_window`)
     field      the answer is a field of an object or a part of a tool call (`Calibrator.weigh`)
 """
 
@@ -147,10 +172,9 @@ class Record(Shown):
 
     Attributes:
         position: number of the question in the stream, from 0.
+        kind: what the record is about.
         question: the question as asked.
-        reply: reply of the adapted model; its confidence never depends on this question's own update.
-        frozen: reply of the frozen model to the same question.
-        decision: the gate's decision about `reply.entropy`.
+        reply: reply of the model with its present weights; its confidence never depends on this question's own update.
         evidence: evidence of the frozen model about the answers to the question.
         posterior: probabilities of the candidates; None if not computed.
         answers_best: whether secl returns the most probable candidate instead of the model's own answer.
@@ -158,9 +182,8 @@ class Record(Shown):
         threshold: lowest accepted `label_free`, which labels do not move; None without a threshold.
         signal: the training signal, by default normalised P(True) of the answer (Eq. normp); None without usable
             evidence.
-        outcome: what learning did.
-        update: present exactly when `outcome` is "trained".
-        correct, frozen_correct: whether `reply` and `frozen` are right; None if not graded.
+        learning: None if the method has no gate and the weights are those of the frozen model, as by default.
+        correct: whether `reply` is right; None if not graded.
         label: whether a label says that `answer` is correct (`with_label`); None without a label. A label overrides a
             reference. Stored records have None, because secl stores labels in a separate log.
         ledger: tokens through the network for this question.
@@ -168,20 +191,17 @@ class Record(Shown):
     """
 
     position: int
+    kind: RecordKind = "asked"
     question: Question
     reply: Reply
-    frozen: Reply
-    decision: Decision
     evidence: Evidence
     posterior: Posterior | None = None
     answers_best: bool = False
     labelled: Labelled | None = None
     threshold: float | None = None
     signal: float | None = None
-    outcome: LearningOutcome
-    update: Update | None = None
+    learning: Learning | None = None
     correct: bool | None
-    frozen_correct: bool | None
     label: bool | None = None
     ledger: Ledger
     plain_tokens: float
@@ -189,12 +209,38 @@ class Record(Shown):
     def with_label(self, correct: bool) -> Record:
         """Return the record with a label of `answer`. The label also grades the replies that give this answer."""
         own, frozen = self.reply.answer == self.answer, self.frozen.answer == self.answer
-        return replace(
-            self,
-            label=correct,
-            correct=correct if own else self.correct,
-            frozen_correct=correct if frozen else self.frozen_correct,
-        )
+        graded = self.with_grades(correct if own else self.correct, correct if frozen else self.frozen_correct)
+        return replace(graded, label=correct)
+
+    def with_grades(self, correct: bool | None, frozen_correct: bool | None) -> Record:
+        """Return the record with other grades of `reply` and of `frozen`."""
+        learning = self.learning and replace(self.learning, frozen_correct=frozen_correct)
+        return replace(self, correct=correct, learning=learning)
+
+    @property
+    def frozen(self) -> Reply:
+        """Reply of the frozen model: `reply`, unless learning has changed the weights."""
+        return self.reply if self.learning is None else self.learning.frozen
+
+    @property
+    def frozen_correct(self) -> bool | None:
+        """Whether `frozen` is right; None if not graded."""
+        return self.correct if self.learning is None else self.learning.frozen_correct
+
+    @property
+    def decision(self) -> Decision:
+        """The gate's decision about the question; `UNTESTED` without a gate."""
+        return UNTESTED if self.learning is None else self.learning.decision
+
+    @property
+    def outcome(self) -> LearningOutcome | None:
+        """What learning did with the question; None without a gate."""
+        return None if self.learning is None else self.learning.outcome
+
+    @property
+    def update(self) -> Update | None:
+        """The update after the question; None without an update."""
+        return None if self.learning is None else self.learning.update
 
     @property
     def text(self) -> str | None:
@@ -254,16 +300,6 @@ class Record(Shown):
     def accepted(self) -> bool | None:
         """Whether `confidence` reaches `accept`; None without a threshold, False without an answer."""
         return None if self.threshold is None else self.answer is not None and self.label_free >= self.threshold
-
-    @property
-    def given(self) -> bool:
-        """Whether the answer came from elsewhere; the model then only rated the answer."""
-        return self.outcome == "given"
-
-    @property
-    def gated(self) -> bool:
-        """Whether the gate read the entropy of the reply. Gates do not read given answers and fields."""
-        return self.outcome not in ("given", "field")
 
     def as_given(self) -> GivenAnswer:
         """Return the given answer of this record, with its rivals."""

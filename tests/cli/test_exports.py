@@ -31,8 +31,8 @@ def test_an_export_has_records_or_flat_rows(shell: Shell, run: Path, records: li
     text = (tmp_path / "all.jsonl").read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text.splitlines()]
     for line, record in zip(lines, records, strict=True):
-        for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
-            assert (line[key]["stated"], line[key]["stated_hard"]) == (reply.stated, reply.stated_hard)
+        for values, reply in ((line["reply"], record.reply), (line["learning"]["frozen"], record.frozen)):
+            assert (values["stated"], values["stated_hard"]) == (reply.stated, reply.stated_hard)
     assert [from_plain(line) for line in lines] == records
     assert shell("export", run, "--out", "-").out == text
     assert shell("export", run).out.strip() == str(run / "records.jsonl")

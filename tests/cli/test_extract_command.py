@@ -112,7 +112,7 @@ def test_a_field_is_a_record_graded_by_its_type(shell: Shell, documents: Path, s
     assert records[4].question.id == "invoices-0002/number"
     assert [record.correct for record in records[:8]] == [True, True, True, True, False, True, False, True]
     assert {record.correct for record in records[8:]} == {None}
-    assert {record.outcome for record in records} == {"field"}
+    assert {record.kind for record in records} == {"field"}
     assert dict(records[0].question.row)["city"] == "Lima"
 
 

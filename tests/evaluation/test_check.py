@@ -57,7 +57,7 @@ def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Recor
         place = min(max(10 * stated - 0.5, 0.0), 9.0)  # between the centres of two bins
         answer = replace(make_reply(0), bins=tuple(max(0.0, 1 - abs(place - k)) for k in range(10)))
         plain = make_record(i, correct=right, frozen_correct=right, p_true=p_true)
-        records.append(replace(plain, reply=answer, frozen=answer))
+        records.append(replace(plain, reply=answer, learning=None))
     return records
 
 
@@ -96,7 +96,7 @@ def test_a_model_should_adapt_where_it_is_overconfident_and_its_signal_is_not() 
 def test_what_cannot_be_used_does_not_count_and_is_said() -> None:
     records = simulated(60, overconfident, 7)
     silent, alone = Evidence(), Evidence(PTrue(candidates=("A",), probabilities=(0.5,), source=NO_OTHERS))
-    holed = [replace(plain, correct=None, frozen_correct=None) for plain in records[:5]]
+    holed = [plain.with_grades(None, None) for plain in records[:5]]
     holed += [replace(plain, evidence=silent if i < 7 else alone) for i, plain in enumerate(records[5:14])]
     holed += records[14:]
     found = check(holed)
@@ -184,7 +184,7 @@ def test_a_method_that_is_better_for_sure_is_recommended_and_the_posterior_witho
         "Why: no other confidence has a significantly lower Brier score than the stated confidence.",
     ]
 
-    found = check([replace(each, correct=None, frozen_correct=None) for each in asked(Texts())])
+    found = check([each.with_grades(None, None) for each in asked(Texts())])
     assert (found.basis, found.method, found.answer) == ("experience", "posterior", "own")
     use, said, *_ = check_sentences(found)
     assert use == "Use: secl run --method posterior"
@@ -205,7 +205,7 @@ def test_answers_after_thoughts_are_compared_with_the_letters_without_them(bette
             make_record(position, correct=letter == "B", frozen_correct=letter == "B"),
             question=Question(f"{position}?", ("Rome", "Bern"), reference=letter, id=str(position)),
             reply=reply,
-            frozen=reply,
+            learning=None,
             evidence=compared(("Rome", "Bern"), *orders),
         )
         for position, letter in enumerate(reference)
@@ -215,7 +215,7 @@ def test_answers_after_thoughts_are_compared_with_the_letters_without_them(bette
     assert (accuracy.a, accuracy.b) == ((0.25, 0.75) if better else (0.75, 0.25))
     (sentence,) = (each for each in check_sentences(found) if each.startswith("Thinking"))
     assert ("it pays: 75" in sentence, "it does not pay: 25" in sentence) == (better, not better)
-    unlabelled = [replace(record, correct=None, frozen_correct=None) for record in records]
+    unlabelled = [record.with_grades(None, None) for record in records]
     few = [replace(each, question=replace(each.question, reference=None)) for each in unlabelled]
     (sentence,) = (each for each in check_sentences(check(few)) if each.startswith("Thinking"))
     assert sentence.endswith("cannot tell: the comparison needs 20 questions with options and a reference.")

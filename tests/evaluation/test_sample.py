@@ -21,6 +21,7 @@ from secl.labels.label import Label, moment_of, utc
 from secl.metrics.risk_control import ANYTIME_STARTS, fewest_labels, guaranteed, risk_bound, risk_coverage
 from secl.metrics.sampling import change, effective_sizes, selection
 from secl.question import NOT_KEPT, Question
+from secl.records import RecordKind
 from secl.reports.acceptance_report import advice_json, advice_table
 from tests.answers import make_record
 
@@ -174,8 +175,8 @@ def test_labels_of_one_document_or_question_are_worth_few_independent_labels() -
 
 
 def test_documents_and_repeated_questions_are_recognised_by_their_texts() -> None:
-    def texts(outcome: str = "idle", **parts: object) -> tuple[int | None, int | None]:
-        record = replace(make_record(outcome=outcome), question=Question(**{"text": "Why?", **parts}))  # type: ignore[arg-type]
+    def texts(kind: RecordKind = "asked", **parts: object) -> tuple[int | None, int | None]:
+        record = replace(make_record(), kind=kind, question=Question(**{"text": "Why?", **parts}))  # type: ignore[arg-type]
         return judgement_of(record)[-2:]
 
     assert texts() == texts(id="another")

@@ -24,7 +24,7 @@ from secl.labels.state import held_out
 from secl.metrics import intervals as of
 from secl.metrics.measures import MEASURES, ece_floor, prr, standard_measures, wilson
 from secl.metrics.recalibration import FOLDS
-from secl.records import Decision
+from secl.records import Decision, Learning
 from secl.reports.comparison_report import remarks
 from secl.runs.labelling import current_records
 from tests.answers import answered, make_record, make_stream, run_folder
@@ -144,7 +144,8 @@ def test_a_label_grades_every_equal_reply_and_moved_confidences_have_a_row(tmp_p
     records = [make_record(n, digit=8, correct=None, frozen_correct=None) for n in range(12)]
     same = records[0].with_label(False)
     assert (same.label, same.correct, same.frozen_correct) == (False, False, False)
-    other = replace(records[0], frozen=replace(records[0].frozen, answer="X")).with_label(True)
+    learning = Learning(frozen=replace(records[0].frozen, answer="X"), frozen_correct=records[0].frozen_correct)
+    other = replace(records[0], learning=learning).with_label(True)
     assert (other.correct, other.frozen_correct) == (True, None)
     assert "stated_with_labels" not in summarise(records).estimators
     with Store(run_folder(tmp_path / "run", records), writable=True) as store:
@@ -270,7 +271,7 @@ def test_answers_count_as_different_by_what_they_say() -> None:
         replies = [replace(plain.frozen, answer=None if answer == "-" else answer) for answer in answers]
         ids = [replace(question, id=str(i)) for i in range(len(answers))]
         pairs = zip(ids, replies, strict=True)
-        return side([replace(plain, question=id, frozen=reply) for id, reply in pairs], "stated")
+        return side([replace(plain, question=id, reply=reply, learning=None) for id, reply in pairs], "stated")
 
     assert compare(asked(("Rome", "Bern"), "ABA-"), asked(("Bern", "Rome"), "BBB-")).answers_differ == 1
     worded, again = (

@@ -47,7 +47,7 @@ def test_each_field_is_a_record_with_its_value_and_the_other_values_that_samples
     assert found.confidence == pytest.approx(number.confidence * vendor.confidence)
     assert number.question.domain == "number"
     assert number.question.id.endswith("/number")
-    assert (number.outcome, number.position, vendor.position) == ("field", 0, 1)
+    assert (number.kind, number.position, vendor.position) == ("field", 0, 1)
     assert (number.ledger.answering, number.ledger.sampling, number.plain_tokens) == (30, 15, 30)
     assert repr(found).startswith(f"Extraction(confidence={found.confidence:.3f}, number='BH-2291 (")
     assert "An invoice." in model.asked[0].context

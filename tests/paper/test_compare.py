@@ -93,7 +93,7 @@ def test_a_row_has_the_numbers_of_independent_libraries_overall_and_in_each_doma
 
 
 def test_counts_and_costs_follow_the_papers_formula(learned: FinishedRun) -> None:
-    records = [replace(record, update=None, outcome="idle") for record in learned.records[:30]]
+    records = [replace(record, learning=None) for record in learned.records[:30]]
     ours = numbers(replace(learned, records=[*records, *learned.records[30:]]), "secl")
     expected = {"questions": 40, "trained": 10, "trained_share": 0.25, "skipped": 30}
     assert {name: ours[name] for name in expected} == expected

@@ -124,7 +124,7 @@ def test_open_questions_say_nothing_of_the_letters_of_options() -> None:
 
 
 def recorded(question: Question, reply: Reply, evidence: Evidence) -> Record:
-    return replace(make_record(), question=question, reply=reply, frozen=reply, evidence=evidence)
+    return replace(make_record(), question=question, reply=reply, learning=None, evidence=evidence)
 
 
 def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum_and_none_of_these_is_no_answer() -> None:

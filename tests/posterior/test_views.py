@@ -15,6 +15,7 @@ from secl.posterior.open_views import DOUBT, VOTE, value
 from secl.posterior.views import VIEWS, Views, centred, p_true, read_views, view_title
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
+from secl.records import Learning
 from secl.settings.groups import ViewName
 from tests.answers import compared, make_record, replied
 
@@ -36,7 +37,9 @@ EVIDENCE = replace(COMPARED, p_true=P_TRUE)
 def maybe(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views | None:
     question, reply = changes.get("question", QUESTION), changes.get("reply", REPLY)
     frozen = changes.get("frozen", reply)
-    return read_views(names, replace(make_record(0), question=question, reply=reply, frozen=frozen, evidence=evidence))
+    learning = Learning(frozen=frozen, frozen_correct=None)
+    record = replace(make_record(0), question=question, reply=reply, learning=learning, evidence=evidence)
+    return read_views(names, record)
 
 
 def read(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views:

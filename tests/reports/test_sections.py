@@ -82,8 +82,7 @@ def test_the_result_is_about_the_posterior_and_both_kinds_of_answers_or_the_adap
     assert [title for title, _, _ in panels(own)[0]] == ["Stated (frozen)", "Posterior", "Posterior, best answers"]
     assert table.notes == ()
     ungraded = [
-        replace(each, correct=None, frozen_correct=None, question=replace(each.question, reference=None))
-        for each in records[20:]
+        replace(each.with_grades(None, None), question=replace(each.question, reference=None)) for each in records[20:]
     ]
     labelled = [replace(each, answers_best=True).with_label(True) for each in ungraded]
     mixed = main_table(make_report([*records[:20], *labelled], method="posterior", keys=KEYS))
@@ -101,7 +100,7 @@ def given(answer: str, question: str, reference: Any = None, **fields: Any) -> R
     """Return the record of a question with this answer."""
     record = Calibrator(ScriptedModel(), method="secl").ask(Question(question, reference=reference, **fields))
     reply = replace(record.reply, text=answer, answer=answer)
-    return replace(record, reply=reply, frozen=reply)
+    return replace(record, reply=reply, learning=None)
 
 
 def test_graders_that_disagree_are_counted_but_for_official_rules_patterns_and_labels() -> None:

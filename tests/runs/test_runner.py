@@ -206,7 +206,7 @@ def test_a_run_of_ratings_is_an_ordinary_run_folder_and_a_stopped_one_goes_on(pa
     assert (manifest.mode, manifest.total, manifest.settings.method) == ("score", 40, "posterior")
     assert [record.reply.answer for record in records] == [LETTERS[i % 4] for i in range(40)]
     assert [record.correct for record in records] == [i % 4 == 0 for i in range(40)]
-    assert all(record.given for record in records)
+    assert all(record.kind == "given" for record in records)
     assert {"p_true", "posterior", "stated"} <= set(estimators_of(manifest))
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["questions"] == 40

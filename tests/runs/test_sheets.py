@@ -225,7 +225,7 @@ def test_ten_thousand_rows_are_one_transaction(tmp_path: Path, monkeypatch: pyte
 def unreadable() -> Record:
     """A record without a readable answer and without a stated confidence."""
     record = make_record(0, answer=None, correct=None)
-    return replace(record, reply=replace(record.reply, bins=()), outcome="field")
+    return replace(record, reply=replace(record.reply, bins=()), kind="field")
 
 
 def test_an_unreadable_answer_can_be_labelled(tmp_path: Path) -> None:

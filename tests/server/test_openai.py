@@ -63,7 +63,7 @@ def test_confidences_of_learned_weights_say_so_and_labels_are_counted(sdk: opena
     learned = ask(sdk, extra_body=FULL)
     detail = learned.secl["detail"]
     assert (detail["posterior"], detail["reply"]["version"]) == (None, 1)
-    assert detail["frozen"]["stated"] == pytest.approx(0.85) != detail["reply"]["stated"]
+    assert detail["learning"]["frozen"]["stated"] == pytest.approx(0.85) != detail["reply"]["stated"]
     sdk.post("/feedback", body={"record_id": learned.secl["record_id"], "correct": False}, cast_to=object)
     labelled = ask(sdk, extra_body=FULL)
     assert labelled.secl["detail"]["labelled"]["labels"] == 1

@@ -175,7 +175,7 @@ def test_rivals_may_be_given_and_the_form_is_that_of_the_answer(client: httpx.Cl
     reply = client.post("/v1/score", json={**PERU, "answer": said, "rivals": ["Cusco", "Quito"]}).json()
     assert (reply["text"], reply["letter"]) == (said, None)
     record = client.get(f"/v1/records/{reply['record_id']}").json()["record"]
-    assert (record["outcome"], record["question"]["form"]) == ("given", "sentence")
+    assert (record["kind"], record["question"]["form"]) == ("given", "sentence")
     short = client.post("/v1/score", json={**PERU, "answer": "Lima"}).json()
     asked = client.get(f"/v1/records/{short['record_id']}").json()["record"]["question"]
     assert (asked["text"], asked["form"]) == (PERU["question"], "short")
@@ -194,12 +194,12 @@ def test_a_burst_goes_on_around_rated_answers_and_none_of_them_is_learned(make_s
     settled(service)
     state = service.state
     records = list(state.records())
-    assert [record.given for record in records] == [False, True] * 12
-    assert all(record.outcome == "given" and record.reply.version == 0 for record in records[1::2])
+    assert [record.kind for record in records] == ["asked", "given"] * 12
+    assert all(record.learning is None and record.reply.version == 0 for record in records[1::2])
     assert sum(record.update is not None for record in records) > 0
     past = history(state)
-    assert (past["answers"], past["lessons"]["given"]) == (24, 12)
-    assert any("12 given" in str(part) for part in history_page(past))
+    assert (past["answers"], sum(past["lessons"].values())) == (24, 12)
+    assert any("lessons: " in str(part) for part in history_page(past))
     assert len(view(service).timeline) == 12
 
 
@@ -228,4 +228,4 @@ def test_answers_waiting_together_share_a_pass_with_their_own_kind(make_service:
     done = [each.result(10) for each in waiting]
     assert [served.batch for served in service.state.latest(6)] == [2, 2, 3, 3, 3, 1]
     assert [answer.record.position for answer in done] == list(range(6))
-    assert [answer.record.given for answer in done] == [False, False, True, True, True, False]
+    assert [answer.record.kind == "given" for answer in done] == [False, False, True, True, True, False]

@@ -54,10 +54,10 @@ CELLS = [
     cell("frozen", "served", 12),
     cell("confidence", "labels", 3),
     cell("reported", "labels", 3),
-    *(inside(path, 12) for path in ("reply.bins[8]", "frozen.bins[8]", "reply.entropy")),
+    *(inside(path, 12) for path in ("reply.bins[8]", "learning.frozen.bins[8]", "reply.entropy")),
     *(inside(path, 21) for path in ("labelled.confidence", "labelled.low")),
     inside("signal", 4),
-    inside("decision.statistic", 20),
+    inside("learning.decision.statistic", 20),
 ]
 
 OF_POSTERIORS = [
@@ -81,16 +81,16 @@ def test_a_cell_that_was_changed_by_a_thousandth_is_found(learned: Path, weighed
 
 
 SPOILS = {
-    changed("json_set(body, '$.decision.alarm', json('true'))", 30): ("gate", "the record has alarm"),
+    changed("json_set(body, '$.learning.decision.alarm', json('true'))", 30): ("gate", "the record has alarm"),
     changed("json_set(body, '$.position', 99)", 39): ("integrity", "should be 39, but is 99"),
     "DELETE FROM served WHERE position = 20": ("integrity", 'the table "served" is missing'),
     "DELETE FROM records WHERE position = 20": ("integrity", "should be 20, but is 21"),
     "DELETE FROM records WHERE position = 39": ("integrity", 'the table "served" has this record'),
-    changed("json_set(body, '$.update', NULL)", 4): ("integrity", "contradict each other"),
-    changed("json_set(body, '$.update.version', 50)", 4): ("integrity", "not higher than the version"),
+    changed("json_set(body, '$.learning.update', NULL)", 4): ("integrity", "contradict each other"),
+    changed("json_set(body, '$.learning.update.version', 50)", 4): ("integrity", "not higher than the version"),
     "DELETE FROM versions WHERE version = 10": ("integrity", "the adapter version that answered is not stored"),
     changed("json_set(body, '$.reply.version', 3)", 1): ("integrity", "no earlier record made the adapter version"),
-    changed("json_set(body, '$.outcome', 'trained')", 20): ("integrity", "contradict each other"),
+    changed("json_set(body, '$.learning.outcome', 'trained')", 20): ("integrity", "contradict each other"),
     changed("json_remove(body, '$.reply.text')", 20): ("integrity", "cannot be read"),
     changed("json_set(body, '$.position', 2)", 20): ("integrity", "should be 20, but is 2."),
     "UPDATE labels SET correct = 1 - correct": ("labels", "the labels known at this answer give"),
@@ -112,7 +112,7 @@ def test_rounding_is_no_change(weighed: Path, learned: Path, tmp_path: Path, by:
     for folder, statement, check in (
         (weighed, inside("posterior.probabilities[2]", 12), "posterior"),
         (learned, inside("labelled.low", 21), "labels"),
-        (learned, inside("decision.statistic", 20), "gate"),
+        (learned, inside("learning.decision.statistic", 20), "gate"),
     ):
         with ServerStore(spoiled(folder, tmp_path / check, statement.format(by))) as state:
             found_now = examine(state)

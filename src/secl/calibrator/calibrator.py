@@ -14,7 +14,7 @@ from secl.calibrator.stream import WINDOW, StreamState, predict_bursts
 from secl.display import Shown
 from secl.errors import QuestionError, RunError
 from secl.evidence import Evidence, EvidenceKind, Posterior
-from secl.gates import Gate, gate_class
+from secl.gates import Gate, Never, gate_class
 from secl.grading.rules import grade
 from secl.labels.label import Label
 from secl.labels.state import LabelState
@@ -22,7 +22,7 @@ from secl.methods import Plan, method_to_follow
 from secl.model import Model, Rating
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
-from secl.records import UNTESTED, LearningOutcome, Record
+from secl.records import Learning, Record, RecordKind
 from secl.settings.groups import LoopSettings, SignalName
 from secl.signals import NormalisedPTrue, Signal, make_signal
 from secl.writing import Piece
@@ -189,8 +189,8 @@ class Calibrator(Shown):
             written: the answer, if the model has already written the answer with `secl.model.Model.write`.
 
         Returns:
-            a record with the evidence that its posterior needs. Its outcome is "waiting" if `learn` may change the
-            weights, else "idle".
+            a record with the evidence that its posterior needs. The outcome of its learning is "waiting" if `learn` may
+            change the weights.
 
         Raises:
             QuestionError: the model cannot answer the question.
@@ -205,18 +205,23 @@ class Calibrator(Shown):
             evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
         if "p_true" in wanted:
             evidence = replace(evidence, p_true=self.model.score_p_true(question, answer.reply))
+        learning = None
+        if answer.reply.version or not isinstance(self.gate, Never):
+            learning = Learning(
+                frozen=answer.frozen,
+                frozen_correct=grade(question, answer.frozen.answer),
+                decision=decision,
+                outcome="waiting" if decision.in_burst and self.learns else "idle",
+            )
         record = Record(
             position=self.state.position,
             question=question,
             reply=answer.reply,
-            frozen=answer.frozen,
-            decision=decision,
             evidence=evidence,
             answers_best=self.plan.returns_best(question),
             threshold=self.threshold,
-            outcome="waiting" if decision.in_burst and self.learns else "idle",
+            learning=learning,
             correct=grade(question, answer.reply.answer),
-            frozen_correct=grade(question, answer.frozen.answer),
             ledger=self.model.meter.take(),
             plain_tokens=answer.plain_tokens,
         )
@@ -257,7 +262,7 @@ class Calibrator(Shown):
         they answer.
 
         Returns:
-            the record with its evidence, signal, outcome, update and cost; its reply and decision stay.
+            the record with its evidence, signal, learning and cost; its reply and the gate's decision stay.
         """
         latest = record is self._latest  # by identity: equal questions may have been asked in between
         self.model.meter.take()
@@ -269,18 +274,16 @@ class Calibrator(Shown):
             reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
         evidence = self.plan.gather(self.model, record, reply)
         signal = self.plan.signal(record.question, reply, evidence)
-        outcome: LearningOutcome = "idle"
-        update = None
-        if record.decision.in_burst and self.learns:
+        learning = record.learning and replace(record.learning, outcome="idle")
+        if learning is not None and learning.decision.in_burst and self.learns:
             outcome, update = self.plan.teach(self.model, record.question, reply, signal)
+            learning = replace(learning, outcome=outcome, update=update)
             if self.plan.loop.accumulate == "question":
                 self.model.reset()
         cost = self.model.meter.take()
         if not latest:
             cost = replace(cost, answering=0.0, adapting=0.0, learning=round(cost.replies + cost.learning, 6))
-        return replace(
-            record, evidence=evidence, signal=signal, outcome=outcome, update=update, ledger=record.ledger + cost
-        )
+        return replace(record, evidence=evidence, signal=signal, learning=learning, ledger=record.ledger + cost)
 
     # Given answers take positions in the stream and update the state of the posterior like the model's own answers,
     # because the views of a candidate do not depend on who wrote it. The frozen model rates given answers, even if an
@@ -305,22 +308,19 @@ class Calibrator(Shown):
 
     def weigh(self, question: Question, rating: Rating) -> Record:
         """Return the record of a field of a JSON object or of a part of a tool call, from the model's rating."""
-        return replace(self._rated(GivenAnswer(question, rating.reply.text), rating), outcome="field")
+        return self._rated(GivenAnswer(question, rating.reply.text), rating, "field")
 
-    def _rated(self, given: GivenAnswer, rating: Rating) -> Record:
+    def _rated(self, given: GivenAnswer, rating: Rating, kind: RecordKind = "given") -> Record:
         question, reply = given.question, rating.reply
         correct = grade(question, reply.answer) if given.correct is None else given.correct
         record = Record(
             position=self.state.position,
+            kind=kind,
             question=question,
             reply=reply,
-            frozen=reply,
-            decision=UNTESTED,
             evidence=rating.evidence,
             threshold=self.threshold,
-            outcome="given",
             correct=correct,
-            frozen_correct=correct,
             ledger=rating.ledger,
             plain_tokens=rating.plain_tokens,
         )

@@ -50,9 +50,9 @@ class StreamState:
     def follow(
         self, record: Record, gate: Gate, rule: PosteriorRule
     ) -> tuple[StreamState, Decision | None, Posterior | None]:
-        """Return the state after a record, the gate's decision (None unless `Record.gated`), and the posterior."""
+        """Return the state after a record, the gate's decision (None unless the model answered), and the posterior."""
         after, decision = replace(self, position=self.position + 1), None
-        if record.gated:
+        if record.kind == "asked":
             after, decision = self.step(gate, record.reply.entropy)
         remembered, posterior = rule.follow(self.posterior, record)
         return replace(after, posterior=remembered), decision, posterior

@@ -170,7 +170,7 @@ def _watch(run: Run, *, transient: bool) -> None:
 
         def show(done: int, total: int, record: Record | None) -> None:
             text = asking
-            if record is not None and record.gated:
+            if record is not None and record.kind == "asked":
                 text = f"{record.question.domain[:14]:14} {'learning' if record.decision.in_burst else 'watching'}"
             shown(done, total, text)
 

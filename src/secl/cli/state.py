@@ -196,7 +196,7 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
     """Return the explanation of a confidence, from the question to the lesson."""
     record = served.record
     question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
-    did = f"{'rated' if record.given else 'answered'} {_time(served.time)}"
+    did = f"{'rated' if record.kind == 'given' else 'answered'} {_time(served.time)}"
     title = f"{served.id} (record {record.position}), {did} by version {reply.version} in a batch of {served.batch}"
     chat: RenderableType = f"texts were not kept (keep-text {explained['keep_text']}); question: {question.text}"
     if explained["keep_text"] == "full":

@@ -205,7 +205,7 @@ def _texts_of(record: Record) -> tuple[int | None, int | None]:
     if question.text == NOT_KEPT:
         return None, None
     asked = hash((question.text, question.options, question.context, question.system, question.history))
-    if record.outcome != "field":
+    if record.kind != "field":
         return hash(question.context) if question.context else None, asked
     # Fields of one object share the context; arguments of one request for tools share the first paragraphs.
     request = question.text.rpartition("\n\n")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -228,14 +229,15 @@ def _rows(
 
 def _summary(records: Sequence[Record], rows: Mapping[str, Measures], domains: Mapping[str, Summary]) -> Summary:
     plain = sum(record.plain_tokens for record in records)
+    outcomes = Counter(record.outcome for record in records)
     return Summary(
         questions=len(records),
         unlabelled=sum(record.correct is None for record in records),
-        trained=sum(record.outcome == "trained" for record in records),
+        trained=outcomes["trained"],
         burst=sum(record.decision.in_burst for record in records),
         alarms=sum(record.decision.alarm for record in records),
-        agreed=sum(record.outcome == "agreed" for record in records),
-        failed=sum(record.outcome == "failed" for record in records),
+        agreed=outcomes["agreed"],
+        failed=outcomes["failed"],
         unparsed=sum(record.reply.answer is None for record in records),
         low_digit_mass=sum(record.reply.digit_mass < LOW_DIGIT_MASS for record in records),
         true_mass=median(true_masses(records) or [math.nan]),

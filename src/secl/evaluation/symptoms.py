@@ -88,7 +88,7 @@ def seen(records: Sequence[Record]) -> list[Reason]:
 def _of_letters(records: Sequence[Record]) -> Reason | None:
     """Return a symptom if the model chooses the same letter for most questions."""
     # Questions with equal options (yes or no) count once, because they may have the same right answer.
-    chosen = (each for each in records if each.question.options and each.answer is not None and not each.given)
+    chosen = (each for each in records if each.question.options and each.answer is not None and each.kind != "given")
     different = {record.question.options: record for record in chosen}
     answered = list(different.values())
     if not answered:

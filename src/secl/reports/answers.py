@@ -53,7 +53,7 @@ def remarks(record: Record) -> list[str]:
 def asked(record: Record) -> str:
     """Return the question for display. The question of a field gets the id of the document in front."""
     question = record.question
-    return f"{document_of(question)}: {question.text}" if record.outcome == "field" else question.text
+    return f"{document_of(question)}: {question.text}" if record.kind == "field" else question.text
 
 
 def answered(record: Record) -> str:

@@ -66,7 +66,7 @@ class RunReport:
             )
         measured = list(held_out_records(store))
         if grader is not None:
-            kept = (r.question.options or r.question.reference is None or r.outcome == "field" for r in records)
+            kept = (r.question.options or r.question.reference is None or r.kind == "field" for r in records)
             if all(kept):
                 raise ParameterError(f"{store.folder} has no open answer to grade by a reference; leave --grader out.")
             records, measured = regrade(records, grader), regrade(measured, grader)

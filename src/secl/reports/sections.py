@@ -185,8 +185,8 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
 def _changed_by_best(records: Sequence[Record]) -> str:
     """Return a sentence on how often the most probable candidate differs from the model's own answer."""
     changed = sum(record.best_answer != record.reply.answer for record in records)
-    if not all(record.gated for record in records):
-        returned = "given answer" if any(record.given for record in records) else "value in the object"
+    if not all(record.kind == "asked" for record in records):
+        returned = "given answer" if any(record.kind == "given" for record in records) else "value in the object"
         return f"For {counted(changed, 'question')} the most probable candidate is not the {returned}."
     asked = any(record.answers_best for record in records)
     how = "secl returned this candidate" if asked else "--answer best would return this candidate"
@@ -221,7 +221,7 @@ def graders_line(records: Sequence[Record]) -> str | None:
 def _comparable(record: Record) -> bool:
     """Return whether the answer has its grade from one of the `COMPARED` graders, not from a label."""
     question = record.question
-    is_open = not question.options and record.outcome != "field"
+    is_open = not question.options and record.kind != "field"
     graded = is_open and question.reference is not None and record.label is None
     return graded and grader_of(question) in COMPARED
 

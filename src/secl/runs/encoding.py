@@ -26,8 +26,9 @@ def to_plain(record: Record) -> dict[str, Any]:
 def to_export(record: Record) -> dict[str, object]:
     """Return a record for export: the values of `to_plain`, after the returned answer and its confidence."""
     values = {name: getattr(record, name) for name in _REPORTED} | to_plain(record)
-    for key, reply in (("reply", record.reply), ("frozen", record.frozen)):
-        values[key] |= {name: getattr(reply, name) for name in _COMPUTED}
+    values["reply"] |= {name: getattr(record.reply, name) for name in _COMPUTED}
+    if record.learning is not None:
+        values["learning"]["frozen"] |= {name: getattr(record.frozen, name) for name in _COMPUTED}
     return values | {"pmi": pmi_of(record)}
 
 

@@ -170,7 +170,7 @@ def _judged(cells: Mapping[str, object], records: Sequence[Record]) -> list[tupl
 def _grade(record: Record, answer: object) -> bool | None:
     """Return whether the answer of a record is right by a right answer from a cell. Raises DataError."""
     question = record.question
-    if record.outcome == "field":
+    if record.kind == "field":
         answer = answer if isinstance(answer, str) else shown(answer)
         question = replace(question, grader="exact" if answer == ABSENT else question.grader)
     return grade(with_reference(question, answer), record.answer)

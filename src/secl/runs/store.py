@@ -10,7 +10,7 @@
 Example rows, shortened:
 
     manifest   ("mode", '"ask"'), ("total", '40'), ("tau", '0.7'), ...
-    records    (28, 0.41, '{"position": 28, "question": {"text": "What is the capital of Kenya?", ...', 'idle', 0, None)
+    records    (28, 0.41, '{"position": 28, "question": {"text": "What is the capital of ...', 'asked', None, 0, None)
     labels     (1, 28, 1, 0.82, "quiz/capitals", 0.82, 1795636800.0, "review", 1.0, 0)
 
 A transaction writes a question's record and the learner's state together. A run that is killed at any moment continues
@@ -58,9 +58,10 @@ SCHEMA = """
 CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE records (
     position INTEGER PRIMARY KEY, seconds REAL NOT NULL, body TEXT NOT NULL,
-    outcome TEXT NOT NULL AS (json_extract(body, '$.outcome')) STORED,
+    kind TEXT NOT NULL AS (json_extract(body, '$.kind')) STORED,
+    outcome TEXT AS (json_extract(body, '$.learning.outcome')) STORED,
     version INTEGER NOT NULL AS (json_extract(body, '$.reply.version')) STORED,
-    learned INTEGER AS (json_extract(body, '$.update.version')) STORED);
+    learned INTEGER AS (json_extract(body, '$.learning.update.version')) STORED);
 CREATE TABLE versions (version INTEGER PRIMARY KEY, position INTEGER NOT NULL, drift REAL,
     weights BLOB NOT NULL);
 CREATE TABLE learner (id INTEGER PRIMARY KEY CHECK (id = 0), version INTEGER NOT NULL, snapshot BLOB NOT NULL);

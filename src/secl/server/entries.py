@@ -1,6 +1,6 @@
 """Tables of a server's state folder, besides those of a run: ids, times and batches of records, events, checkpoints.
 
-Triggers count the records by outcome in the transaction that changes a record, so that the overview needs no table
+Triggers count lessons by their outcome in the transaction that changes a record, so that the overview needs no table
 scan. The counts include pruned records, which the server has deleted because of their age. A server that keeps no texts
 redacts its records: numbers, option letters and domains remain.
 """
@@ -85,7 +85,7 @@ CREATE TABLE served (
     batch INTEGER NOT NULL, reported REAL, frozen REAL, accepted INTEGER, words TEXT);
 ALTER TABLE records ADD COLUMN domain TEXT AS (json_extract(body, '$.question.domain'));
 CREATE VIEW answers AS
-    SELECT s.*, r.domain, r.outcome, r.version, r.body,
+    SELECT s.*, r.domain, r.kind, r.outcome, r.version, r.body,
         (SELECT correct FROM labels WHERE position = s.position ORDER BY number DESC LIMIT 1) AS correct
     FROM served s JOIN records r USING (position);
 CREATE INDEX lessons ON records (outcome);
@@ -99,7 +99,7 @@ CREATE INDEX event_kinds ON events (kind);
 CREATE TABLE checkpoints (position INTEGER PRIMARY KEY, state BLOB NOT NULL);
 CREATE TABLE counts (outcome TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 
-CREATE TRIGGER record_added AFTER INSERT ON records BEGIN
+CREATE TRIGGER record_added AFTER INSERT ON records WHEN NEW.outcome IS NOT NULL BEGIN
     INSERT INTO counts VALUES (NEW.outcome, 1) ON CONFLICT DO UPDATE SET value = value + 1;
 END;
 CREATE TRIGGER record_changed AFTER UPDATE ON records WHEN OLD.outcome != NEW.outcome BEGIN
@@ -171,13 +171,13 @@ def redacted(record: Record, keep: Keep) -> Record:
             domain=question.domain,
             form=question.form,
             # The id of a field begins with a digest of the text. Remove the digest, which could confirm a guessed text.
-            id=question.id.partition("/")[2] if record.outcome == "field" else question.id,
+            id=question.id.partition("/")[2] if record.kind == "field" else question.id,
             context=question.context and NOT_KEPT,
             system=question.system and NOT_KEPT,
             history=tuple(replace(turn, text=NOT_KEPT, calls=()) for turn in question.history),
         ),
         reply=reply,
-        frozen=frozen,
+        learning=record.learning and replace(record.learning, frozen=frozen),
         evidence=_redacted_evidence(record.evidence, number),
         posterior=posterior,
     )

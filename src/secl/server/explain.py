@@ -56,7 +56,7 @@ def explain_served(state: ServerStore, served: Served) -> Explained:
     if served.label is not None:
         label = f"A person labelled it as {'right' if served.label else 'wrong'}."
     prompt: list[Said] | None = None
-    if state.keep_text == "full" and record.outcome != "field":
+    if state.keep_text == "full" and record.kind != "field":
         turns = conversation(
             record.question,
             record.reply,

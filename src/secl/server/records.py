@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from secl.display import excerpt
 from secl.errors import ParameterError
+from secl.records import LearningOutcome, RecordKind
 from secl.runs.manifest import Manifest
 from secl.server.entries import Text, Values, answer_text, plain_words
 from secl.server.store import ServerStore
@@ -95,7 +96,8 @@ class Point(BaseModel):
     frozen_confidence: float | None
     entropy: float | None
     version: int
-    outcome: str
+    kind: RecordKind
+    outcome: LearningOutcome | None
     alarm: bool
     in_burst: bool
     label: bool | None
@@ -119,7 +121,8 @@ class RecordList(BaseModel):
 
 _POINTS = """
     SELECT id, position, time, domain, reported, frozen, nullif(json_extract(body, '$.reply.entropy'), 'nan'), version,
-           outcome, json_extract(body, '$.decision.alarm'), json_extract(body, '$.decision.in_burst'), correct,
+           kind, outcome, coalesce(json_extract(body, '$.learning.decision.alarm'), 0),
+           coalesce(json_extract(body, '$.learning.decision.in_burst'), 0), correct,
            json_extract(body, '$.labelled.accept'), accepted
     FROM answers"""
 
@@ -130,7 +133,7 @@ def _point(row: Sequence[object]) -> Point:
 
 def latest_points(state: ServerStore, count: int) -> list[Point]:
     """Return the model's own answers among the latest `count` records, the oldest first."""
-    latest = "position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND outcome != 'given'"
+    latest = "position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND kind != 'given'"
     return [_point(row) for row in state.rows(f"{_POINTS} WHERE {latest} ORDER BY position", count)]
 
 

@@ -149,7 +149,7 @@ def _replay(store: Store, manifest: Manifest, gate: Gate, found: Verification) -
         if position != first + found.examined:
             raise RunError(f"the next record should be {first + found.examined}, but is {position}.")
         now, decision, posterior = now.follow(record, gate, plan.posterior)
-        if record.outcome == "field" and posterior is not None and record.posterior is not None:
+        if record.kind == "field" and posterior is not None and record.posterior is not None:
             posterior = with_unseen(posterior, record.posterior)
         if decision is not None:
             detail = f"the gate now decides {_gate_text(decision)}; the record has {_gate_text(record.decision)}"
@@ -171,7 +171,7 @@ CONTRADICTIONS = {
     'the table "served" has this record, but the table "records" does not': """
         SELECT position FROM served WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
     "its outcome and its stored update contradict each other": """
-        SELECT position FROM records WHERE position >= ? AND (outcome = 'trained') != (learned IS NOT NULL)""",
+        SELECT position FROM records WHERE position >= ? AND (outcome IS 'trained') != (learned IS NOT NULL)""",
     "the version of its update is not higher than the version of the previous update": """
         SELECT position FROM (
             SELECT position, learned, lag(learned) OVER (ORDER BY position) AS before FROM records

@@ -69,7 +69,7 @@ def test_answers_have_a_posterior_that_feedback_moves_and_a_restart_keeps(opened
     assert (service.model.name, service.learner.active) == ("tiny", False)
     before = asked(service, range(8))
     assert [record.answer for record in before] == [*"ABCD"] * 2
-    assert {record.outcome for record in before} == {"idle"}
+    assert {record.learning for record in before} == {None}
     assert all(record.posterior and record.posterior.confidence == record.confidence for record in before)
     assert before[-1].confidence > 0.5
     for record in before:

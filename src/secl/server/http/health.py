@@ -102,7 +102,7 @@ class Metrics(Collector):
 
     def observe_answer(self, answer: Answer) -> None:
         """Count a readable answer of this model; answers from elsewhere do not count."""
-        if answer.record.given or answer.record.answer is None:
+        if answer.record.kind == "given" or answer.record.answer is None:
             return
         self._confidence.observe(answer.record.confidence)
         if answer.record.accepted is not None:

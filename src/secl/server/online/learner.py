@@ -93,7 +93,7 @@ class Learner:
         """Return the records. If a record's lesson exceeds the backlog, the record gets the outcome "dropped"."""
         room = BACKLOG - len(self._waiting)
         beyond = [number for number, record in enumerate(records) if record.outcome == "waiting"][room:]
-        return [replace(each, outcome="dropped") if i in beyond else each for i, each in enumerate(records)]
+        return [with_outcome(each, "dropped") if i in beyond else each for i, each in enumerate(records)]
 
     def enqueue(self, records: Sequence[Record]) -> None:
         """Queue the lessons of stored records, or drop these lessons if learning is paused."""
@@ -181,7 +181,7 @@ class Learner:
             before = self.model.snapshot()
             with self.scheduler.training():
                 learned = self.calibrator.learn(record)
-            failed = replace(learned, update=None)  # if the lesson fails, the record still has its evidence
+            failed = with_outcome(learned, "failed")  # if the lesson fails, the record still has its evidence
             reason = rejection_reason(learned)
             if reason is None:
                 self._store(learned)
@@ -249,10 +249,15 @@ class Learner:
         """Store `outcome` in each record; stop at the first error."""
         for record in records:
             try:
-                self._store(replace(record, outcome=outcome))
+                self._store(with_outcome(record, outcome))
             except (StorageError, RunError) as problem:  # the next start queues the unfinished lessons again
                 self.problems[LESSON] = str(problem)
                 return
+
+
+def with_outcome(record: Record, outcome: LearningOutcome) -> Record:
+    """Return a record whose lesson ended with this outcome, without an update."""
+    return replace(record, learning=record.learning and replace(record.learning, outcome=outcome, update=None))
 
 
 def rejection_reason(learned: Record) -> str | None:

@@ -103,7 +103,7 @@ class Service:
         self._take_labels()
         self.calibrator.accept = self.calibrator.plan.loop.accept  # on the scale of all present labels
         self.refresh_labels()
-        self._latest.extend(each.record for each in self.state.latest(WINDOW) if not each.record.given)
+        self._latest.extend(each.record for each in self.state.latest(WINDOW) if each.record.kind != "given")
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()
@@ -247,7 +247,7 @@ class Service:
         """Return the answers, and queue their lessons. If queueing fails, return the answers anyway."""
         try:
             if stored:
-                own = [record for record in records if not record.given]
+                own = [record for record in records if record.kind != "given"]
                 self._latest.extend(own)
                 self.unreadable += sum(record.reply.answer is None for record in own)
                 self.learner.enqueue([record for record in records if record.outcome == "waiting"])

@@ -251,3 +251,19 @@ def rarer_kind(correct: npt.ArrayLike) -> int:
     """Return the number of right or of wrong answers, whichever is smaller."""
     grades = np.asarray(correct, dtype=np.float64)
     return int(min(grades.sum(), grades.size - grades.sum()))
+
+
+def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
+    """Return running means: each value averaged with up to `window` - 1 values before it, without nan values.
+
+    >>> running_mean([1.0, 3.0, float("nan"), 5.0], 2).tolist()
+    [1.0, 2.0, 3.0, 5.0]
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    defined = ~np.isnan(numbers)
+    sums = np.concatenate([[0.0], np.cumsum(np.where(defined, numbers, 0.0))])
+    counts = np.concatenate([[0], np.cumsum(defined)])
+    ends = np.arange(1, len(numbers) + 1)
+    starts = np.maximum(ends - window, 0)
+    count = (counts[ends] - counts[starts]).astype(np.float64)
+    return np.asarray((sums[ends] - sums[starts]) / np.where(count > 0, count, np.nan))

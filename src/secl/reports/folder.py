@@ -14,12 +14,10 @@ from secl.grading.rules import reported_correct
 from secl.records import Record
 from secl.reports.answers import answered, asked, neediest, not_returned, options_of, remarks, right_answer
 from secl.reports.figures.drawing import write_picture
-from secl.reports.html import html_templates
+from secl.reports.html import TEMPLATES, html_templates
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, sections_of
 from secl.runs.folder import ELSEWHERE, storage_errors
-
-TEMPLATES = Path(__file__).parent / "templates"
 
 PAGE = "report.html"
 

@@ -11,6 +11,9 @@ from secl.display import counted
 if TYPE_CHECKING:
     import jinja2
 
+TEMPLATES = Path(__file__).parent / "templates"
+"""Folder with the templates of reports, and `shared.css` and `shared.html` of all pages."""
+
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -24,7 +27,7 @@ def xml_text(text: str) -> str:
 
 
 def html_templates(folder: Path) -> jinja2.Environment:
-    """Return a Jinja environment for the templates in a folder. The environment escapes values for HTML.
+    """Return a Jinja environment for the templates in a folder and the shared ones; it escapes values for HTML.
 
     A missing value raises a Jinja error.
     """
@@ -34,7 +37,7 @@ def html_templates(folder: Path) -> jinja2.Environment:
         return xml_text(value) if type(value) is str else value  # `Markup`, a subclass of str, stays unchanged
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader([folder, TEMPLATES]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

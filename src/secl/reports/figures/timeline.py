@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from secl.grading.rules import grade
+from secl.metrics.measures import running_mean
 from secl.records import Record
 from secl.reports.figures.drawing import (
     BLACK,
@@ -71,22 +71,6 @@ def timeline_figure(records: Sequence[Record], *, window: int = 20, adapted: boo
     _name_domains(every[0], domains)
     figure.align_ylabels()
     return figure
-
-
-def running_mean(values: npt.ArrayLike, window: int) -> npt.NDArray[np.float64]:
-    """Return running means: each value averaged with up to `window` - 1 values before it, without nan values.
-
-    >>> running_mean([1.0, 3.0, float("nan"), 5.0], 2).tolist()
-    [1.0, 2.0, 3.0, 5.0]
-    """
-    numbers = np.asarray(values, dtype=np.float64)
-    defined = ~np.isnan(numbers)
-    sums = np.concatenate([[0.0], np.cumsum(np.where(defined, numbers, 0.0))])
-    counts = np.concatenate([[0], np.cumsum(defined)])
-    ends = np.arange(1, len(numbers) + 1)
-    starts = np.maximum(ends - window, 0)
-    count = (counts[ends] - counts[starts]).astype(np.float64)
-    return np.asarray((sums[ends] - sums[starts]) / np.where(count > 0, count, np.nan))
 
 
 def _mark_learning(axes: Axes, records: Sequence[Record], *, named: bool) -> None:

@@ -24,9 +24,9 @@ from pydantic import ValidationError
 from secl.display import as_sentence, counted
 from secl.errors import ParameterError
 from secl.explain import weights_sentence
+from secl.metrics.measures import running_mean
 from secl.records import Record
-from secl.reports.figures.timeline import running_mean
-from secl.reports.html import html_templates
+from secl.reports.html import TEMPLATES, html_templates
 from secl.runs.labelling import RECENT, review_queue
 from secl.runs.sheets import answer_of, row_id
 from secl.runs.store import Store
@@ -94,7 +94,7 @@ def page_router(service: Service) -> APIRouter:
 def review_router(reading: Reading, *, of_run: bool = False) -> APIRouter:
     """Return the routes /review and /static/{name}, for a server or a run; `reading` opens the store."""
     router = APIRouter(include_in_schema=False)
-    files = {path.name: path for path in ASSETS.iterdir() if path.suffix in (".css", ".js", ".svg")}
+    files = {path.name: path for path in (*ASSETS.iterdir(), TEMPLATES / "shared.css") if path.suffix != ".html"}
 
     @router.api_route("/review", methods=["GET", "HEAD"])
     def review(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 
@@ -23,6 +23,8 @@ class Ledger:
         sampling: further answers.
         comparing: beams, verification and entailment of DINCO.
         learning: the update.
+        steps: decoding steps, which are no tokens: passes one after the other that each read the latest token of one or
+            more texts. Texts that are written together share their steps, so the longest text counts.
     """
 
     answering: float = 0.0
@@ -33,12 +35,13 @@ class Ledger:
     sampling: float = 0.0
     comparing: float = 0.0
     learning: float = 0.0
+    steps: float = 0.0
 
     @property
     def total(self) -> float:
+        """Tokens for all purposes."""
         # Not the built-in sum, whose rounding changed in Python 3.12.
-        total: float = functools.reduce(operator.add, astuple(self))
-        return total
+        return functools.reduce(operator.add, (getattr(self, purpose) for purpose in get_args(Purpose)), 0.0)
 
     @property
     def replies(self) -> float:
@@ -50,11 +53,11 @@ class Ledger:
 
 
 Purpose = Literal["answering", "adapting", "scoring", "reordering", "likelihood", "sampling", "comparing", "learning"]
-"""Purposes of tokens: the fields of a `Ledger`."""
+"""Purposes of tokens: the fields of a `Ledger`, except `steps`."""
 
 
 class Meter:
-    """Counts tokens by purpose (see `Ledger`) until `take` returns them.
+    """Counts tokens by purpose, and decoding steps (see `Ledger`), until `take` returns them.
 
     >>> meter = Meter()
     >>> meter.spend("answering", 40)
@@ -64,17 +67,20 @@ class Meter:
 
     def __init__(self) -> None:
         self._tokens: dict[str, float] = dict.fromkeys(get_args(Purpose), 0.0)
+        self._steps = 0.0
 
-    def spend(self, purpose: Purpose, tokens: float) -> None:
-        """Add tokens for a purpose; `Ledger` explains fractions of tokens."""
+    def spend(self, purpose: Purpose, tokens: float, steps: float = 0.0) -> None:
+        """Add tokens for a purpose, and the decoding steps that wrote them; `Ledger` explains fractions."""
         self._tokens[purpose] += tokens
+        self._steps += steps
 
     def take(self) -> Ledger:
         """Return the tokens spent since the last call."""
-        tokens, self._tokens = self._tokens, dict.fromkeys(get_args(Purpose), 0.0)
+        tokens, steps = self._tokens, self._steps
+        self._tokens, self._steps = dict.fromkeys(get_args(Purpose), 0.0), 0.0
         # Sums of fractions differ in the last digit with the order of addition; rounding removes the difference.
         parts = {purpose: round(count, 6) for purpose, count in tokens.items()}
         # Put the rounding errors into "answering", so that all purposes add up to the total.
         if tokens["answering"]:
             parts["answering"] = round(sum(tokens.values()) - sum(parts.values()) + parts["answering"], 6)
-        return Ledger(**parts)
+        return Ledger(**parts, steps=round(steps, 6))

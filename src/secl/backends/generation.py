@@ -82,6 +82,8 @@ class Draft:
         stop: texts that finish the draft.
         ends: ids of tokens that finish the draft, besides `TextRules.end_ids`.
         written: token ids of the text so far.
+        decoding_steps: number of passes that each read the latest token of the text, alone or in a batch; counted by
+            models in this process.
         seed: seed of a sampled text; None for greedy decoding.
         top_p: nucleus (top-p) of sampled texts, equal for all drafts of a batch.
         version: version of the model that writes; 0 is the frozen model.
@@ -104,6 +106,7 @@ class Draft:
     stop: tuple[str, ...] = ()
     ends: tuple[int, ...] = ()
     written: list[int] = field(default_factory=list)
+    decoding_steps: int = 0
     seed: int | None = None
     top_p: float = 1.0
     version: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -127,12 +127,7 @@ class Objects(Generic[W]):
 
     def shared(self, count: int) -> Cost:
         """Return the cost of one field if `count` fields share the cost of the object equally."""
-        whole = self.ledger
-        shares = {
-            "answering": whole.answering / count,
-            "likelihood": whole.likelihood / count,
-            "sampling": whole.sampling / count,
-        }
+        shares = {purpose: tokens / count for purpose, tokens in asdict(self.ledger).items()}
         return Ledger(**shares), self.plain_tokens / count
 
 

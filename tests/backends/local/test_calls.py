@@ -260,6 +260,7 @@ def test_a_request_gets_alone_what_it_gets_beside_others() -> None:
         assert [call.arguments.text for call in alone.greedy.calls] == [c.arguments.text for c in together.greedy.calls]
         assert alone.greedy.calls[0].chosen.log_p == pytest.approx(together.greedy.calls[0].chosen.log_p, abs=1e-3)
         assert alone.ledger == together.ledger
+        assert alone.ledger.steps >= alone.tokens[1] - 1
 
 
 def find(city: Literal["Rome", "Oslo"], kind: Literal["inn", "bar"], hall: bool | None, late: bool = False) -> None:

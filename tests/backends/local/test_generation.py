@@ -12,8 +12,10 @@ from secl.backends.generation import Draft, TextRules
 from secl.backends.local.fast.batch import ONEDNN, fast_single_row
 from secl.backends.local.model import LocalModel
 from secl.question import Form, Question
-from secl.writing import Writing
-from tests.backends.local.conftest import MakeModel
+from secl.writing import Writing, joined
+from tests.backends.local.conftest import MakeModel, tokens_seen
+
+ONE, OTHER = Question("Who wrote Hamlet?"), Question("Who wrote Faust?")
 
 
 def test_sampled_lists_depend_on_seed_and_question_alone(make_model: MakeModel) -> None:
@@ -103,3 +105,16 @@ def test_the_probability_of_an_answer_is_that_of_the_tokens_that_the_model_wrote
     reply = model.answer(question).reply
     assert reply.text == text.strip()
     assert reply.log_probability == pytest.approx(sums, abs=1e-3)
+
+
+def test_decoding_steps_are_the_passes_over_the_latest_token_alone_or_in_a_batch(make_model: MakeModel) -> None:
+    model = make_model()
+    passes = tokens_seen(model.backend.model)
+    drafts = [Draft(model.prompting.answer(question), "short", limit) for question, limit in ((ONE, 3), (OTHER, 7))]
+    drafts[0].seed = 5
+    model.backend.writer.write(drafts)
+    assert [draft.decoding_steps for draft in drafts] == [len(draft.written) - 1 for draft in drafts]
+    assert [tokens for tokens in passes if tokens <= 2] == [2, 2, 1, 1, 1, 1]  # the shorter text leaves the batch
+    (text,) = joined(model.write(ONE, Writing(max_tokens=5)))
+    assert isinstance(text.draft, Draft)
+    assert text.draft.decoding_steps == text.completion_tokens - 1

@@ -80,21 +80,21 @@ def test_log_probabilities_and_entropies_are_those_of_one_plain_pass(
     assert len(rows) == 1 + 2 * len(SCHEMA.leaves)
     begun = model.objects.task(request("a")).begun
     for row in rows:
-        log_p = alone.log_p([*prompt, *row.tokens])[len(prompt) - 1 : -1]
+        log_p = alone.log_p([*prompt, *row.written])[len(prompt) - 1 : -1]
         matcher = begun.deep_copy()
-        for token, values in zip(row.tokens, log_p, strict=True):
+        for token, values in zip(row.written, log_p, strict=True):
             values[~torch.from_numpy(allowed_tokens(matcher, len(values)))] = -torch.inf
             matcher.consume_token(token)
         log_p = log_p.log_softmax(-1)
-        own = log_p[torch.arange(len(row.tokens)), row.tokens]
+        own = log_p[torch.arange(len(row.written)), row.written]
         assert row.log_p == pytest.approx(own.tolist(), abs=1e-3)
         assert row.entropy == pytest.approx(torch.special.entr(log_p.exp()).sum(-1).tolist(), abs=1e-3)
     assert written.greedy.log_p == tuple(rows[0].log_p)
-    assert model.backend.token_ids.tokenizer.decode(rows[0].tokens) == written.greedy.text
+    assert model.backend.token_ids.tokenizer.decode(rows[0].written) == written.greedy.text
     for number, sample in enumerate(written.samples):
         for leaf, row in zip(SCHEMA.leaves, rows[1 + number :: 2], strict=True):
             values = [sample.log_p[token] for token in sample.tokens(sample.place_of(leaf))]
-            behind = range(row.value.first, len(row.tokens))
+            behind = range(row.value.first, len(row.written))
             assert any(row.log_p[first : first + len(values)] == values for first in behind)
 
 

@@ -235,7 +235,7 @@ class LocalBackend(TokenBackend[LocalReading]):
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
         with enough_memory():
-            yield from write_texts(self.passes, self.rules, prompt, writing, ends)
+            yield from write_texts(self.passes, self.writer, prompt, writing, ends)
 
     @enough_memory()
     def together(self, jobs: Sequence[Callable[[], None]]) -> None:

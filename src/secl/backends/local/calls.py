@@ -79,7 +79,7 @@ class BriefReply(Row):
     begins: Callable[[Row], int | None] = field(kw_only=True)
 
     def ended(self) -> bool:
-        return super().ended() or (len(self.tokens) >= UNDECIDED and self.begins(self) is None)
+        return super().ended() or (len(self.written) >= UNDECIDED and self.begins(self) is None)
 
 
 class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
@@ -212,13 +212,13 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     def sample(self, task: CallTask, purpose: str) -> Row:
         row = super().sample(task, purpose)
-        return BriefReply(row.matcher, row.limit, row.generator, begins=self._begins)
+        return BriefReply(row.matcher, row.limit, row.stream, begins=self._begins)
 
     def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: Tensor) -> None:
         p = allowed.softmax(-1)
         later, at_start = (p[:, ids.to(p.device)].sum(-1).tolist() for ids in (self._first, self._any_first))
         for n, row in enumerate(rows):
-            row.notes.append(later[n] if row.tokens else at_start[n])
+            row.notes.append(later[n] if row.written else at_start[n])
         super()._note(rows, tokens, allowed)
 
     def _begins(self, row: Row) -> int | None:
@@ -228,9 +228,9 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             return 0
         if self._marker is None or self.form.text:
             return 0 if written.text.startswith(self.form.opening) else None
-        if self._marker not in row.tokens:
+        if self._marker not in row.written:
             return None
-        number = row.tokens.index(self._marker)
+        number = row.written.index(self._marker)
         return written.ends[number - 1] if number else 0
 
     def _object(self, text: str) -> re.Match[str] | None:
@@ -239,11 +239,11 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     def read(self, task: CallTask, row: Row) -> WrittenReply | None:
         form, request, written = self.form, task.request, self.text_of(row)
-        ended = bool(row.tokens) and row.tokens[-1] in self.backend.rules.end_ids
-        length = ([0, *written.ends])[len(row.tokens) - ended]
+        ended = bool(row.written) and row.written[-1] in self.backend.rules.end_ids
+        length = ([0, *written.ends])[len(row.written) - ended]
         text = written.text[:length]
         start = self._begins(row)
-        cut = not (ended or isinstance(row, BriefReply)) and len(row.tokens) >= row.limit
+        cut = not (ended or isinstance(row, BriefReply)) and len(row.written) >= row.limit
         if start is None:
             if cut and self._may_be_call(task, row):
                 return None
@@ -270,7 +270,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             decided, place = end, end + len(form.between or "")
             if block or form.between is None or not text.startswith(form.between, end):
                 break
-        further = written.reading(NO_TOOL, range(written.tokens((end - 1, end))[-1] + 1, len(row.tokens)))
+        further = written.reading(NO_TOOL, range(written.tokens((end - 1, end))[-1] + 1, len(row.written)))
         more = request.parallel and form.between is not None and not block
         last = further if more and not cut else None
         return WrittenReply(text[:start].strip(), tuple(calls), last, row.thought, cut and more)
@@ -281,7 +281,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         if not request.offered:
             return not self.text_of(row).text.startswith(self.form.text)
         matcher = self.grammars.started(self._grammar(request, text=False), "secl cannot make a grammar from the tools")
-        whole: bool = matcher.try_consume_tokens(row.tokens) == len(row.tokens)
+        whole: bool = matcher.try_consume_tokens(row.written) == len(row.written)
         return whole or not self.text_of(row).text.startswith(self.form.text)
 
     def _without_call(self, row: Row) -> Reading:
@@ -294,5 +294,5 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return UnfinishedError(
             f"the model did not close its call within {task.limit} tokens; bound long texts by maxLength in the tool's "
             "parameters, or take a larger model.",
-            (len(task.prompt), len(task.best.tokens)),
+            (len(task.prompt), len(task.best.written)),
         )

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from secl.backends.generation import Draft
 from secl.backends.local.asking.asker import Asker
-from secl.backends.local.fast.batch import Batch, KeptRow, fast_single_row
+from secl.backends.local.fast.batch import Batch, KeptRow
 from secl.backends.local.fast.replay import Pass
 from secl.backends.local.grammars import Grammars, allowed_tokens
 from secl.backends.local.passes import in_groups
-from secl.backends.local.writer import draw
+from secl.backends.local.writer import Unfinished, decode, finish, next_tokens, random_stream
 from secl.backends.token_ids import distinct_tokens
 from secl.errors import ParameterError, SeclError, UnfinishedError
 from secl.evidence import Thought
@@ -26,7 +26,7 @@ from secl.fields.calls import WrittenReply
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.tools import CallRequest
 from secl.fields.values import WrittenObject, token_ends
-from secl.ledger import Ledger
+from secl.ledger import Meter
 
 if TYPE_CHECKING:
     from secl.backends.local.backend import LocalBackend
@@ -44,9 +44,10 @@ class Row:
     Attributes:
         matcher: llguidance's state of the grammar.
         limit: maximum number of tokens.
-        generator: random generator for sampling; None for greedy decoding.
-        tokens, log_p, entropy: token ids, ln P and entropies so far. ln P and entropies are over the tokens that the
+        stream: random stream of a sampled text; None for greedy decoding.
+        written, log_p, entropy: token ids, ln P and entropies so far. ln P and entropies are over the tokens that the
             grammar allows.
+        decoding_steps: as for `Draft`.
         kept: keys and values of the finished row, if the writer keeps them.
         thought: the thought before the text; None if the model answers without a thought.
         notes: a number for each token, for subclasses of `GrammarWriter`; `CallWriter` keeps P(a call begins).
@@ -54,16 +55,17 @@ class Row:
 
     matcher: Any
     limit: int
-    generator: torch.Generator | None = None
-    tokens: list[int] = field(default_factory=list)
+    stream: torch.Generator | None = None
+    written: list[int] = field(default_factory=list)
     log_p: list[float] = field(default_factory=list)
     entropy: list[float] = field(default_factory=list)
+    decoding_steps: int = 0
     kept: KeptRow | None = None
     thought: Thought | None = None
     notes: list[float] = field(default_factory=list)
 
     def ended(self) -> bool:
-        return self.matcher.is_stopped() or len(self.tokens) >= self.limit
+        return self.matcher.is_stopped() or len(self.written) >= self.limit
 
 
 @dataclass
@@ -82,6 +84,7 @@ class Task(Generic[R, W]):
         samples: sampled texts; None for unfinished texts.
         sampling: number of tokens through the network for the samples.
         reading: number of tokens through the network to read parts of the text again.
+        steps: decoding steps of the longest sample; all samples are written together.
     """
 
     request: R
@@ -96,6 +99,7 @@ class Task(Generic[R, W]):
     samples: list[W | None] = field(default_factory=list)
     sampling: int = 0
     reading: int = 0
+    steps: int = 0
 
     @property
     def tokens(self) -> int:
@@ -228,7 +232,7 @@ class GrammarWriter(ABC, Generic[R, W]):
             task.samples, task.sampling = [], 0
         for (task, _), row in zip(wanted, rows, strict=True):
             task.samples.append(self.read(task, row))
-            task.sampling += len(row.tokens) - 1
+            task.sampling += len(row.written) - 1
 
     def read_again(self, tasks: Sequence[Task[R, W]]) -> None:
         """Read parts of the texts again, in subclasses that need a second reading."""
@@ -240,26 +244,30 @@ class GrammarWriter(ABC, Generic[R, W]):
     def sample(self, task: Task[R, W], purpose: str) -> Row:
         """Return a row that draws its tokens."""
         seed = self.asker.seed_for(task.request.question, purpose)
-        return Row(task.begun.deep_copy(), task.limit, torch.Generator().manual_seed(seed))
+        return Row(task.begun.deep_copy(), task.limit, random_stream(seed))
 
     def _outcome(self, task: Task[R, W]) -> Objects[W] | SeclError:
         """Return the texts of a task with their cost; return an error if the greedy text is unfinished."""
         if task.text is None:
             return self.unfinished(task)
-        whole = [*task.prompt, *task.best.tokens[:-1]]
+        whole = [*task.prompt, *task.best.written[:-1]]
         thought = [] if task.thought is None else [*task.thought.prompt, *task.thought.written[:-1]]
-        answering = float(sum(distinct_tokens([thought], [whole])))
+        meter = Meter()
+        thinking = 0 if task.thought is None else task.thought.decoding_steps
+        meter.spend("answering", sum(distinct_tokens([thought], [whole])), thinking + task.best.decoding_steps)
+        meter.spend("sampling", task.sampling, task.steps)
+        meter.spend("likelihood", task.reading)
         return Objects(
             greedy=task.text,
             samples=(*task.samples,),
-            ledger=Ledger(answering=answering, sampling=float(task.sampling), likelihood=float(task.reading)),
+            ledger=meter.take(),
             plain_tokens=float(len(whole)),
-            tokens=(len(task.prompt), len(task.best.tokens)),
+            tokens=(len(task.prompt), len(task.best.written)),
         )
 
     def text_of(self, row: Row) -> WrittenObject:
         """Return the text of a row with its tokens."""
-        parts = self.grammars.texts(row.tokens)
+        parts = self.grammars.texts(row.written)
         text = b"".join(parts).decode(errors="replace")
         return WrittenObject(text, token_ends(parts), (*row.log_p,), (*row.entropy,), row.thought)
 
@@ -279,27 +287,28 @@ class GrammarWriter(ABC, Generic[R, W]):
             self.finish(begin(some), rows)
             return rows
 
-        return in_groups(finished, wanted, [task.tokens for task, *_ in wanted], self.backend.text_tokens)
+        rows = in_groups(finished, wanted, [task.tokens for task, *_ in wanted], self.backend.text_tokens)
+        for (task, *_), row in zip(wanted, rows, strict=True):
+            task.steps = max(task.steps, row.decoding_steps)
+        return rows
 
     def finish(self, batch: Batch, rows: Sequence[Row], *, keep: bool = False) -> None:
         """Finish rows together. Finished rows leave the batch; `keep` stores their keys and values in `Row.kept`."""
         top_p = self.asker.prompting.top_p
-        active = list(rows)
-        while True:
-            masks = np.stack([allowed_tokens(row.matcher, batch.logits.shape[1]) for row in active])
-            allowed = batch.logits.masked_fill(~torch.from_numpy(masks).to(batch.logits.device), -torch.inf)
-            chances = [torch.rand(1, generator=row.generator).item() for row in active if row.generator is not None]
-            # A batch has only sampled rows or only greedy rows.
-            chosen = draw(allowed, chances, top_p) if chances else allowed.argmax(-1).tolist()
-            self._note(active, chosen, allowed)
-            going = [n for n, row in enumerate(active) if not row.ended()]
-            for n in {*range(len(active))} - {*going} if keep else ():
-                active[n].kept = batch.kept(n)
-            if not going:
-                return
-            active = [active[n] for n in going]
-            with fast_single_row(self.backend.writer.alone and len(going) == 1):
-                batch.step(going, [row.tokens[-1] for row in active])
+
+        def add(active: Sequence[Row], logits: Tensor) -> Unfinished[Row]:
+            masks = np.stack([allowed_tokens(row.matcher, logits.shape[1]) for row in active])
+            allowed = logits.masked_fill(~torch.from_numpy(masks).to(logits.device), -torch.inf)
+            self._note(active, next_tokens(allowed, [row.stream for row in active], top_p), allowed)
+            going: Unfinished[Row] = []
+            for number, row in enumerate(active):
+                if not row.ended():
+                    going.append((number, row))
+                elif keep:
+                    row.kept = batch.kept(number)
+            return going
+
+        finish(decode(batch, rows, add, alone=self.backend.writer.alone))
 
     def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: Tensor) -> None:
         """Add a token to each row; `allowed` are the logits (rows, vocabulary) under the masks."""
@@ -308,6 +317,6 @@ class GrammarWriter(ABC, Generic[R, W]):
         entropies = torch.special.entr(log_p.exp()).sum(-1).tolist()
         for row, token, value, entropy in zip(rows, tokens, own, entropies, strict=True):
             row.matcher.consume_token(token)
-            row.tokens.append(token)
+            row.written.append(token)
             row.log_p.append(min(0.0, value))
             row.entropy.append(entropy)

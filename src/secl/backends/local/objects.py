@@ -23,6 +23,7 @@ from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.fields.values import WrittenObject
 from secl.fields.weighing import FIXED_KINDS, is_certain
+from secl.ledger import Ledger
 
 SHORTEST = 8
 """Minimum number of tokens of a field with its name; secl refuses a document that leaves less room for each field."""
@@ -85,9 +86,9 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         def row_of(each: tuple[ObjectTask, UncertainValue, int]) -> Row:
             task, value, number = each
             row, best = self.sample(task, f"object {number}/{value.first}"), task.best
-            row.matcher.consume_tokens(best.tokens[: value.first])
-            parts = best.tokens[: value.first], best.log_p[: value.first], best.entropy[: value.first]
-            return ValueRow(row.matcher, row.limit, row.generator, *parts, value=value, text=self.text_of)
+            row.matcher.consume_tokens(best.written[: value.first])
+            parts = best.written[: value.first], best.log_p[: value.first], best.entropy[: value.first]
+            return ValueRow(row.matcher, row.limit, row.stream, *parts, value=value, text=self.text_of)
 
         def begin(some: Sequence[tuple[ObjectTask, UncertainValue, int]]) -> Batch:
             return go_on(self.backend.model, [_before(task, value) for task, value, _ in some])
@@ -100,7 +101,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                     composed(task.text, {value: self.text_of(row) for (value, n), row in own.items() if n == number})
                     for number in range(task.count)
                 ]
-                task.sampling = sum(len(row.tokens) - value.first for (value, _), row in own.items())
+                task.sampling = sum(len(row.written) - value.first for (value, _), row in own.items())
 
     def read_again(self, tasks: Sequence[ObjectTask]) -> None:
         """Read the likelihood of each value in the reply to a request for this field alone.
@@ -134,13 +135,13 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                     yield leaf.name, span
 
     def unfinished(self, task: ObjectTask) -> UnfinishedError:
-        return task.request.unfinished(task.limit, (len(task.prompt), len(task.best.tokens)))
+        return task.request.unfinished(task.limit, (len(task.prompt), len(task.best.written)))
 
 
 def _before(task: ObjectTask, value: UncertainValue) -> tuple[KeptRow, int, int]:
     """Return the entry with which `go_on` continues the greedy row at a value."""
     assert task.best.kept is not None  # noqa: S101
-    return task.best.kept, len(task.prompt) + value.first - 1, task.best.tokens[value.first - 1]
+    return task.best.kept, len(task.prompt) + value.first - 1, task.best.written[value.first - 1]
 
 
 class StructuredWriting:
@@ -229,7 +230,7 @@ def _behind(
 def _further(writer: GrammarWriter[R, W], request: R, first: Draft, number: int) -> Draft:
     """Return the draft of a sampled thought, which reuses the pass over the prompt of the first thought."""
     begun = None if first.begun is None else first.begun.beginning(len(first.prompt))
-    again = replace(first, written=[], thought=None, begun=begun)
+    again = replace(first, written=[], decoding_steps=0, thought=None, begun=begun)
     return writer.asker.drawn(again, request.question, f"thought {number}")
 
 
@@ -242,5 +243,6 @@ def _with_sample(known: Objects[W], found: Objects[W] | SeclError, prompt: Seque
     """Return texts with a further sample; the sample's cost excludes `prompt`, whose tokens are counted already."""
     if isinstance(found, SeclError):
         return replace(known, samples=(*known.samples, None))
-    sampling = known.ledger.sampling + found.ledger.answering - len(prompt)
-    return replace(known, samples=(*known.samples, found.greedy), ledger=replace(known.ledger, sampling=sampling))
+    sampling = found.ledger.answering - len(prompt)
+    further = Ledger(sampling=sampling, steps=found.ledger.steps)
+    return replace(known, samples=(*known.samples, found.greedy), ledger=known.ledger + further)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor, TemperatureLogitsWarper, TopPLogitsWarper
+from transformers import TopPLogitsWarper
 
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
@@ -27,6 +27,45 @@ GREEDY = 1e-4
 the temperature may be infinite."""
 
 
+class Written(Protocol):
+    """A text in progress: its token ids so far, and the number of passes that each read its latest token."""
+
+    written: list[int]
+    decoding_steps: int
+
+
+T = TypeVar("T", bound=Written)
+
+
+Unfinished = list[tuple[int, T]]
+"""Texts to continue, each with the number of the row in the batch that it continues."""
+
+
+def decode(
+    batch: Batch, texts: Sequence[T], add: Callable[[Sequence[T], Tensor], Unfinished[T]], *, alone: bool = False
+) -> Iterator[None]:
+    """Write texts together, one token of each text at a time; yield after each token.
+
+    Args:
+        batch: a row for each text, in which the text's prompt is already read.
+        add: adds a token to each text, given the logits (texts, vocabulary), and returns the texts to continue.
+        alone: whether the last text may use the kernels of `fast_single_row`, because no other thread computes.
+    """
+    while going := add(texts, batch.logits):
+        yield
+        rows, texts = [row for row, _ in going], [text for _, text in going]
+        with fast_single_row(alone and len(rows) == 1):
+            batch.step(rows, [text.written[-1] for text in texts])
+        for text in texts:
+            text.decoding_steps += 1
+    yield
+
+
+def finish(steps: Iterator[None]) -> None:
+    """Run a `decode` to its end."""
+    deque(steps, maxlen=0)
+
+
 class Writer:
     """Writes with a model; `alone` tells whether no other thread computes."""
 
@@ -42,14 +81,14 @@ class Writer:
         If the memory is too small, start again with each half separately. `begun` is the batch of all drafts, if the
         network has read them already.
         """
-        before = {id(draft): (list(draft.written), list(draft.log_p)) for draft in drafts}
+        before = {id(draft): (list(draft.written), list(draft.log_p), draft.decoding_steps) for draft in drafts}
 
         def write(some: Sequence[Draft]) -> list[None]:
             whole = len(some) == len(drafts)
             if begun is not None and not whole:
                 begun.clear()  # the halves need the memory of this batch
             for draft in some:
-                written, log_p = before[id(draft)]
+                written, log_p, draft.decoding_steps = before[id(draft)]
                 draft.written, draft.log_p = list(written), list(log_p)
             self._write_together(some, begun if whole else None)
             return []
@@ -60,32 +99,51 @@ class Writer:
         active = [draft for draft in drafts if not self.rules.ended(draft)]
         if not active:
             return
-        # Each draft has its own random stream, so that its text does not depend on the other drafts.
-        generators = {
-            id(draft): torch.Generator().manual_seed(draft.seed) for draft in active if draft.seed is not None
-        }
+        streams = {id(draft): None if draft.seed is None else random_stream(draft.seed) for draft in active}
         batch = begun or Batch.of(self.model, [[*draft.prompt, *draft.written] for draft in active])
-        while True:
-            next_tokens = batch.logits.argmax(-1).tolist()
-            sampled = [row for row, draft in enumerate(active) if id(draft) in generators]
+
+        def add(active: Sequence[Draft], logits: Tensor) -> Unfinished[Draft]:
+            sampled = [row for row, draft in enumerate(active) if draft.seed is not None]
+            top_p = active[sampled[0]].top_p if sampled else 1.0
+            tokens = next_tokens(logits, [streams[id(draft)] for draft in active], top_p)
             if sampled:
-                chances = [torch.rand(1, generator=generators[id(active[row])]).item() for row in sampled]
-                logits = batch.logits[sampled]
-                drawn = draw(logits, chances, active[sampled[0]].top_p)
-                log_p = logits.float().log_softmax(-1)[range(len(drawn)), drawn].tolist()
-                for row, token, value in zip(sampled, drawn, log_p, strict=True):
-                    next_tokens[row] = token
+                log_p = logits[sampled].float().log_softmax(-1)
+                own = log_p[range(len(sampled)), [tokens[row] for row in sampled]].tolist()
+                for row, value in zip(sampled, own, strict=True):
                     active[row].log_p.append(value)
-            for draft, token in zip(active, next_tokens, strict=True):
+            going: Unfinished[Draft] = []
+            for row, (draft, token) in enumerate(zip(active, tokens, strict=True)):
                 draft.written.append(token)
-            rows = [row for row, draft in enumerate(active) if not self.rules.ended(draft)]
-            for row in {*range(len(active))} - {*rows} if batch.network is not None else ():
-                active[row].begun = batch.passed(row)
-            if not rows:
-                return
-            active = [active[row] for row in rows]
-            with fast_single_row(self.alone and len(rows) == 1):
-                batch.step(rows, [draft.written[-1] for draft in active])
+                if not self.rules.ended(draft):
+                    going.append((row, draft))
+                elif batch.network is not None:
+                    draft.begun = batch.passed(row)
+            return going
+
+        finish(decode(batch, active, add, alone=self.alone))
+
+    @torch.no_grad()
+    def pieces(self, draft: Draft, row: Batch, writing: Writing) -> Iterator[Piece]:
+        """Yield the pieces of one text; `row` is a batch of one row, which has read the prompt."""
+        generator = torch.Generator(row.logits.device).manual_seed((writing.seed + draft.number) % 2**63)
+        pieces: list[Piece] = []
+
+        def add(_: Sequence[Draft], logits: Tensor) -> Unfinished[Draft]:
+            token = draw_as_generate(logits, writing, generator)
+            reported: tuple[Token, ...] = ()
+            if writing.top_logprobs is not None:
+                log_p = logits[0].log_softmax(-1)
+                best = log_p.topk(writing.top_logprobs)
+                top = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                reported = (self.rules.token(token, float(log_p[token]), top),)
+            pieces.append(self.rules.push(draft, token, reported))
+            if draft.finish is None:
+                return [(0, draft)]
+            draft.begun = row.passed(0)
+            return []
+
+        for _ in decode(row, [draft], add):
+            yield pieces.pop()
 
     @enough_memory()
     @torch.no_grad()
@@ -95,31 +153,57 @@ class Writer:
         Returns:
             the texts, the most probable first, and the tokens that went through the network.
         """
-        batch, tokens = Batch.of(self.model, [draft.prompt]), len(draft.prompt)
-        beams, finished = [(0.0, draft)], list[tuple[float, Draft]]()
-        while beams:
-            scores = torch.tensor([score for score, _ in beams], device=batch.logits.device)
-            totals = scores[:, None] + batch.logits.log_softmax(-1)
+        scores, finished, tokens = [0.0], list[tuple[float, Draft]](), len(draft.prompt)
+
+        def add(beams: Sequence[Draft], logits: Tensor) -> Unfinished[Draft]:
+            nonlocal scores, finished, tokens
+            totals = torch.tensor(scores, device=logits.device)[:, None] + logits.log_softmax(-1)
             # Take twice `count` tokens, because up to `count` texts may end here, and `count` others must go on.
             values, flat = totals.flatten().topk(2 * count)
-            unfinished: list[tuple[float, Draft]] = []
-            rows: list[int] = []
+            unfinished: Unfinished[Draft] = []
+            scores = []
             for value, index in zip(values.tolist(), flat.tolist(), strict=True):
                 row, token = divmod(index, totals.shape[1])
-                longer = replace(beams[row][1], written=[*beams[row][1].written, token])
+                longer = replace(beams[row], written=[*beams[row].written, token])
                 if self.rules.ended(longer):
                     finished.append((value, longer))
                 elif len(unfinished) < count:
-                    unfinished.append((value, longer))
-                    rows.append(row)
+                    unfinished.append((row, longer))
+                    scores.append(value)
             finished = sorted(finished, key=lambda each: -each[0])[:count]
             # A text is never more probable than its beginning.
-            if not unfinished or (len(finished) == count and finished[-1][0] >= unfinished[0][0]):
-                break
-            beams = unfinished
-            batch.step(rows, [each.written[-1] for _, each in beams])
-            tokens += len(beams)
+            if unfinished and len(finished) == count and finished[-1][0] >= scores[0]:
+                return []
+            tokens += len(unfinished)
+            return unfinished
+
+        finish(decode(Batch.of(self.model, [draft.prompt]), [draft], add))
         return [text for _, text in finished], tokens
+
+
+def random_stream(seed: int) -> torch.Generator:
+    """Return the random stream of one text, so that the text does not depend on the other texts of its batch."""
+    return torch.Generator().manual_seed(seed)
+
+
+def next_tokens(logits: Tensor, streams: Sequence[torch.Generator | None], top_p: float) -> list[int]:
+    """Return the next token of each row of logits: drawn with the row's random stream, or the most probable."""
+    tokens: list[int] = logits.argmax(-1).tolist()
+    drawn = {row: torch.rand(1, generator=each).item() for row, each in enumerate(streams) if each is not None}
+    if drawn:
+        for row, token in zip(drawn, draw(logits[[*drawn]], [*drawn.values()], top_p), strict=True):
+            tokens[row] = token
+    return tokens
+
+
+def draw_as_generate(logits: Tensor, writing: Writing, generator: torch.Generator) -> int:
+    """Return the token that transformers' `generate` draws from the logits (1, vocabulary) of a free text."""
+    if writing.temperature < GREEDY:
+        return int(logits.argmax(-1))
+    scores = logits / writing.temperature
+    if writing.top_p < 1:
+        scores = TopPLogitsWarper(writing.top_p)(None, scores)
+    return int(torch.multinomial(scores.softmax(-1), 1, generator=generator))
 
 
 def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:
@@ -141,12 +225,12 @@ def draw(logits: Tensor, chances: Sequence[float], top_p: float) -> list[int]:
 
 def draw_many(p: Sequence[float], count: int, seed: int, top_p: float) -> list[int]:
     """Return `count` draws from the nucleus of one distribution."""
-    chances = torch.rand(count, generator=torch.Generator().manual_seed(seed)).tolist()
+    chances = torch.rand(count, generator=random_stream(seed)).tolist()
     return draw(torch.tensor([p] * count).log(), chances, top_p)
 
 
 def write_texts(
-    passes: Passes, rules: TextRules, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()
+    passes: Passes, writer: Writer, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()
 ) -> Iterator[Piece]:
     """Write texts after a prompt with the frozen model, one token of each text in turn; `writing` needs `max_tokens`.
 
@@ -157,7 +241,7 @@ def write_texts(
     # The prompt goes through the network once for all texts.
     rows = [begun, *(begun.chosen([0]) for _ in range(writing.n - 1))]
     drafts = Draft.texts(prompt, writing, ends)
-    texts = deque(_pieces(rules, draft, row, writing) for draft, row in zip(drafts, rows, strict=True))
+    texts = deque(map(writer.pieces, drafts, rows, [writing] * writing.n))
     while texts:
         piece = next(texts[0], None)
         if piece is None:
@@ -165,34 +249,3 @@ def write_texts(
             continue
         yield piece
         texts.rotate(-1)
-
-
-@torch.no_grad()
-def _pieces(rules: TextRules, draft: Draft, row: Batch, writing: Writing) -> Iterator[Piece]:
-    """Yield the pieces of one text; `row` is a batch of one row, which has read the prompt."""
-    generator = torch.Generator(row.logits.device).manual_seed((writing.seed + draft.number) % 2**63)
-    warpers: list[LogitsProcessor] = []
-    if writing.temperature not in (0, 1):
-        warpers.append(TemperatureLogitsWarper(float(writing.temperature)))
-    if writing.top_p < 1:
-        warpers.append(TopPLogitsWarper(writing.top_p))
-    while draft.finish is None:
-        if draft.written:
-            row.step([0], draft.written[-1:])
-        if writing.temperature < GREEDY:
-            token = int(row.logits.argmax(-1))
-        else:
-            scores = row.logits
-            for warper in warpers:
-                scores = warper(None, scores)
-            token = int(torch.multinomial(scores.softmax(-1), 1, generator=generator))
-        reported: tuple[Token, ...] = ()
-        if writing.top_logprobs is not None:
-            log_p = row.logits[0].log_softmax(-1)
-            best = log_p.topk(writing.top_logprobs)
-            top = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            reported = (rules.token(token, float(log_p[token]), top),)
-        piece = rules.push(draft, token, reported)
-        if piece.finish is not None:
-            draft.begun = row.passed(0)
-        yield piece

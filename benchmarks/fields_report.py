@@ -182,7 +182,7 @@ def _mapped(fields: Sequence[Rated], kind: str, count: int, seed: int, *, shifts
     ]
     state = LabelState.start().add(labels)
     return [
-        replace(each, confidences={BUILT: state.rate(domain(each), each.confidences[BUILT]).confidence})
+        replace(each, confidences={BUILT: state.rate(domain(each), each.confidences[BUILT]).calibrated})
         for each in own
         if each.document[1] not in chosen
     ]

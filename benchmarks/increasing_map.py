@@ -48,7 +48,7 @@ def errors(world: str, labels: int) -> tuple[float, float]:
         log = [Label(number=n + 1, position=n, correct=r, confidence=c, reported=c, **same) for n, (c, r) in pairs]  # type: ignore[arg-type]
         state = LabelState.start().add(log)
         confidence, truth = drawn(world, ANSWERS, generator)
-        mapped = [state.rate("d", each).confidence for each in confidence.tolist()]
+        mapped = [state.rate("d", each).calibrated for each in confidence.tolist()]
         after.append(float(np.mean((mapped - truth) ** 2)))
         before.append(float(np.mean((confidence - truth) ** 2)))
     return float(np.mean(after)), float(np.mean(before))

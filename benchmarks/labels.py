@@ -110,7 +110,7 @@ def measured(answers: Sequence[Rated], drawn: Chosen) -> tuple[float, float, flo
     state = LabelState.start().add(labels)
     chosen = {place for place, _ in drawn}
     rest = [each for place, each in enumerate(answers) if place not in chosen]
-    confidence = np.array([state.rate(each.domain, each.confidence).confidence for each in rest])
+    confidence = np.array([state.rate(each.domain, each.confidence).calibrated for each in rest])
     correct = np.array([each.correct for each in rest], dtype=np.float64)
     domains = np.array([each.domain for each in rest])
     gaps = [abs(float((confidence - correct)[domains == name].mean())) for name in sorted(set(domains))]
@@ -159,8 +159,8 @@ def main() -> None:
     records = [replace(record, posterior=posterior) for record, posterior in zip(kept, posteriors, strict=True)]
     sources: dict[str, Callable[[Record], float | None]] = {
         "stated": lambda record: record.reply.stated,
-        "posterior": lambda record: None if record.posterior is None else record.posterior.confidence,
-        "best answers": lambda record: None if record.posterior is None else record.label_free,
+        "posterior": lambda record: None if record.posterior is None else record.posterior.own_probability,
+        "best answers": lambda record: None if record.posterior is None else record.confidences.uncalibrated,
     }
     best = [replace(record, answers_best=record.posterior is not None) for record in records]
     for name, confidence in sources.items():

@@ -34,7 +34,7 @@ def simulate(shift: float) -> str:
             continue
         given += 1
         values = np.array([advice.domains.get(name, advice.value) for name in domain.tolist()])
-        for scale, limit in (("before labels", advice.threshold.label_free), ("shown", values)):
+        for scale, limit in (("before labels", advice.threshold.uncalibrated), ("shown", values)):
             taken = answers.probability >= limit
             risk = float(np.mean(1 - truth[taken])) if taken.any() else 0.0
             outcomes[scale].append((risk > RISK, float(taken.mean())))

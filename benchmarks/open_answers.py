@@ -102,11 +102,11 @@ class Case:
     def of(cls, record: Record, posterior: Posterior | None, model: Model) -> Case | None:
         """Return the case of a record; None if the record has no grade or no posterior."""
         candidates, answer = record.evidence.candidates, record.frozen.answer
-        if candidates is None or posterior is None or posterior.confidence is None or record.correct is None:
+        if candidates is None or posterior is None or posterior.own_probability is None or record.correct is None:
             return None
         samples = record.evidence.samples or tuple(each.text for each in candidates.samples)
         assessed = self_assessed(model, record.question, str(answer), samples)
-        return cls(record, posterior.confidence, candidates, samples, assessed)
+        return cls(record, posterior.own_probability, candidates, samples, assessed)
 
     @property
     def log_p(self) -> float:

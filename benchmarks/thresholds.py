@@ -221,7 +221,7 @@ def stored(streams: int) -> Iterator[str]:
             kept = judged[500:] if kind == "pruned records" else judged
             advice = advise(answers_of(kept, log), world.risk, CERTAINTY)
             promised = advice.basis == "labels" and advice.threshold is not None
-            value = advice.threshold.label_free if promised and advice.threshold else 0.0
+            value = advice.threshold.uncalibrated if promised and advice.threshold else 0.0
             outcomes.append(outcome(answers.confidence, value, answers.chance) if promised else Outcome())
         yield row(name, kind, *measures(outcomes, world.risk))
 

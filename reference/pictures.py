@@ -129,7 +129,7 @@ def reliability(run: str) -> str:
     right = np.array([bool(record.correct) for record in records], dtype=np.float64)
     series = {
         "stated": np.array([record.frozen.stated for record in records]),
-        "posterior": np.array([record.label_free for record in records]),
+        "posterior": np.array([record.confidences.uncalibrated for record in records]),
     }
     parts = []
     for left, (name, confidence) in zip((64, 404), series.items(), strict=True):

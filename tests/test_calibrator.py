@@ -173,7 +173,7 @@ def test_an_unreadable_reply_and_a_judgement_without_rivals_teach_nothing_and_th
         assert (record.evidence.p_true is not None) == readable
         assert math.isnan(record.confidence) is math.isnan(record.low) is math.isnan(record.high) is not readable
         if not readable:
-            assert (record.correct, record.expected_grade, record.accepted) == (False, 0.0, None)
+            assert (record.correct, record.confidences.expected_grade, record.accepted) == (False, 0.0, None)
     assert len(records) == 40
 
     class Alone(ScriptedModel):

@@ -226,8 +226,8 @@ def test_the_promised_answers_are_the_accepted_answers_at_every_exit(world: Worl
                 export(run, risk=world.risk, certainty=world.certainty, out=Path("-"))
             return
         readable = [record for record in records if record.answer is not None]
-        lowest = min(record.label_free for record in readable if record.position in promised)
-        assert all(record.label_free < lowest for record in readable if record.position not in promised)
+        lowest = min(record.confidences.uncalibrated for record in readable if record.position in promised)
+        assert all(record.confidences.uncalibrated < lowest for record in readable if record.position not in promised)
         assert len(promised) == round(advice.threshold.coverage * len(records))
         for where, accepted in sets_of_user(run, advice, world):
             assert accepted == promised, where
@@ -242,13 +242,13 @@ def test_every_map_of_labels_is_increasing_and_every_threshold_has_an_exact_valu
     assert state.calibrated(domain, low) <= state.calibrated(domain, high)
     if high - low > 1e-9:
         assert state.calibrated(domain, low) < state.calibrated(domain, high)
-    typed = state.label_free(one)
+    typed = state.uncalibrated(one)
     for threshold in (one, typed):
         rated = state.rate(domain, other, threshold)
         assert rated.accept is not None
-        assert (rated.confidence >= rated.accept) == (other >= threshold)
+        assert (rated.calibrated >= rated.accept) == (other >= threshold)
     reached = state.rate("of no label", other, typed)
-    assert (reached.confidence >= one) == (other >= typed)
+    assert (reached.calibrated >= one) == (other >= typed)
 
 
 def test_labels_against_the_ranking_flatten_a_map_but_never_turn_it() -> None:
@@ -310,8 +310,8 @@ def test_a_resumed_run_keeps_its_threshold_unless_one_is_typed_after_new_labels(
     resumed = resume_run(tmp_path / "run", typed, load=lambda _settings: ScriptedModel())
     later = list(resumed.steps())
     resumed.store.close()
-    assert {record.threshold for record in later} == {labels.label_free(0.6) if typed else 0.6}
-    assert labels.label_free(0.6) > 0.6
+    assert {record.threshold for record in later} == {labels.uncalibrated(0.6) if typed else 0.6}
+    assert labels.uncalibrated(0.6) > 0.6
     for record in later:
         assert record.accept is not None
         assert record.accepted == (record.confidence >= record.accept)

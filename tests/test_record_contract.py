@@ -80,9 +80,9 @@ def check(records: Sequence[Record], calibrator: Calibrator) -> None:
         if record.posterior is not None:
             assert record.posterior.own == own_candidate(question, reply)
             texts = dict(zip(record.posterior.candidates, record.posterior.probabilities, strict=True))
-            assert record.label_free == texts[question.text_of(record.answer or "")]
+            assert record.confidences.uncalibrated == texts[question.text_of(record.answer or "")]
         else:
-            assert record.label_free == reply.stated
+            assert record.confidences.uncalibrated == reply.stated
         if record.signal is not None:
             assert record.signal == calibrator.plan.signal(question, reply, evidence)
 

@@ -233,7 +233,7 @@ def test_labels_move_later_confidences_and_support_a_threshold() -> None:
     model.accept = advice.value
     again = model.ask(PERU, options=CITIES)
     assert again.accepted is True
-    assert again.confidence > again.label_free
+    assert again.confidence > again.confidences.uncalibrated
     model.label(answer, None, chance=1)
     assert model.threshold(risk=0.1).labels == 59
 

@@ -68,7 +68,7 @@ class CalibratedModel(Shown):
     @accept.setter
     def accept(self, accept: float | Advice | None) -> None:
         if isinstance(accept, Advice):
-            self.calibrator.threshold = None if accept.threshold is None else accept.threshold.label_free
+            self.calibrator.threshold = None if accept.threshold is None else accept.threshold.uncalibrated
         else:
             self.calibrator.accept = accept
 

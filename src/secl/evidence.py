@@ -252,7 +252,7 @@ class Posterior:
     questions: int
 
     @property
-    def confidence(self) -> float | None:
+    def own_probability(self) -> float | None:
         """Probability that the model's own answer is right; None if the answer is not a candidate."""
         return None if self.own is None else self.probabilities[self.own]
 
@@ -275,20 +275,20 @@ class Labelled:
     """A confidence calibrated by the labels at the time of the answer (`secl.labels`).
 
     Attributes:
-        label_free: the confidence before calibration, in [0, 1].
-        confidence: the calibrated confidence; without labels equal to `label_free`.
-        low, high: bounds of the 90% credible interval, under the assumption that the map from label-free to calibrated
-            confidences is a line in logits and lies within its prior; without labels, bounds of the prior's interval.
+        uncalibrated: the confidence before calibration, in [0, 1].
+        calibrated: the calibrated confidence; without labels equal to `uncalibrated`.
+        low, high: bounds of the 90% credible interval, under the assumption that the map from `uncalibrated` to
+            `calibrated` is a line in logits and lies within its prior; without labels, bounds of the prior's interval.
         labels: number of labels.
         of_domain: number of labels of the question's domain.
         until: number of the latest entry in the log of labels; 0 for an empty log.
         near: number of labels of a random sample whose calibrated confidences differ from this one by at most 0.1.
         near_right: number of right answers among these.
-        accept: `Record.threshold` on the scale of `confidence`; None without a threshold.
+        accept: `Record.threshold` on the scale of `calibrated`; None without a threshold.
     """
 
-    label_free: float
-    confidence: float
+    uncalibrated: float
+    calibrated: float
     low: float
     high: float
     labels: int

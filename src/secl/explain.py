@@ -99,7 +99,7 @@ def _weighed(record: Record, posterior: Posterior) -> str:
     of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "the model's answer"
     views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
     stated = f"; the model states {record.reply.stated:.4f}" if record.reply.bins else ""
-    number = f"{of} has the probability {record.label_free:.4f}{stated}"
+    number = f"{of} has the probability {record.confidences.uncalibrated:.4f}{stated}"
     return f"of {count}, compared by {views}, {number}"
 
 
@@ -157,8 +157,8 @@ def _labels(record: Record) -> str | None:
     )
     if not labelled.labels:
         return f"no answer had a label yet; {band}"
-    changed = labelled.confidence - labelled.label_free
-    moved = f"moved the confidence by {changed:+.4f} to {labelled.confidence:.4f}"
+    changed = labelled.calibrated - labelled.uncalibrated
+    moved = f"moved the confidence by {changed:+.4f} to {labelled.calibrated:.4f}"
     return f"{counted(labelled.labels, 'label')}, {labelled.of_domain} of them in the same domain, {moved}; {band}"
 
 

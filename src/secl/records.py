@@ -166,6 +166,28 @@ RecordKind = Literal["asked", "given", "field"]
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confidences:
+    """The confidences of one answer, as probabilities in [0, 1]; nan if unknown.
+
+    Attributes:
+        calibrated: the confidence to use: `uncalibrated`, moved by labels if any exist; nan without a readable answer.
+        uncalibrated: the confidence before labels: `posterior`, or `stated` without it.
+        posterior: the posterior's probability of the returned answer.
+        stated: the confidence that the model states in its own answer, which may differ from the returned answer.
+    """
+
+    calibrated: float
+    uncalibrated: float
+    posterior: float
+    stated: float
+
+    @property
+    def expected_grade(self) -> float:
+        """Probability that the returned answer is graded as right: `calibrated`, or 0 for an unreadable answer."""
+        return 0.0 if math.isnan(self.calibrated) else self.calibrated
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Record(Shown):
     """Everything known about one question of a stream, enough to explain its confidence later.
@@ -179,7 +201,7 @@ class Record(Shown):
         posterior: probabilities of the candidates; None if not computed.
         answers_best: whether secl returns the most probable candidate instead of the model's own answer.
         labelled: the confidence calibrated by labels; None if not computed.
-        threshold: lowest accepted `label_free`, which labels do not move; None without a threshold.
+        threshold: lowest accepted `Confidences.uncalibrated`, which labels do not move; None without a threshold.
         signal: the training signal, by default normalised P(True) of the answer (Eq. normp); None without usable
             evidence.
         learning: None if the method has no gate and the weights are those of the frozen model, as by default.
@@ -255,14 +277,25 @@ class Record(Shown):
     @property
     def confidence(self) -> float:
         """Probability in [0, 1] that `text` is correct, calibrated by labels if any exist; nan without a `text`."""
-        if self.answer is None:
-            return math.nan
-        return self.label_free if self.labelled is None else self.labelled.confidence
+        return self.confidences.calibrated
 
     @property
-    def expected_grade(self) -> float:
-        """Probability in [0, 1] that the returned answer is graded as right: 0 for an unreadable answer."""
-        return 0.0 if self.answer is None else self.confidence
+    def confidences(self) -> Confidences:
+        """The confidence with its origins: before labels, by the posterior, and as stated."""
+        posterior, stated = self.posterior, self.reply.stated
+        weighed = math.nan
+        if posterior is not None and self.answers_best:
+            weighed = posterior.probabilities[posterior.best]
+        elif posterior is not None and posterior.own is not None:
+            weighed = posterior.probabilities[posterior.own]
+        uncalibrated = stated if math.isnan(weighed) else weighed
+        calibrated = uncalibrated if self.labelled is None else self.labelled.calibrated
+        return Confidences(
+            calibrated=math.nan if self.answer is None else calibrated,
+            uncalibrated=uncalibrated,
+            posterior=weighed,
+            stated=stated,
+        )
 
     @property
     def low(self) -> float:
@@ -276,7 +309,7 @@ class Record(Shown):
 
     @property
     def candidates(self) -> tuple[tuple[str, float], ...]:
-        """Possible answers with their label-free probabilities, the most probable first; empty without a posterior.
+        """Possible answers with their probabilities before labels, the most probable first; empty without a posterior.
 
         The remaining probability belongs to unlisted answers. Equal options share one entry.
         """
@@ -299,7 +332,9 @@ class Record(Shown):
     @property
     def accepted(self) -> bool | None:
         """Whether `confidence` reaches `accept`; None without a threshold, False without an answer."""
-        return None if self.threshold is None else self.answer is not None and self.label_free >= self.threshold
+        if self.threshold is None:
+            return None
+        return self.answer is not None and self.confidences.uncalibrated >= self.threshold
 
     def as_given(self) -> GivenAnswer:
         """Return the given answer of this record, with its rivals."""
@@ -326,15 +361,6 @@ class Record(Shown):
     def answer(self) -> str | None:
         """The returned answer: the model's own, or the most probable candidate if `answers_best`."""
         return self.best_answer if self.answers_best else self.reply.answer
-
-    @property
-    def label_free(self) -> float:
-        """Probability that `answer` is right, without labels: by the posterior if any, else as the reply states."""
-        if self.posterior is None:
-            return self.reply.stated
-        if self.answers_best:
-            return self.posterior.probabilities[self.posterior.best]
-        return self.reply.stated if self.posterior.confidence is None else self.posterior.confidence
 
     def _facts(self) -> dict[str, object]:
         shown: dict[str, object] = {"text": self.text, "letter": self.letter, "confidence": self.confidence}

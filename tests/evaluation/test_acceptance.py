@@ -77,7 +77,7 @@ def test_thresholds_are_tested_and_given_on_label_free_confidences() -> None:
     records = answered([0.9] * 40 + [0.5] * 40, [None] * 80)
     log = [said(records[k], k < 40 and k % 2 == 0, "review") for k in (*range(20), *range(40, 60))]
     answers = answers_of(held_out(records, log), log)
-    assert answers.confidence.tolist() == [record.label_free for record in records]
+    assert answers.confidence.tolist() == [record.confidences.uncalibrated for record in records]
     pruned = answers_of(records[70:], log)  # labels of pruned records count as before
     assert advise(pruned, 0.1).labels == 40
     assert np.nansum(pruned.correct) == np.nansum(answers.correct)
@@ -199,8 +199,8 @@ def test_what_shows_without_right_answers() -> None:
     assert "0.0002" in verdict.line
     equal = [make_record(n, digit=2) for n in range(40)]
     assert codes(equal) == {"constant"}
-    band = Labelled(label_free=0.25, confidence=0.25, low=0.0, high=1.0, labels=9, of_domain=9, until=9)
-    moved = [replace(record, labelled=replace(band, confidence=n / 40)) for n, record in enumerate(equal)]
+    band = Labelled(uncalibrated=0.25, calibrated=0.25, low=0.0, high=1.0, labels=9, of_domain=9, until=9)
+    moved = [replace(record, labelled=replace(band, calibrated=n / 40)) for n, record in enumerate(equal)]
     assert codes(moved) == {"constant"}  # labels make equal confidences differ, but this difference is not a ranking
     hardly = [judged_by(record, 0.1, 0.2) for record in sound_confidences()]
     assert codes(hardly) == codes([judged_by(record, 0.4, 0.2) for record in hardly]) | {"true_mass"}

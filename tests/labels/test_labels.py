@@ -46,7 +46,7 @@ LOG = [
 
 def test_without_labels_a_confidence_is_as_it_is_and_its_band_is_that_of_the_prior() -> None:
     rated = replace(LabelState.start(), sound=0.0).rate("d", 0.57)  # the wide prior alone
-    assert (rated.confidence, rated.label_free, rated.labels, rated.until) == (0.57, 0.57, 0, 0)
+    assert (rated.calibrated, rated.uncalibrated, rated.labels, rated.until) == (0.57, 0.57, 0, 0)
     z, x = 1.6448536269514722, math.log(0.57 / 0.43)
     spread = math.sqrt(0.4**2 * x**2 + 0.8**2 + 0.5**2)
     assert (rated.low, rated.high) == pytest.approx((sigmoid(x - z * spread), sigmoid(x + z * spread)))
@@ -83,7 +83,7 @@ def test_the_two_priors_are_weighed_by_their_evidence() -> None:
     assert state.sound == pytest.approx(sigmoid(narrow.evidence - wide.evidence))
     rated = state.rate("a", 0.9)
     means = [sigmoid(scaling.logit("a", 0.9)[0]) for scaling in (narrow, wide)]
-    assert rated.confidence == pytest.approx(state.sound * means[0] + (1 - state.sound) * means[1])
+    assert rated.calibrated == pytest.approx(state.sound * means[0] + (1 - state.sound) * means[1])
 
 
 def test_the_labels_near_a_confidence_are_counted_with_an_exact_interval() -> None:
@@ -102,7 +102,7 @@ def test_the_labels_near_a_confidence_are_counted_with_an_exact_interval() -> No
 def test_an_undefined_confidence_stays_undefined_with_and_without_labels() -> None:
     for state in (LabelState.start(), LabelState.start().add(LOG)):
         rated = state.rate("a", math.nan, 0.5)
-        assert all(map(math.isnan, (rated.label_free, rated.confidence, rated.low, rated.high)))
+        assert all(map(math.isnan, (rated.uncalibrated, rated.calibrated, rated.low, rated.high)))
         assert rated.near == 0
 
 
@@ -157,13 +157,13 @@ def test_what_people_volunteer_moves_the_level_little_and_the_order_of_domains_a
             thumbs.append(label(number, correct, domain="good" if number % 2 else "bad", chance=None))
     volunteered = LabelState.start().add(thumbs)
     taken_for_fair = LabelState.start().add([replace(thumb, chance=1.0) for thumb in thumbs])
-    good, bad = (volunteered.rate(name, 0.8).confidence for name in ("good", "bad"))
+    good, bad = (volunteered.rate(name, 0.8).calibrated for name in ("good", "bad"))
     assert (good + bad) / 2 == pytest.approx(0.8, abs=0.12)
     assert good > bad + 0.05
-    assert taken_for_fair.rate("bad", 0.8).confidence < 0.35
+    assert taken_for_fair.rate("bad", 0.8).calibrated < 0.35
     asked = [label(9000 + n, n % 5 != 0, domain=("good", "bad")[n % 2]) for n in range(30)]
     with_asked = volunteered.add(asked)
-    assert with_asked.rate("other", 0.8).confidence == pytest.approx(0.8, abs=0.08)
+    assert with_asked.rate("other", 0.8).calibrated == pytest.approx(0.8, abs=0.08)
 
 
 def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
@@ -188,7 +188,7 @@ def test_the_band_holds_the_true_rate_about_as_often_as_it_says() -> None:
 def test_labels_are_about_reported_answers_and_what_to_label_is_drawn_by_the_seed() -> None:
     record = Calibrator(ScriptedModel(), method="secl").ask(toy_stream(1)[0])
     given = label_of(record, False, number=3, chance=1)
-    assert (given.confidence, given.reported) == (record.label_free, record.confidence)
+    assert (given.confidence, given.reported) == (record.confidences.uncalibrated, record.confidence)
     assert given.domain == record.question.domain
     queue = random_order(range(30), 42)
     assert queue != random_order(range(30), 43)
@@ -207,7 +207,7 @@ def test_only_the_domains_with_the_most_labels_have_a_shift_of_their_own() -> No
     few = [label(number, False, domain="few") for number in range(of_labels.FEWEST_OF_DOMAIN - 1)]
     enough = [label(number, True, domain="enough") for number in range(10, 10 + of_labels.FEWEST_OF_DOMAIN)]
     state = LabelState.start().add([*few, *enough])
-    of_few, of_none, of_enough = (state.rate(name, 0.8).confidence for name in ("few", "never heard of", "enough"))
+    of_few, of_none, of_enough = (state.rate(name, 0.8).calibrated for name in ("few", "never heard of", "enough"))
     assert of_few == of_none < of_enough
 
 
@@ -215,13 +215,13 @@ def test_a_failed_fit_changes_nothing(monkeypatch: pytest.MonkeyPatch, caplog: p
     """The squared inverse of a chance below 1e-154 was infinite, and every later answer failed."""
     log = [*(label(number, True) for number in range(50)), label(51, False, chance=MIN_CHANCE)]
     assert np.isfinite(label_weights(log, 1.0)).all()
-    assert 0.0 < LabelState.start().add(log).rate("d", 0.5).confidence < 1.0
+    assert 0.0 < LabelState.start().add(log).rate("d", 0.5).calibrated < 1.0
     for chance in (0.0, 5e-324, math.nan, 1.5):
         with pytest.raises(ParameterError, match="must lie from 0\\.0001 to 1"):
             label(1, False, chance=chance)
     monkeypatch.setattr("secl.labels.state.DECAY", math.nan)
     state = LabelState.start().add(LOG)
-    assert state.rate("a", 0.87).confidence == 0.87
+    assert state.rate("a", 0.87).calibrated == 0.87
     assert "6 labels cannot be fitted" in caplog.text
 
 
@@ -231,7 +231,7 @@ def test_a_fold_of_labels_is_rated_by_the_others_and_equal_confidences_stay_near
     log = [label_of(record, record.position % 3 > 0, number=record.position + 1, chance=1) for record in records]
     rated = list(held_out(records, log))
     assert len({record.confidence for record in rated}) == of_labels.FOLDS
-    assert {record.label_free for record in rated} == {0.85}
+    assert {record.confidences.uncalibrated for record in rated} == {0.85}
     reported = np.mean([record.confidence for record in rated])
     assert reported == pytest.approx(2 / 3, abs=0.04)
 
@@ -292,8 +292,8 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
     resumed = resume_run(tmp_path / "second", load=lambda _settings: ScriptedModel())
     resumed.proceed()
     for record in resumed.records:
-        assert record.labelled == taught.rate(record.question.domain, record.label_free)
-        assert record.confidence != record.label_free
+        assert record.labelled == taught.rate(record.question.domain, record.confidences.uncalibrated)
+        assert record.confidence != record.confidences.uncalibrated
     assert resumed.records[:10] == begun_records
     resumed.store.close()
     with Store(tmp_path / "second", writable=True) as store:  # its own labels are added, and thresholds use these alone

@@ -139,7 +139,7 @@ def test_a_letter_of_two_equal_options_is_worth_as_much_as_one_of_their_sum_and_
     twice = posterior(("Rome", "Paris", "Rome"), (0.5, 0.3, 0.2), (-1.0, -3.0, -1.0))
     once = posterior(("Rome", "Paris"), (0.7, 0.3), (-1.0, -3.0))
     assert twice.probabilities == pytest.approx((*once.probabilities, once.probabilities[0]))
-    assert twice.confidence == pytest.approx(once.confidence)
+    assert twice.own_probability == pytest.approx(once.own_probability)
     assert once.reliability == 0.5  # one order
     views = Views(("seven", "eight", "None of these"), 0, {"likelihood": (-3.0, 1.0, 2.0)}, none_last=True)
     _, (none,) = steps(RULE, [views])
@@ -192,7 +192,7 @@ def test_any_evidence_gives_probabilities_or_none(stream: list[Record]) -> None:
         p = posterior.probabilities
         assert all(0 <= share <= 1 for share in p)
         assert math.fsum(dict(zip(question.options, p, strict=True)).values()) == pytest.approx(1)
-        assert posterior.confidence == p[posterior.own or 0]
+        assert posterior.own_probability == p[posterior.own or 0]
         assert p[posterior.best] == max(p)
         assert all(math.isfinite(weight) and weight >= 0 for _, weight in posterior.weights)
         for one, text in enumerate(question.options):

@@ -158,7 +158,7 @@ def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Re
     assert not any(cell.text == "–" for cell in readable.iter(f"{XHTML}td"))  # noqa: RUF001
     labelled = make_report([various[0].with_label(True), *various[1:]])
     assert "Of 1 graded answer 100% are right (21 to 100%); the mean confidence of these" in headline(labelled)
-    band = Labelled(label_free=0.95, confidence=0.6, low=0.4, high=0.8, labels=12, of_domain=3, until=12)
+    band = Labelled(uncalibrated=0.95, calibrated=0.6, low=0.4, high=0.8, labels=12, of_domain=3, until=12)
     moved = make_report([replace(record, labelled=band) for record in various])
     assert "calibrated with up to 12 labels" in headline(moved)
     assert "0.40 to 0.80" in text_of(written(tmp_path, moved))

@@ -341,7 +341,7 @@ def test_the_returned_answer_stands_first_and_the_models_own_says_what_it_stated
     turned = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -2.0, -1.0))
     (reason,) = explain(turned).grounds
     assert "C. Accra" in reason
-    moved = Labelled(confidence=0.7, low=0.52, high=0.85, label_free=0.76, labels=30, of_domain=0, until=30)
+    moved = Labelled(calibrated=0.7, low=0.52, high=0.85, uncalibrated=0.76, labels=30, of_domain=0, until=30)
     assert rows(replace(record, labelled=moved))[0][1] == "70% (52 to 85%)"
     other = chosen(HAMLET, posterior(HAMLET, (0.08, 0.9, 0.02), 0, "Marlowe", "Kyd"))
     assert rows(other) == [("Marlowe", "90%", ""), ("Shakespeare", "8%", "own answer, stated 80%"), ("Kyd", "2%", "")]
@@ -389,7 +389,7 @@ def test_a_stored_answer_and_the_terminal_have_the_same_sentences() -> None:
     turned = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -2.0, -1.0))
     long = replace(chosen(replace(HAMLET, form="text"), None), reply=replace(make_record(0).reply, answer="a b. " * 90))
     plan, learner = (Calibrator(ScriptedModel(), method=name).plan for name in ("posterior", "secl"))
-    moved = Labelled(confidence=0.7, low=0.5, high=0.9, label_free=0.8, labels=3, of_domain=1, until=3)
+    moved = Labelled(calibrated=0.7, low=0.5, high=0.9, uncalibrated=0.8, labels=3, of_domain=1, until=3)
     said = {
         "chooses C. Accra": turned,
         "too long to be compared with other answers, so the confidence is the stated one.": long,

@@ -42,9 +42,9 @@ def test_thirty_thumbs_move_the_next_confidence_as_the_formula_says(make_service
     service = rated(make_service())
     record = service.ask(toy_stream(31)[30], 20).record
     state = LabelState.start().add(service.state.label_log())
-    assert record.labelled == state.rate(record.question.domain, record.label_free)
+    assert record.labelled == state.rate(record.question.domain, record.confidences.uncalibrated)
     assert record.labelled.labels == 30
-    assert record.confidence < record.label_free - 0.05
+    assert record.confidence < record.confidences.uncalibrated - 0.05
     assert examined(service.state) == (31, [])
 
 

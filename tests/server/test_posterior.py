@@ -81,7 +81,7 @@ def test_the_reported_confidence_is_the_posterior_of_the_models_own_answer(make_
     posterior: Any = service.state.served(0).record.posterior
     detail, own = reply["detail"], "ABCD".index(reply["letter"])
     assert "reason" not in reply
-    assert reply["confidence"] == posterior.probabilities[own] == posterior.confidence
+    assert reply["confidence"] == posterior.probabilities[own] == posterior.own_probability
     assert detail["reply"]["answer"] == reply["letter"]
     assert {each["text"] for each in reply["candidates"]} == set(OPTIONS["options"])
     shares = [each["probability"] for each in reply["candidates"]]

@@ -55,7 +55,7 @@ CELLS = [
     cell("confidence", "labels", 3),
     cell("reported", "labels", 3),
     *(inside(path, 12) for path in ("reply.bins[8]", "learning.frozen.bins[8]", "reply.entropy")),
-    *(inside(path, 21) for path in ("labelled.confidence", "labelled.low")),
+    *(inside(path, 21) for path in ("labelled.calibrated", "labelled.low")),
     inside("signal", 4),
     inside("learning.decision.statistic", 20),
 ]

@@ -107,7 +107,7 @@ class Calibrator(Shown):
 
     @accept.setter
     def accept(self, accept: float | None) -> None:
-        self.threshold = None if accept is None else self.state.labels.label_free(accept)
+        self.threshold = None if accept is None else self.state.labels.uncalibrated(accept)
 
     def start(self) -> StreamState:
         labels = LabelState.start(self.calibration)

@@ -115,7 +115,7 @@ def _result(store: Store, before: Sequence[Label]) -> Iterator[str]:
         yield "The server uses these labels from its next start on."
     elif labels:
         logs = {"without labels": (), **({"before this command": before} if before else {}), "now": log}
-        means = (fmean(each.expected_grade for each in current_records(store, by)) for by in logs.values())
+        means = (fmean(each.confidences.expected_grade for each in current_records(store, by)) for by in logs.values())
         shown = ", ".join(f"{mean:.3f} {name}" for name, mean in zip(logs, means, strict=True))
         yield f"Mean confidence {shown}; see: secl report {store.folder}"
 

@@ -90,7 +90,7 @@ def export(
             check_outside(folder, run)
             path: Path | None = write_version(store, version, folder)
         else:
-            threshold = None if accept is None else calibration_of(store).label_free(accept)
+            threshold = None if accept is None else calibration_of(store).uncalibrated(accept)
             promise = None
             if risk is not None:
                 threshold, promise = _promised(store, risk, 0.9 if certainty is None else certainty)
@@ -119,7 +119,7 @@ def _promised(store: Store, risk: float, certainty: float) -> tuple[float, str]:
         )
     unit = " The promise is about values (columns ending in _accepted), not about whole documents."
     extracted = Manifest.of(store).mode == "extract"
-    return advice.threshold.label_free, f"{promise_sentence(advice)}{unit if extracted else ''}"
+    return advice.threshold.uncalibrated, f"{promise_sentence(advice)}{unit if extracted else ''}"
 
 
 def write_and_print(store: Store, out: Path | None = None, *, grader: Grader | None = None, full: bool = False) -> None:

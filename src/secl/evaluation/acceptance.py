@@ -169,8 +169,8 @@ class Advice:
 
     def accepts(self, record: Record) -> bool:
         """Return whether the threshold accepts an answer, also if later labels have moved its confidence."""
-        limit = None if self.threshold is None else self.threshold.label_free
-        return limit is not None and record.answer is not None and record.label_free >= limit
+        limit = None if self.threshold is None else self.threshold.uncalibrated
+        return limit is not None and record.answer is not None and record.confidences.uncalibrated >= limit
 
 
 class Judgement(NamedTuple):
@@ -194,7 +194,7 @@ class Judgement(NamedTuple):
 def judgement_of(record: Record) -> Judgement:
     """Return the judgement of a record; `reference` ignores the label of the record."""
     reference = reported_correct(record) if record.label is None else grade(record.question, record.answer)
-    confidence = math.nan if record.answer is None else record.label_free
+    confidence = math.nan if record.answer is None else record.confidences.uncalibrated
     document, asked = _texts_of(record)
     return Judgement(record.position, record.question.domain, confidence, reference, document, asked)
 

@@ -134,7 +134,7 @@ def _tokens_of_dinco(record: Record) -> float:
 def of_own(records: Sequence[Record], posteriors: Sequence[Posterior | None]) -> Iterator[Rating]:
     """Yield the model's own answers with their probabilities in these posteriors."""
     for record, posterior in zip(records, posteriors, strict=True):
-        yield record.reply.answer, None if posterior is None else posterior.confidence
+        yield record.reply.answer, None if posterior is None else posterior.own_probability
 
 
 def of_best(records: Sequence[Record]) -> Iterator[Rating]:

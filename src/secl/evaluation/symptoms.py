@@ -152,7 +152,7 @@ def _of_unreadable(records: Sequence[Record]) -> Reason | None:
 
 def _of_spread(records: Sequence[Record]) -> Reason | None:
     """Return a symptom if nearly all label-free confidences are equal."""
-    confidences = [record.label_free for record in records]
+    confidences = [record.confidences.uncalibrated for record in records]
     middle = median(confidences)
     same = sum(abs(each - middle) <= 0.01 for each in confidences)
     if same < NEARLY_ALL * len(confidences):
@@ -177,9 +177,7 @@ def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
 
 def source_of(record: Record) -> Source:
     """Return the source of the label-free confidence of a record."""
-    posterior = record.posterior
-    alone = posterior is None or (posterior.confidence is None and not record.answers_best)
-    return "stated" if alone else "posterior"
+    return "stated" if math.isnan(record.confidences.posterior) else "posterior"
 
 
 def main_source(records: Sequence[Record]) -> Source:

@@ -85,8 +85,8 @@ class Verdict:
 def assess(records: Sequence[Record]) -> Verdict:
     """Return the verdict on the records of a run, in order, with their labels (`Record.with_label`)."""
     grades = [(record, reported_correct(record)) for record in records]
-    known = [(record.expected_grade, right) for record, right in grades if right is not None]
-    ranks = [record.label_free for record, right in grades if right is not None]
+    known = [(record.confidences.expected_grade, right) for record, right in grades if right is not None]
+    ranks = [record.confidences.uncalibrated for record, right in grades if right is not None]
     verdict = conclude(seen(records), from_grades(known, ranks=ranks, answers=len(records)), len(records))
     return replace(verdict, source=main_source(records))
 

@@ -262,7 +262,7 @@ class LabelState:
         names: tuple[str | None, ...] = (None, *self.scalings[0].domains)
         return {name: functools.partial(self.calibrated, name) for name in names}
 
-    def label_free(self, accept: float) -> float:
+    def uncalibrated(self, accept: float) -> float:
         """Return the label-free value of a threshold on the scale of the domains without a shift of their own.
 
         Raises:
@@ -297,8 +297,8 @@ class LabelState:
         last = bisect_right(self.sample, calibrated + NEAR, key=itemgetter(0))
         near = () if math.isnan(confidence) else self.sample[first:last]
         return Labelled(
-            label_free=confidence,
-            confidence=calibrated,
+            uncalibrated=confidence,
+            calibrated=calibrated,
             low=min(calibrated, _sigmoid(low)),  # near 0 and 1, the mean of two maps may lie outside the band
             high=max(calibrated, _sigmoid(high)),
             labels=len(self.carried) + len(self.standing),
@@ -311,7 +311,9 @@ class LabelState:
 
     def apply(self, record: Record) -> Record:
         """Return a record with its confidence and its threshold on the scale of these labels."""
-        return replace(record, labelled=self.rate(record.question.domain, record.label_free, record.threshold))
+        return replace(
+            record, labelled=self.rate(record.question.domain, record.confidences.uncalibrated, record.threshold)
+        )
 
 
 def observed(labelled: Labelled) -> tuple[float, float] | None:
@@ -330,7 +332,7 @@ def held_out(records: Iterable[Record], log: Iterable[Label], carried: Sequence[
 
     A labelled answer gets the map fitted to the other folds (`FOLDS`), so that measures of calibration on labelled
     answers are nearly unbiased (docs/lab/log.md). The maps of the folds change the order of answers, so measures of
-    ranking must use `Record.label_free`, and people see the one map of all labels (`LabelState.apply`).
+    ranking must use `Confidences.uncalibrated`, and people see the one map of all labels (`LabelState.apply`).
     """
     state = LabelState.start(carried).add(log)
     drawn = random_order((label.position for label in state.standing), 0)

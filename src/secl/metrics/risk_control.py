@@ -117,12 +117,12 @@ class Threshold:
         value: shortest decimal that separates accepted from rejected answers on the scale that people see; 0 accepts
             all readable answers.
         domains: the same for each domain with a scale of its own.
-        label_free: this threshold before labels. All domains share it.
+        uncalibrated: this threshold before labels. All domains share it.
     """
 
     value: float
     domains: Mapping[str, float]
-    label_free: float
+    uncalibrated: float
     coverage: float
     labels: int
     wrong: int
@@ -362,7 +362,7 @@ def threshold_at(curve: RiskCoverage, index: int) -> Threshold:
     return Threshold(
         value=value,
         domains=domains,
-        label_free=lowest_reaching(curve.scales[None], value),
+        uncalibrated=lowest_reaching(curve.scales[None], value),
         coverage=float(curve.coverage[index]),
         labels=int(curve.labels[index]),
         wrong=int(curve.wrong[index]),

@@ -36,7 +36,7 @@ def signs_of(record: Record) -> tuple[Sign, ...]:
     """Return the signs of an answer, the most severe first."""
     holds: dict[Sign, bool] = {
         "unreadable": record.answer is None,
-        "low": record.expected_grade < LOW,
+        "low": record.confidences.expected_grade < LOW,
         "another": record.best_answer != record.reply.answer,
         "digits": source_of(record) == "stated" and record.reply.digit_mass < LOW_DIGIT_MASS,
     }
@@ -83,7 +83,9 @@ def options_of(record: Record) -> list[str]:
 
 def neediest(records: Sequence[Record], count: int) -> list[Record]:
     """Return the answers that most need a person. Answers with more signs come first, then less confident answers."""
-    return sorted(records, key=lambda record: (-len(signs_of(record)), record.expected_grade, record.position))[:count]
+    return sorted(
+        records, key=lambda record: (-len(signs_of(record)), record.confidences.expected_grade, record.position)
+    )[:count]
 
 
 MOST_WRONG = 10
@@ -144,6 +146,6 @@ def questions_table(records: Sequence[Record], *names: str) -> Table:
 def wrong_table(records: Sequence[Record]) -> Table | None:
     """Return a table of the most confident wrong answers; None without wrong answers."""
     wrong = [record for record in records if reported_correct(record) is False]
-    surest = sorted(wrong, key=lambda record: -record.expected_grade)[:MOST_WRONG]
+    surest = sorted(wrong, key=lambda record: -record.confidences.expected_grade)[:MOST_WRONG]
     names = ("question and options", "answers", "right", "confidence", "stated")
     return questions_table(surest, *names) if wrong else None

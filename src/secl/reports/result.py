@@ -59,7 +59,9 @@ def _right(run: RunReport) -> list[str]:
     if not n or 2 * run.summary.unlabelled > len(run.records):  # most answers are ungraded
         return [headline(run)]
     # Rank by label-free confidences, because the labels that moved the reported confidences also grade these answers.
-    ranked = [(each.label_free, right) for each in run.records if (right := reported_correct(each)) is not None]
+    ranked = [
+        (each.confidences.uncalibrated, right) for each in run.records if (right := reported_correct(each)) is not None
+    ]
     ranks, grades = zip(*ranked, strict=True)
     which = counted(n, "answer") if n == len(run.records) else f"{amount(n)} graded answers"
     return [
@@ -99,7 +101,7 @@ def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> str:
 
 def bins_table(records: Sequence[Record]) -> Table:
     """Return a table of the number of answers in each bin of confidence, such as "0.8 to 1"."""
-    counts = Counter(min(int(record.expected_grade * BINS), BINS - 1) for record in records)
+    counts = Counter(min(int(record.confidences.expected_grade * BINS), BINS - 1) for record in records)
     lines = [
         (f"{number / BINS:g} to {(number + 1) / BINS:g}", amount(counts[number])) for number in sorted(counts)[::-1]
     ]
@@ -113,7 +115,7 @@ def look_first(records: Sequence[Record]) -> str | None:
     """
     wrong = [record for record in records if reported_correct(record) is False]
     unknown = len(ungraded(records)) == len(records)
-    first = max(wrong, key=lambda record: record.expected_grade, default=None)
+    first = max(wrong, key=lambda record: record.confidences.expected_grade, default=None)
     first = next(iter(neediest(records, 1)), None) if unknown else first
     if first is None:
         return None
@@ -177,7 +179,7 @@ def ungraded(records: Sequence[Record]) -> list[Record]:
 def headline(run: RunReport) -> str:
     """Return sentences on the estimated accuracy of ungraded answers and, if any, on the accuracy of graded answers."""
     unknown, graded = ungraded(run.records), run.trust.graded
-    share, low, high = estimate_share([record.expected_grade for record in unknown])
+    share, low, high = estimate_share([record.confidences.expected_grade for record in unknown])
     which = " without a label or a reference" if graded else ""
     text = (
         f"About {percent(share)} of {counted(len(unknown), 'answer')}{which} are right ({percents(low, high)}) "
@@ -221,7 +223,7 @@ def domains_table(records: Sequence[Record]) -> Table:
     columns = [Column("Domain", text=True, wraps=True), *map(Column, headings)]
     rows = []
     for name, group in groups.items():
-        share, *bounds = estimate_share([record.expected_grade for record in group])
+        share, *bounds = estimate_share([record.confidences.expected_grade for record in group])
         doubted = sum(bool(signs_of(record)) for record in group)
         rows.append(
             [Cell(name), Cell(amount(len(group))), Cell(percent(share, 1), percents(*bounds)), Cell(amount(doubted))]

@@ -254,7 +254,7 @@ def _ordered(store: Store, content: Content, *, review: bool) -> Sequence[Record
     records = list(current_records(store, threshold=content.threshold))
     if not review:
         return records
-    return sorted(records, key=lambda record: (reported_correct(record) is not None, record.expected_grade))
+    return sorted(records, key=lambda record: (reported_correct(record) is not None, record.confidences.expected_grade))
 
 
 def _table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:

@@ -257,7 +257,7 @@ def by_document(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 def expected_errors(records: Iterable[Record]) -> float:
     """Return the expected number of wrong answers among answers without a label or a reference."""
-    return math.fsum(1 - record.expected_grade for record in records if reported_correct(record) is None)
+    return math.fsum(1 - record.confidences.expected_grade for record in records if reported_correct(record) is None)
 
 
 def object_results(fields: Sequence[Record], accept: float | None) -> Mapping[str, object]:
@@ -273,7 +273,7 @@ def object_results(fields: Sequence[Record], accept: float | None) -> Mapping[st
         results |= {} if record.accepted is None else {f"{name}_accepted": record.accepted}
     grades = [reported_correct(record) for record in fields]
     ungraded = (record for record, grade in zip(fields, grades, strict=True) if grade is None)
-    unsure = sorted(ungraded, key=lambda record: record.expected_grade)
+    unsure = sorted(ungraded, key=lambda record: record.confidences.expected_grade)
     whole = whole_confidence(fields)
     return results | {
         "confidence": defined(whole),

@@ -205,7 +205,7 @@ class LabelReplay:
 
     def difference(self, record: Record) -> tuple[float, str]:
         """Return the difference between recomputed and stored calibrated confidence, and a sentence about it."""
-        confidences = (record.label_free, record.question.domain)
+        confidences = (record.confidences.uncalibrated, record.question.domain)
         for label in self._about.get(record.position, ()):
             if (label.confidence, label.domain) != confidences:
                 return float("inf"), f"label {label.number} and the record have different confidences or domains"
@@ -215,10 +215,10 @@ class LabelReplay:
         while self._log and self._log[0].number <= stored.until:
             known.append(self._log.popleft())
         self._state = self._state.add(known)
-        now = self._state.rate(record.question.domain, record.label_free, record.threshold)
+        now = self._state.rate(record.question.domain, record.confidences.uncalibrated, record.threshold)
         return furthest(now, stored), (
-            f"the labels known at this answer give {now.confidence} ({now.low} to {now.high}); the record has "
-            f"{stored.confidence} ({stored.low} to {stored.high})"
+            f"the labels known at this answer give {now.calibrated} ({now.low} to {now.high}); the record has "
+            f"{stored.calibrated} ({stored.low} to {stored.high})"
         )
 
 

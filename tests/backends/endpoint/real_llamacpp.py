@@ -131,11 +131,11 @@ def test_feedback_moves_confidences_and_a_restart_keeps_that(llama: str, tmp_pat
             feedback = {"record_id": each["record_id"], "correct": False, "chance": 1.0}
             client.post("/v1/feedback", json=feedback).raise_for_status()
         moved = ask(client, 20)
-        before = moved["detail"]["labelled"]["label_free"]
+        before = moved["detail"]["labelled"]["uncalibrated"]
         say(f"after 20 answers called wrong: {before:.2f} becomes {moved['confidence']:.2f}")
         assert moved["confidence"] < before - 0.05
     with serving(llama, tmp_path / "state") as url, connected(url) as client:
         again = ask(client, 21)
-        say(f"after a restart: {again['detail']['labelled']['label_free']:.2f} becomes {again['confidence']:.2f}")
+        say(f"after a restart: {again['detail']['labelled']['uncalibrated']:.2f} becomes {again['confidence']:.2f}")
         assert again["detail"]["labelled"]["labels"] == 20
-        assert again["confidence"] < again["detail"]["labelled"]["label_free"] - 0.05
+        assert again["confidence"] < again["detail"]["labelled"]["uncalibrated"] - 0.05

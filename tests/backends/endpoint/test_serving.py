@@ -70,16 +70,16 @@ def test_answers_have_a_posterior_that_feedback_moves_and_a_restart_keeps(opened
     before = asked(service, range(8))
     assert [record.answer for record in before] == [*"ABCD"] * 2
     assert {record.learning for record in before} == {None}
-    assert all(record.posterior and record.posterior.confidence == record.confidence for record in before)
+    assert all(record.posterior and record.posterior.own_probability == record.confidence for record in before)
     assert before[-1].confidence > 0.5
     for record in before:
         service.state.add_feedback(record.position, correct=False)
     (moved,) = asked(service, range(8, 9))
-    assert moved.confidence < moved.label_free - 0.05
+    assert moved.confidence < moved.confidences.uncalibrated - 0.05
     (after,) = asked(opened(), range(9, 10))
     assert after.position == 9
     assert after.labelled.labels == 8
-    assert after.confidence < after.label_free - 0.05
+    assert after.confidence < after.confidences.uncalibrated - 0.05
 
 
 @pytest.mark.parametrize("rates", [False, True])

@@ -412,7 +412,7 @@ def test_the_fields_of_an_object_share_the_mean_over_its_thoughts(brief: None) -
         parts = [(0, record.reply.log_probability), *((each.candidate, each.log_p) for each in compared.samples)]
         own = sum(math.exp(log_p or 0.0) for number, log_p in parts if number == 0) / len(parts)
         count = len(compared.candidates)
-        assert record.label_free == pytest.approx(0.8 * own + 0.2 / count)
+        assert record.confidences.uncalibrated == pytest.approx(0.8 * own + 0.2 / count)
 
 
 def test_objects_of_a_window_think_as_they_do_alone_and_one_too_long_fails_for_itself(brief: None) -> None:

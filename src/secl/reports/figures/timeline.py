@@ -133,7 +133,7 @@ def _confidence(axes: Axes, records: Sequence[Record], window: int, adapted: boo
     if adapted:
         _means(axes, records, [record.reply.stated for record in records], window, "stated, adapted")
     if any(record.posterior is not None for record in records):
-        posteriors = [None if record.posterior is None else record.posterior.confidence for record in records]
+        posteriors = [None if record.posterior is None else record.posterior.own_probability for record in records]
         _means(axes, records, posteriors, window, "posterior")
     axes.set(ylabel=f"confidence,\nmean of {window}", ylim=(0, 1))
 

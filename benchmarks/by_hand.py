@@ -66,10 +66,10 @@ def by_library(model: LocalModel, questions: Sequence[Question], part: str) -> f
         for question in window:
             reply = model.answer(question).reply
             if part != "answered":
-                model.score_p_true(question, reply)
+                model.gather(question, reply, ["p_true"])
             if part == "trained":
                 began = time.perf_counter()
-                model.learn(question, reply, directional_target(reply.stated, SIGNAL, ALPHA, DELTA))
+                model.learner.learn(question, reply, directional_target(reply.stated, SIGNAL, ALPHA, DELTA))
                 learning += time.perf_counter() - began
     return learning
 

@@ -97,10 +97,7 @@ def ask(model: LocalModel, questions: Sequence[Question], kinds: Sequence[Eviden
         model.prefetch(window, [kinds] * len(window), weights_fixed=True)
         for question in window:
             answer = model.answer(question, evidence=kinds)
-            if "candidates" in kinds:
-                model.compare_candidates(question, answer.reply)
-            if "p_true" in kinds:
-                model.score_p_true(question, answer.reply)
+            model.gather(question, answer.reply, kinds)
             tokens += model.meter.take().total
             plain += answer.plain_tokens
     return tokens / plain
@@ -152,7 +149,7 @@ def largest_difference(setting: Setting, model: LocalModel, questions: Sequence[
     differences: list[float] = []
     for question, other in zip(questions, theirs, strict=True):
         model.prefetch([question], [KINDS[POSTERIOR]], weights_fixed=True)
-        own = in_order(model.compare_candidates(question, model.answer(question).reply))
+        own = in_order(model.gather(question, model.answer(question).reply, ["candidates"]).candidates)
         differences += [abs(a - b) for a, b in zip(own, other, strict=True)]
     return max(differences)
 

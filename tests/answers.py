@@ -15,6 +15,7 @@ from secl.evaluation.estimators import ESTIMATORS
 from secl.evidence import OPTIONS, CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.gates import EntropyShift, Never
 from secl.ledger import Ledger
+from secl.model import Model
 from secl.records import UNTESTED, Decision, Learning, LearningOutcome, Record, Reply, Update
 from secl.reports.run_report import RunReport
 from secl.runs.labelling import review_queue
@@ -78,6 +79,12 @@ def make_reply(confidence_bin: int, answer: str | None = "A", digit_mass: float 
 def replied(text: str, option_log_p: Sequence[float] = ()) -> Reply:
     """Return a reply with this answer and these letters; no test reads its confidence."""
     return replace(make_reply(0, text), text=text, option_log_p=tuple(option_log_p))
+
+
+def sampled(model: Model, question: Question, count: int) -> tuple[str | None, ...]:
+    """Answers that a model draws; letters come from the probabilities of its own answer."""
+    reply = model.answer(question).reply if question.options else make_reply(8, "Lima")
+    return model.gather(question, reply, ["samples"], samples=count).samples or ()
 
 
 def weighed(candidates: Sequence[str], *probabilities: float, own: int | None = 0, **more: Any) -> Posterior:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,7 +14,7 @@ import secl
 from secl import LoopSettings, Question
 from secl.calibrator import WINDOW, Calibrator
 from secl.errors import ParameterError
-from secl.evidence import NO_OTHERS, PTrue
+from secl.evidence import NO_OTHERS, Evidence, EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.ledger import Ledger
 from secl.methods import Plan, method
@@ -42,9 +43,11 @@ class Recording(ScriptedModel):
         self.states[question.id] = answered.reply.stated
         return answered
 
-    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        self.calls.append(("score_p_true", question.id))
-        return super().score_p_true(question, reply)
+    def gather(
+        self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
+    ) -> Evidence:
+        self.calls += [(kind, question.id) for kind in evidence]
+        return super().gather(question, reply, evidence, samples=samples)
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
         self.calls.append(("learn", question.id))
@@ -75,7 +78,7 @@ def make(model: ScriptedModel, **settings: Any) -> Calibrator:
 def test_every_question_is_answered_then_judged_then_learned_from_and_recorded_as_before_its_own_update() -> None:
     model = Recording()
     records = run(model, 10, gate=Always())
-    assert model.calls == [(step, f"toy-{i:04d}") for i in range(10) for step in ("answer", "score_p_true", "learn")]
+    assert model.calls == [(step, f"toy-{i:04d}") for i in range(10) for step in ("answer", "p_true", "learn")]
     assert [record.reply.stated for record in records] == [model.states[r.question.id] for r in records]
     for record in records:
         assert record.update is not None
@@ -177,8 +180,8 @@ def test_an_unreadable_reply_and_a_judgement_without_rivals_teach_nothing_and_th
     assert len(records) == 40
 
     class Alone(ScriptedModel):
-        def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:  # noqa: ARG002
-            return PTrue(candidates=("it",), probabilities=(0.9,), source=NO_OTHERS)
+        def gather(self, *asked: Any, **how: Any) -> Evidence:  # noqa: ARG002
+            return Evidence(p_true=PTrue(candidates=("it",), probabilities=(0.9,), source=NO_OTHERS))
 
     assert {record.outcome for record in run(Alone(), 4, gate=Always())} == {"no_signal"}
     assert {record.signal for record in run(Alone(), 4, gate=Always(), signal=RawPTrue())} == {0.9}

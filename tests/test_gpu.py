@@ -204,7 +204,7 @@ def test_lessons_of_many_lengths_leave_finite_weights(place: Place) -> None:
     local = place.local("bf16")
     for length in (20, 30) if place.tiny else range(10, 30):
         question = Question(SENTENCE * length + "How many ships?", options=("16", "17"), id=str(length))
-        local.learn(question, local.answer(question).reply, 0.3)
+        local.learner.learn(question, local.answer(question).reply, 0.3)
     assert all(parameter.isfinite().all().item() for parameter in local.adapter.parameters.values())
 
 
@@ -213,9 +213,9 @@ def test_the_same_lessons_give_the_same_weights_twice(place: Place) -> None:
     for _ in range(2):
         local = place.local("bf16")
         place.learned(local)
-        local.restore(local.snapshot())
+        local.learner.restore(local.learner.snapshot())
         place.learned(local)
-        digests.append(hashlib.sha256(local.weights()).hexdigest())
+        digests.append(hashlib.sha256(local.learner.weights()).hexdigest())
     assert digests[0] == digests[1]
 
 
@@ -392,7 +392,7 @@ def test_the_speed_of_passes_questions_lessons_and_writing_of_8b_is_reported(pla
     asked = quiz("capitals", 4 if place.tiny else 64, 1)
     answering = place.least(lambda: local.prefetch(asked, [()] * len(asked), weights_fixed=True))
     reply = local.answer(asked[0]).reply
-    learning = place.least(lambda: local.learn(asked[0], reply, 0.3))
+    learning = place.least(lambda: local.learner.learn(asked[0], reply, 0.3))
     report(f"{len(asked) / answering:.1f} questions a second, a lesson {1000 * learning:.0f} ms")
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from secl import Calibrator, GivenAnswer, Question, RunSettings
 from secl.evaluation.estimators import replayed
-from secl.evidence import PTrue
+from secl.evidence import Evidence
 from secl.gates import EntropyShift, Never
 from secl.grading.rules import grade
 from secl.methods import METHODS
@@ -54,9 +54,11 @@ class Restless(ScriptedModel):
             written = other[(other.index(frozen.text) + 1) % len(question.letters)] if question.options else other[-1]
         return replace(super().answer(question, evidence=evidence, written=written), frozen=frozen)
 
-    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        p_true = super().score_p_true(question, reply)
-        return p_true and replace(p_true, false_probabilities=tuple(1 - p for p in p_true.probabilities))
+    def gather(self, *asked: Any, **how: Any) -> Evidence:
+        found = super().gather(*asked, **how)
+        if (p_true := found.p_true) is None:
+            return found
+        return replace(found, p_true=replace(p_true, false_probabilities=tuple(1 - p for p in p_true.probabilities)))
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:
         self.taught.append((question.id, reply.answer))

@@ -20,6 +20,7 @@ from secl.evidence import OPTIONS, DincoEvidence, Evidence, PTrue
 from secl.gates import Always
 from secl.methods import METHODS
 from secl.metrics.probability import normalised_p_true, softmax
+from secl.model import learner_of
 from secl.posterior.rule import PosteriorRule
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply
@@ -95,26 +96,27 @@ def test_rating_teaches_neither_model_nor_gate_but_counts_in_the_stream() -> Non
     for i, question in enumerate(questions):
         plain.ask(question)
         mixed.ask(question)
-        before = (mixed.model.snapshot(), mixed.state.gate, mixed.state.entropy, mixed.state.decision)
+        learner = learner_of(mixed.model)
+        before = (learner.snapshot(), mixed.state.gate, mixed.state.entropy, mixed.state.decision)
         position = mixed.state.position
         (rated,) = mixed.rate_window([GivenAnswer(question, LETTERS[i % 4])])
         assert isinstance(rated, Record)
         assert rated.position == position
-        assert (mixed.model.snapshot(), mixed.state.gate, mixed.state.entropy, mixed.state.decision) == before
+        assert (learner.snapshot(), mixed.state.gate, mixed.state.entropy, mixed.state.decision) == before
         assert mixed.state.position == position + 1
-    assert plain.model.snapshot() == mixed.model.snapshot()
+    assert learner_of(plain.model).snapshot() == learner.snapshot()
     assert plain.state.gate == mixed.state.gate
 
 
 def test_scoring_resumed_anywhere_gives_the_same_records_from_the_same_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     windows: list[int] = []
-    rate = ScriptedModel.rate_given
+    rate = ScriptedModel.rate
 
     def counted(self: ScriptedModel, given: Any, evidence: Any) -> Any:
         windows.append(len(given))
         return rate(self, given, evidence)
 
-    monkeypatch.setattr(ScriptedModel, "rate_given", counted)
+    monkeypatch.setattr(ScriptedModel, "rate", counted)
     whole = list(Calibrator(ScriptedModel(), method="secl").rate_stream(STREAM))
     begun = list(windows)
     assert begun == [WINDOW, WINDOW, WINDOW, 60 - 3 * WINDOW]

@@ -19,6 +19,7 @@ from secl.fields.extraction import Extraction, request_of, weigh_objects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.labels.label import Label, label_of, moment_of
+from secl.model import learner_of
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.extracting import writer_of
@@ -53,7 +54,7 @@ class CalibratedModel(Shown):
 
     def _facts(self) -> dict[str, object]:
         model = self.calibrator.model
-        learning = {"version": model.version} if self.calibrator.learns else {}
+        learning = {"version": learner_of(model).version} if self.calibrator.learns else {}
         return {"name": model.name, "learns": self.calibrator.learns, **learning, "asked": len(self._judgements)}
 
     @property

@@ -16,7 +16,7 @@ from secl.settings.groups import Device, Dtype, Quantize, Thinking
 if TYPE_CHECKING:
     from secl.model import Model
 
-MODEL_ATTRIBUTES = ("answer", "learn", "fingerprint")
+MODEL_ATTRIBUTES = ("answer", "gather", "fingerprint")
 """Attributes of a `secl.model.Model` that a transformers model lacks."""
 
 

@@ -12,7 +12,7 @@ from typing import Self, get_args
 from secl.errors import NotFiniteError, ParameterError
 from secl.evidence import Evidence, EvidenceKind
 from secl.metrics.probability import BINS, bin_index, directional_target
-from secl.model import Model
+from secl.model import Model, beam_search_of, learner_of
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply, Update
@@ -186,13 +186,24 @@ class Plan:
     def gather(self, model: Model, record: Record, reply: Reply) -> Evidence:
         """Return the record's evidence with all wanted kinds; the frozen model gives the kinds that are missing."""
         wanted, question, evidence = self.wanted(record.decision.in_burst), record.question, record.evidence
+        missing = set[EvidenceKind]()
         if "p_true" in wanted and evidence.p_true is None:
-            evidence = replace(evidence, p_true=model.score_p_true(question, reply))
+            missing.add("p_true")
         if "samples" in wanted or "dinco" in wanted:
-            evidence = replace(evidence, samples=model.sample(question, self.loop.samples))
+            missing.add("samples")
+        found = model.gather(question, reply, missing, samples=self.loop.samples)
+        evidence = replace(evidence, p_true=evidence.p_true or found.p_true, samples=found.samples)
         if "dinco" in wanted:
-            evidence = replace(evidence, dinco=model.dinco(question, reply, evidence.samples or ()))
+            dinco = beam_search_of(model).dinco(question, reply, evidence.samples or ())
+            evidence = replace(evidence, dinco=dinco)
         return evidence
+
+    def check(self, model: Model) -> None:
+        """Raise a ParameterError if the plan learns or takes evidence of DINCO, but the model cannot."""
+        if self.learns:
+            learner_of(model)
+        if "dinco" in self.kinds:
+            beam_search_of(model)
 
     def teach(
         self, model: Model, question: Question, reply: Reply, signal: float | None
@@ -217,7 +228,7 @@ class Plan:
             signal = (bin_index(signal) + 0.5) / BINS
         target = signal if rule.loss == "mse" else directional_target(stated, signal, rule.alpha, rule.delta)
         try:
-            return "trained", model.learn(question, reply, target)
+            return "trained", learner_of(model).learn(question, reply, target)
         except NotFiniteError as problem:
             model.meter.spend("learning", problem.tokens)
             return "failed", None

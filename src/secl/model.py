@@ -1,6 +1,8 @@
-"""The interface of a model: runs and servers accept every class that implements this Protocol.
+"""The interface of a model: runs and servers accept every class that implements the Protocol `Model`.
 
-A subclass of `Model` inherits defaults: `prefetch` and `close` do nothing, and `check` accepts every question.
+A subclass of `Model` needs only `name`, `fingerprint` and `answer`. Everything else has a default: no lessons, no
+evidence, no free texts and no ratings; `prefetch` and `close` do nothing. Two Protocols stand for parts that only some
+models have: `Learner` for lessons, and `SearchesBeams` for the evidence of DINCO.
 
 Implementations are `secl.LocalModel` (transformers), `secl.backends.endpoint.model.EndpointModel` (a server with
 OpenAI's API), `secl.testing.ScriptedModel` (a rule, for tests and examples), and `examples/third_party_model.py` (a
@@ -9,16 +11,17 @@ small model from outside the library).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Protocol, runtime_checkable
 
-from secl.errors import QuestionError
-from secl.evidence import CandidateEvidence, DincoEvidence, Evidence, EvidenceKind, PTrue
+from secl.errors import ParameterError, QuestionError
+from secl.evidence import DincoEvidence, Evidence, EvidenceKind
 from secl.ledger import Ledger, Meter
 from secl.question import GivenAnswer, Question
 from secl.records import Reply, Update
-from secl.settings.groups import AnswerWeights
 from secl.writing import Piece, Writing
 
 
@@ -50,25 +53,72 @@ class Rating:
     plain_tokens: float
 
 
-class Model(Protocol):
-    """A chat model with a frozen base and an adapter that learns.
+class Learner(Protocol):
+    """The part of a model that learns: weights that lessons change, in numbered versions.
 
-    `answer` and `learn` use the adapted model; every other query goes to the *frozen* model. One thread uses a model
-    at a time.
+    `Model.answer` uses the present version; all other methods of a model use the frozen model.
+    """
+
+    @property
+    def version(self) -> int:
+        """Number of the latest update in the present weights; 0 is the frozen model."""
+
+    @property
+    def relative_norm(self) -> float:
+        """Norm of the weights' change, divided by the norm of the weights: 0 for the frozen model, nan if unknown."""
+        return math.nan
+
+    @property
+    def config(self) -> dict[str, object]:
+        """Configuration of the adapter as plain JSON values, with PEFT's names; empty without an adapter."""
+        return {}
+
+    def learn(self, question: Question, reply: Reply, target: float) -> Update:
+        """Move the stated confidence of `reply`, the latest answer of the model, towards `target` (Eq. loss).
+
+        Raises:
+            NotFiniteError: a number is not finite. Weights and optimizer are unchanged.
+        """
+
+    def reset(self) -> None:
+        """Go back to version 0 with an empty optimizer; later versions get new numbers."""
+
+    def snapshot(self) -> bytes:
+        """Return the state of learning: weights, optimizer, version and random state."""
+
+    def restore(self, snapshot: bytes) -> None:
+        """Restore a snapshot, bit for bit."""
+
+    def weights(self) -> bytes:
+        """Return the present weights as bytes, for `load_version`."""
+
+    def load_version(self, weights: bytes, version: int) -> None:
+        """Go back to a version by its weights, with an empty optimizer; the next update takes a new number."""
+
+    def set_pause_hook(self, hook: Callable[[], None]) -> None:
+        """Set a hook that long computations call often. The hook may block, or raise an error to end a computation."""
+        return
+
+
+class Model(Protocol):
+    """A chat model with a frozen base.
+
+    One thread uses a model at a time.
 
     Attributes:
         tau: temperature of normalised P(True) that suits this model.
         letters: correlation of option letters between two orders of the options, after removal of position effects,
             from -1 to 1. None if not measured.
-        writes_apart: whether `write` may run in several threads at once and during other calls, as on a server.
     """
 
     name: str
-    tau: float
+    tau: float = 1.0
     letters: float | None = None
-    meter: Meter
-    answer_weights: AnswerWeights
-    writes_apart: bool = False
+
+    @cached_property
+    def meter(self) -> Meter:
+        """Count of tokens by purpose."""
+        return Meter()
 
     @property
     def fingerprint(self) -> str:
@@ -77,22 +127,15 @@ class Model(Protocol):
     @property
     def environment(self) -> dict[str, str | int]:
         """Device, precision and threads, on which the last digit of a record may depend."""
-
-    @property
-    def adapter_config(self) -> dict[str, object]:
-        """Configuration of the adapter as plain JSON values, with PEFT's names; empty without an adapter."""
         return {}
 
-    @property
-    def version(self) -> int:
-        """Number of the latest update in the present adapter; 0 is the frozen model."""
+    @cached_property
+    def learner(self) -> Learner | None:
+        """The part that learns; None for a model that cannot learn, such as a model on a server."""
+        return None
 
-    @property
-    def relative_norm(self) -> float:
-        """Norm of the change of the adapted weights, divided by the norm of these weights; 0 is the frozen model."""
-
-    def check(self, question: Question) -> None:
-        """Raise a QuestionError if the model cannot answer a question, for example a question that is too long."""
+    def check(self, question: Question, given: str | None = None) -> None:
+        """Raise a QuestionError if the model cannot answer a question, or cannot read the answer `given` to it."""
         return
 
     def prefetch(
@@ -126,6 +169,27 @@ class Model(Protocol):
                 writes no new answer, and states its confidence in the earlier answer.
         """
 
+    def gather(
+        self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
+    ) -> Evidence:
+        """Return the requested kinds of evidence about a reply. A kind that the model does not have stays None.
+
+        "p_true" is P(True) of the reply's answer and of its distractors; None without a readable answer. "candidates"
+        has letters in further orders and likelihoods for all candidates; None with fewer than two candidates. "samples"
+        has as many answers as `samples` says, drawn at temperature 1.
+        """
+        return Evidence()
+
+    def rate(
+        self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
+    ) -> Sequence[Rating | QuestionError]:
+        """Rate answers from elsewhere with the frozen model in shared passes; return errors for unusable answers.
+
+        Ratings do not depend on the model's own answer, and do not change the model. Each rating has P(True) of the
+        answer. `evidence` may also request "candidates", and "p_true" for P(True) of the answer's rivals.
+        """
+        return [QuestionError(f"the model {self.name!r} rates no answers from elsewhere.")] * len(given)
+
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the frozen weights, as the model would without this library.
 
@@ -136,61 +200,51 @@ class Model(Protocol):
             QuestionError: the model cannot answer the question; a `TooLongError` names the number of tokens and the
                 limit.
         """
+        raise QuestionError(f"the model {self.name!r} writes no free texts; ask for options, a number or a few words.")
 
     def memory_share(self, question: Question, writing: Writing) -> float:
-        """Return the share of the memory for texts, from 0 to 1, that `write` needs at most; 0 if a server writes."""
+        """Return the share of the memory for texts, from 0 to 1, that `write` needs at most."""
         return 0.0
-
-    def check_given(self, given: GivenAnswer) -> None:
-        """Raise a QuestionError if the model cannot rate an answer, for example an answer that is too long."""
-        return
-
-    def rate_given(
-        self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
-    ) -> Sequence[Rating | QuestionError]:
-        """Rate answers from elsewhere with the frozen model in shared passes; return errors for unusable answers.
-
-        Ratings do not depend on the model's own answer, and do not change the model. Each rating has P(True) of the
-        answer. `evidence` may also request "candidates", and "p_true" for P(True) of the answer's rivals.
-        """
-
-    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return letters in further orders and likelihoods for all candidates; None with fewer than two candidates."""
-
-    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        """Return P(True) of the reply's answer and of its distractors; None without a readable answer."""
-
-    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
-        """Return `count` answers, drawn at temperature 1, in the form of `Reply.answer`; None for unreadable ones."""
-
-    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        """Return the evidence of DINCO: beam answers, compared with each other and with `samples`; None without any."""
-
-    def learn(self, question: Question, reply: Reply, target: float) -> Update:
-        """Move the stated confidence of `reply`, the latest answer of this model, towards `target` (Eq. loss).
-
-        Raises:
-            NotFiniteError: a number is not finite. Weights and optimizer are unchanged.
-        """
-
-    def reset(self) -> None:
-        """Go back to version 0 with an empty optimizer; later versions get new numbers."""
-
-    def snapshot(self) -> bytes:
-        """Return the state of learning: weights, optimizer, version and random state."""
-
-    def restore(self, snapshot: bytes) -> None:
-        """Restore a snapshot, bit for bit."""
-
-    def weights(self) -> bytes:
-        """Return the present weights of the adapter as bytes, for `load_version`."""
-
-    def load_version(self, weights: bytes, version: int) -> None:
-        """Go back to a version by its weights, with an empty optimizer; the next update takes a new number."""
-
-    def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Set a hook that long computations call often. The hook may block, or raise an error to end a computation."""
 
     def close(self) -> None:
         """Release connections and files; the model cannot be used afterwards."""
         return
+
+
+@runtime_checkable
+class SearchesBeams(Protocol):
+    """A model that can gather the evidence of DINCO, which needs a beam search."""
+
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
+        """Return beam answers, compared with each other and with `samples`; None without a readable answer."""
+
+
+def learner_of(model: Model) -> Learner:
+    """Return the part of a model that learns, or raise a ParameterError if the model cannot learn."""
+    if model.learner is None:
+        raise ParameterError(
+            f"the model {model.name!r} cannot learn, because secl cannot change its weights; take a method that does "
+            "not learn, such as posterior, or a model that runs in this process."
+        )
+    return model.learner
+
+
+def version_of(model: Model) -> int:
+    """Return the version of a model's weights; 0 for the frozen model, and for a model that cannot learn."""
+    return 0 if model.learner is None else model.learner.version
+
+
+def beam_search_of(model: Model) -> SearchesBeams:
+    """Return a model that searches beams, or raise a ParameterError if the model cannot."""
+    if not isinstance(model, SearchesBeams):
+        raise ParameterError(
+            f"the model {model.name!r} has no beam search, which DINCO needs; take another method, or a model that "
+            "runs in this process."
+        )
+    return model
+
+
+def check_given(model: Model, given: GivenAnswer) -> None:
+    """Raise a QuestionError if a model cannot read a given answer or one of its rivals."""
+    for answer in (given.answer, *given.rivals):
+        model.check(given.question, answer)

@@ -1,7 +1,8 @@
 """A model without a network, for tests, examples and the documentation.
 
-`ScriptedModel` satisfies `secl.model.Model`. It answers by rule, and is overconfident by a fixed amount. Learning
-changes a single number, which is added to the stated confidence, so that readers can follow the loop by hand.
+`ScriptedModel` satisfies `secl.model.Model`, and is its own `secl.model.Learner`. It answers by rule, and is
+overconfident by a fixed amount. Learning changes a single number, which is added to the stated confidence, so that
+readers can follow the loop by hand.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
@@ -29,11 +31,10 @@ from secl.evidence import (
     Source,
 )
 from secl.ledger import Meter
-from secl.model import Model, ModelAnswer, Rating
+from secl.model import Learner, Model, ModelAnswer, Rating
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply, Update
-from secl.settings.groups import AnswerWeights
 from secl.writing import Piece, Token, Writing
 
 
@@ -56,7 +57,7 @@ def unit(text: str) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
 
 
-class ScriptedModel(Shown, Model):
+class ScriptedModel(Shown, Model, Learner):
     """A model that answers, scores answers and learns by rule.
 
     Args:
@@ -67,10 +68,8 @@ class ScriptedModel(Shown, Model):
     """
 
     name = "scripted"
-    tau = 1.0
     fingerprint = ""
     version = 0
-    answer_weights: AnswerWeights = "adapted"
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class ScriptedModel(Shown, Model):
         self.stated = stated
         self.accuracy = accuracy
         self.entropy = entropy
-        self.rate = rate
+        self._learning_rate = rate
         self._shift = 0.0
         self._updates = 0
         self.meter = Meter()
@@ -92,6 +91,10 @@ class ScriptedModel(Shown, Model):
 
     def _facts(self) -> dict[str, object]:
         return {"name": self.name, "version": self.version}
+
+    @property
+    def learner(self) -> Self:
+        return self
 
     @property
     def environment(self) -> dict[str, str | int]:
@@ -151,7 +154,16 @@ class ScriptedModel(Shown, Model):
             reply=reply, frozen=replace(reply, bins=bins_around(self.stated), version=0), plain_tokens=10.0
         )
 
-    def rate_given(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
+    def gather(
+        self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
+    ) -> Evidence:
+        return Evidence(
+            candidates=self._compared(question, reply) if "candidates" in evidence else None,
+            p_true=self._p_true(question, reply) if "p_true" in evidence else None,
+            samples=self._samples(question, samples) if "samples" in evidence else None,
+        )
+
+    def rate(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
         """Rate given answers. P(True) depends on the given text; the stated confidence does not."""
         return [self._rate(answer, evidence) for answer in given]
 
@@ -161,15 +173,15 @@ class ScriptedModel(Shown, Model):
         meter, self.meter = self.meter, Meter()
         answer = self.answer(question)
         reply = replace(answer.frozen, text=given.answer, answer=given.answer)
-        p_true = self.score_p_true(question, reply)
+        gathered = self.gather(question, reply, {"p_true", *evidence})
+        p_true = gathered.p_true
         if p_true is not None and "p_true" not in evidence:
             p_true = replace(p_true, candidates=p_true.candidates[:1], probabilities=p_true.probabilities[:1])
-        compared = self.compare_candidates(question, reply) if "candidates" in evidence else None
+            gathered = replace(gathered, p_true=p_true)
         ledger, self.meter = self.meter.take(), meter
-        gathered = Evidence(p_true=p_true, candidates=compared)
         return Rating(reply=reply, evidence=gathered, ledger=ledger, plain_tokens=answer.plain_tokens)
 
-    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
+    def _p_true(self, question: Question, reply: Reply) -> PTrue | None:
         if reply.answer is None:
             return None
         self.meter.spend("scoring", 20)
@@ -181,7 +193,7 @@ class ScriptedModel(Shown, Model):
             source=OPTIONS,
         )
 
-    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
+    def _compared(self, question: Question, reply: Reply) -> CandidateEvidence:
         """Return letters that slightly prefer the right option, and uninformative likelihoods."""
         candidates = question.options or (("" if reply.answer is None else reply.answer), "a", "b", NONE_OF_THESE)
         right = LETTERS.index(question.reference) if question.options and isinstance(question.reference, str) else 0
@@ -205,7 +217,7 @@ class ScriptedModel(Shown, Model):
         candidate = None if chance > 0.9 else int(chance > 0.5) + int(chance > 0.8)
         return Sample(text=None if candidate is None else candidates[candidate], candidate=candidate, log_p=-chance)
 
-    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
+    def _samples(self, question: Question, count: int) -> tuple[str | None, ...]:
         self.meter.spend("sampling", count)
         answers = question.letters or ("one", "two", "three")
         return tuple(answers[int(len(answers) * unit(f"s/{question.id}/{i}") ** 2)] for i in range(count))
@@ -235,7 +247,7 @@ class ScriptedModel(Shown, Model):
 
     def learn(self, question: Question, reply: Reply, target: float) -> Update:  # noqa: ARG002
         before = reply.stated
-        self._shift += self.rate * (target - before)
+        self._shift += self._learning_rate * (target - before)
         self._updates += 1
         self.version = self._updates
         self.meter.spend("learning", 30)

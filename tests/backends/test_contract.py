@@ -20,7 +20,7 @@ from secl.evidence import EvidenceKind
 from secl.question import GivenAnswer, Question
 from secl.settings.groups import LoopSettings
 from secl.writing import Writing, joined
-from tests.answers import in_window
+from tests.answers import in_window, sampled
 
 pytestmark = pytest.mark.heavy
 
@@ -81,7 +81,8 @@ def test_evidence_is_about_the_answer_and_its_rivals_and_the_same_if_it_is_asked
     model = make()
     for question in (CHOICE, OPEN):
         reply = model.answer(question, evidence=BOTH).reply
-        p_true, compared = model.score_p_true(question, reply), model.compare_candidates(question, reply)
+        gathered = model.gather(question, reply, ["candidates", "p_true"])
+        p_true, compared = gathered.p_true, gathered.candidates
         assert p_true.candidates[0] == question.text_of(reply.answer)
         assert all(0 <= p <= 1 for p in (*p_true.probabilities, *p_true.false_probabilities))
         if compared is not None:
@@ -90,17 +91,17 @@ def test_evidence_is_about_the_answer_and_its_rivals_and_the_same_if_it_is_asked
         later = model.answer(question).reply
         # Distractors of an open answer may come from samples for other evidence, or else from a list.
         count = None if question.options else 1
-        again = model.score_p_true(question, later).probabilities
+        again = model.gather(question, later, ["p_true"]).p_true.probabilities
         assert again[:count] == pytest.approx(p_true.probabilities[:count], abs=1e-5)
         unread = replace(reply, answer=None)
-        assert model.score_p_true(question, unread) is None
-        assert model.compare_candidates(question, unread) is None
+        assert model.gather(question, unread, ["p_true"]).p_true is None
+        assert model.gather(question, unread, ["candidates"]).candidates is None
 
 
 def test_its_own_answer_given_to_it_is_rated_as_its_own(make: Make) -> None:
     model = make()
     own = model.answer(CHOICE).reply
-    rating, rival = model.rate_given([GivenAnswer(CHOICE, own.text), GivenAnswer(OPEN, "Marlowe", ("Kyd",))], BOTH)
+    rating, rival = model.rate([GivenAnswer(CHOICE, own.text), GivenAnswer(OPEN, "Marlowe", ("Kyd",))], BOTH)
     assert rating.reply.answer == own.answer
     assert rating.reply.bins == pytest.approx(own.bins, abs=1e-5)
     assert rating.evidence.p_true.candidates[0] == CHOICE.option(own.answer)
@@ -110,9 +111,9 @@ def test_its_own_answer_given_to_it_is_rated_as_its_own(make: Make) -> None:
 
 def test_samples_are_the_same_every_time(make: Make) -> None:
     for question in (CHOICE, OPEN):
-        drawn = make().sample(question, 4)
+        drawn = sampled(make(), question, 4)
         assert len(drawn) == 4
-        assert make().sample(question, 4) == drawn
+        assert sampled(make(), question, 4) == drawn
 
 
 def test_a_text_comes_in_pieces_and_is_answered_for_as_it_was_written(make: Make) -> None:
@@ -134,7 +135,7 @@ def test_a_question_that_is_too_long_is_refused(make: Make) -> None:
 def test_a_lesson_moves_the_confidence_and_leaves_the_frozen_model_alone(make: Make) -> None:
     model = make()
     before = model.answer(CHOICE)
-    update = model.learn(CHOICE, before.reply, before.reply.stated - 0.1)
+    update = model.learner.learn(CHOICE, before.reply, before.reply.stated - 0.1)
     assert update.before == before.reply.stated
     assert update.after < update.before
     assert update.losses[0] == pytest.approx(0.01, rel=1e-2)
@@ -144,7 +145,7 @@ def test_a_lesson_moves_the_confidence_and_leaves_the_frozen_model_alone(make: M
     assert after.frozen.bins == pytest.approx(before.frozen.bins, abs=1e-5)
     model.answer(OPEN)
     with pytest.raises(QuestionError, match="latest"):
-        model.learn(CHOICE, after.reply, 0.5)
+        model.learner.learn(CHOICE, after.reply, 0.5)
 
 
 @learners
@@ -153,7 +154,7 @@ def test_a_lesson_is_about_the_answer_that_was_given_before_whatever_would_be_an
     for letter in CHOICE.letters:
         reply = model.answer(CHOICE, written=letter).reply
         assert (reply.text, reply.answer, reply.version) == (letter, letter, model.version)
-        update = model.learn(CHOICE, reply, reply.stated - 0.1)
+        update = model.learner.learn(CHOICE, reply, reply.stated - 0.1)
         assert update.after < update.before == reply.stated
         assert model.answer(CHOICE, written=letter).reply.stated == pytest.approx(update.after, abs=1e-4)
     reply = model.answer(OPEN, written="Marlowe").reply
@@ -184,12 +185,12 @@ def test_evidence_of_lessons_behind_the_answers_is_about_these_answers(make: Mak
 def test_a_snapshot_brings_back_what_was_learned_and_a_reset_the_untouched_model(make: Make) -> None:
     model, other = make(), make()
     untouched = model.answer(CHOICE).reply
-    model.learn(CHOICE, untouched, 0.1)
+    model.learner.learn(CHOICE, untouched, 0.1)
     taught = model.answer(CHOICE).reply
-    other.restore(model.snapshot())
-    assert (other.snapshot(), other.weights()) == (model.snapshot(), model.weights())
+    other.learner.restore(model.learner.snapshot())
+    assert (other.learner.snapshot(), other.learner.weights()) == (model.learner.snapshot(), model.learner.weights())
     assert other.answer(CHOICE).reply == taught
-    other.reset()
+    other.learner.reset()
     assert other.answer(CHOICE).reply.bins == pytest.approx(untouched.bins, abs=1e-5)
-    other.load_version(model.weights(), 1)
+    other.learner.load_version(model.learner.weights(), 1)
     assert other.answer(CHOICE).reply == taught

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 import secl.cli.run as demo
 from secl import Question
 from secl.evaluation.estimators import ESTIMATORS
-from secl.evidence import OPTIONS, Posterior, PTrue
+from secl.evidence import OPTIONS, Evidence, EvidenceKind, Posterior, PTrue
 from secl.metrics.measures import MEASURES
 from secl.records import Reply
 from secl.reports.run_report import command
@@ -25,10 +27,14 @@ from tests.cli.conftest import Interrupt, Shell, ask_file, scripted_run
 class Knowing(ScriptedModel):
     """Overconfident, but P(True) knows what is right."""
 
-    def score_p_true(self, question: Question, reply: Reply) -> PTrue:
+    def gather(self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], **how: Any) -> Evidence:
+        found = super().gather(question, reply, evidence, **how)
+        if found.p_true is None:
+            return found
         right = reply.answer == question.reference
         mine = (0.5 if right else 0.2) + 0.2 * unit(f"k/{question.id}")
-        return PTrue(candidates=("it", "that", "this"), probabilities=(mine, 0.2, 0.3), source=OPTIONS)
+        p_true = PTrue(candidates=("it", "that", "this"), probabilities=(mine, 0.2, 0.3), source=OPTIONS)
+        return replace(found, p_true=p_true)
 
 
 @pytest.fixture

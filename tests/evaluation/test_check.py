@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,7 +144,11 @@ class Texts(ScriptedModel):
 
     knows: float
 
-    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:  # noqa: ARG002
+    def gather(self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], **how: Any) -> Evidence:
+        found = super().gather(question, reply, {*evidence} - {"candidates"}, **how)
+        return replace(found, candidates=self._texts(question)) if "candidates" in evidence else found
+
+    def _texts(self, question: Question) -> CandidateEvidence | None:
         names, count = question.options, len(question.options)
         right = question.options.index(question.option(str(question.reference))) if question.reference else -1
         noise = [unit(f"{question.text}/{name}") + unit(f"{name}/{question.text}") - 1 for name in names]

@@ -20,7 +20,8 @@ from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.evaluation.estimators import foremost
 from secl.gates import Always, Gate
 from secl.methods import METHODS
-from secl.question import LETTERS, GivenAnswer
+from secl.model import version_of
+from secl.question import LETTERS, Question
 from secl.records import Decision
 from secl.runs import loading
 from secl.runs.folder import FILE
@@ -73,7 +74,7 @@ def test_a_model_from_outside_runs_is_stopped_and_resumed_and_not_with_another_m
         assert resumed.records == whole.records
     assert summary["complete"]
     assert json.loads((tmp_path / "run" / SUMMARY).read_text())["estimators"] == summary["estimators"]
-    assert (tmp_path / "whole" / ADAPTER).exists() == bool(ScriptedModel().adapter_config)
+    assert (tmp_path / "whole" / ADAPTER).exists() == bool(ScriptedModel().config)
     with Store(tmp_path / "run", writable=True) as store, store.db:
         store.db.execute("UPDATE manifest SET value = '{\"secl\": \"0.0.1\"}' WHERE key = 'environment'")
     with pytest.raises(RunError, match=r"begun with another version of secl \(secl: 0\.0\.1 there, .* here"):
@@ -118,7 +119,7 @@ def test_a_run_goes_on_as_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(loading, "load_model", noted)
     for asked, wanted in (({}, loaded), ({"model.dtype": "fp32"}, "fp32")):
         calibrator, recipe = load_for_asking(asked, tmp_path / "run")
-        assert (seen[-1], calibrator.model.version) == (wanted, 3)
+        assert (seen[-1], version_of(calibrator.model)) == (wanted, 3)
         assert (recipe.evidence.tau, recipe.evidence.formula) == (0.7, "exp")
 
 
@@ -245,9 +246,9 @@ def test_a_setting_without_an_effect_on_ratings_is_refused(pairs: Path, tmp_path
 
 def test_an_answer_that_the_model_cannot_read_is_refused_at_the_start(pairs: Path, tmp_path: Path) -> None:
     class Strict(ScriptedModel):
-        def check_given(self, given: GivenAnswer) -> None:
-            if given.answer == "D":
-                raise QuestionError(f"question {given.question.id!r} takes 9 tokens.")
+        def check(self, question: Question, given: str | None = None) -> None:
+            if given == "D":
+                raise QuestionError(f"question {question.id!r} takes 9 tokens.")
 
     with pytest.raises(QuestionError, match="takes 9 tokens"):
         start_run(score_settings(pairs, {}), tmp_path / "run", lambda _: Strict(), mode="score")

@@ -68,7 +68,7 @@ def test_a_server_is_paused_and_rolled_back_over_http(make_service: Make) -> Non
     service = make_service(settings={"gate.name": "always"})
     client = client_of(service)
     client.post("/v1/ask", json=OPTIONS)
-    until(lambda: service.learner.model.version > 0)
+    until(lambda: service.learner.version > 0)
     paused = client.post("/v1/pause", json={"reason": "for a look"}).json()
     assert paused["version"] > 0
     assert client.post("/v1/rollback", json={"version": 0}).json() == {**paused, "version": 0}

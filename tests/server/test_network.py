@@ -61,7 +61,7 @@ def test_the_twin_shares_all_weights_but_those_that_learn(service: Service) -> N
     def weights(model: object) -> dict[str, torch.Tensor]:
         return dict(model.adapter.peft.named_parameters())  # type: ignore[attr-defined]
 
-    ours, theirs = weights(service.model), weights(service.learner.model)
+    ours, theirs = weights(service.model), weights(service.learner.calibrator.model)
     apart = {name for name in ours if ours[name].data_ptr() != theirs[name].data_ptr()}
     assert apart
     assert all("lora" in name for name in apart)
@@ -81,7 +81,7 @@ def test_interrupted_learning_gives_the_weights_of_learning(service: Service, re
         other.ask(question, 60)
     settled(other)
     close(other)
-    assert other.learner.model.snapshot() == service.learner.model.snapshot()
+    assert other.learner.trained.snapshot() == service.learner.trained.snapshot()
 
 
 def test_a_state_belongs_to_its_settings(service: Service, recipe: Any, tiny_llama: Path, tmp_path: Path) -> None:

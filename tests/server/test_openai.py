@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from secl.conversation import Turn
 from secl.errors import RequestError
+from secl.model import learner_of
 from secl.question import Question
 from secl.runs.encoding import from_plain
 from secl.server.http import chat_request
@@ -59,7 +60,7 @@ def test_a_chat_is_answered_in_the_model_s_words_with_a_confidence(sdk: openai.O
 
 def test_confidences_of_learned_weights_say_so_and_labels_are_counted(sdk: openai.OpenAI, service: Service) -> None:
     service.learner.pause("so that the version stands still")
-    service.model.learn(Question("Why?"), service.model.answer(Question("Why?")).reply, 0.5)
+    learner_of(service.model).learn(Question("Why?"), service.model.answer(Question("Why?")).reply, 0.5)
     learned = ask(sdk, extra_body=FULL)
     detail = learned.secl["detail"]
     assert (detail["posterior"], detail["reply"]["version"]) == (None, 1)

@@ -199,7 +199,7 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Ma
     learning: Any = state.learning
     assert learning.lessons == service.state.counts()
     assert state.labels.count == 2
-    assert learning.version == service.learner.model.version == sum(s.record.outcome == "waiting" for s in answers)
+    assert learning.version == service.learner.version == sum(s.record.outcome == "waiting" for s in answers)
     last = answers[-1].record.decision
     gate = (learning.in_burst, learning.remaining, learning.statistic)
     assert gate == (last.in_burst, last.remaining, last.statistic)

@@ -14,9 +14,8 @@ import pytest
 import secl
 from examples.route import Endpoint, route
 from secl.cli.state import explanation_page, history_page
-from secl.evidence import CandidateEvidence
+from secl.evidence import Evidence
 from secl.question import GivenAnswer, Question
-from secl.records import Reply
 from secl.server.http.health import view
 from secl.server.online.service import Service
 from secl.server.records import history
@@ -37,9 +36,11 @@ def mixed_stream(count: int) -> list[Question]:
 class Mixed(ScriptedModel):
     """Gives no letters for open questions."""
 
-    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        evidence = super().compare_candidates(question, reply)
-        return evidence if question.options or evidence is None else replace(evidence, letters=())
+    def gather(self, question: Question, *asked: Any, **how: Any) -> Evidence:
+        found = super().gather(question, *asked, **how)
+        if question.options or found.candidates is None:
+            return found
+        return replace(found, candidates=replace(found.candidates, letters=()))
 
 
 def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(make_service: Make) -> None:
@@ -66,8 +67,8 @@ OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern"
 class Silent(ScriptedModel):
     """Has no candidates."""
 
-    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:  # noqa: ARG002
-        return None
+    def gather(self, *asked: Any, **how: Any) -> Evidence:
+        return replace(super().gather(*asked, **how), candidates=None)
 
 
 def ask(service: Service, body: dict[str, Any] = OPTIONS) -> dict[str, Any]:

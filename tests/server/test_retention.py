@@ -100,7 +100,7 @@ def test_the_version_at_which_learning_stands_stays(make_service: Make, monkeypa
     assert examined(service.state) == (2, [])
     service.learner.rollback(10)
     prune(service.state, Retention(records=1))
-    assert make_service(close(service)).learner.model.version == 10
+    assert make_service(close(service)).learner.version == 10
 
 
 def test_labels_of_pruned_records_still_move_confidences(make_service: Make) -> None:

@@ -64,7 +64,7 @@ def test_a_server_that_comes_back_has_the_same_weights_gate_and_lessons_to_hold(
         assert one.record.decision == other.record.decision
         assert (one.record.update is None) == (other.record.update is None)
     # Lessons run one after the other, so the weights do not depend on their times.
-    assert second.learner.model.snapshot() == whole.learner.model.snapshot()
+    assert second.learner.trained.snapshot() == whole.learner.trained.snapshot()
 
 
 def test_what_was_asked_before_the_end_is_answered(make_service: Make) -> None:
@@ -150,7 +150,7 @@ def test_a_lesson_that_the_disk_refuses_is_held_again_later(make_service: Make, 
 
     def full(*given: Any, **more: Any) -> None:
         if len(refused) < 2:
-            refused.append(service.learner.model.version)
+            refused.append(service.learner.version)
             raise StorageError("no space left.")
         usual(*given, **more)
 
@@ -159,7 +159,7 @@ def test_a_lesson_that_the_disk_refuses_is_held_again_later(make_service: Make, 
     until(lambda: service.learner.problems)
     settled(service)
     assert refused == [1, 1]
-    assert service.learner.model.version == 1
+    assert service.learner.version == 1
     assert service.learner.problems == {}
 
 
@@ -178,7 +178,7 @@ def test_after_a_rollback_the_same_question_gets_the_same_confidence_to_the_last
     service.learner.resume()
     ask_all(service, [asked])
     # secl never reuses the number of a version.
-    assert service.learner.model.version > latest
+    assert service.learner.version > latest
     service.learner.rollback(0)
     assert service.ask(asked, 60).record.reply.version == 0
     with pytest.raises(RunError, match="does not keep adapter version 999"):
@@ -196,7 +196,7 @@ def test_a_rollback_ends_the_present_lesson_and_drops_those_that_wait(make_servi
         service.learner.rollback(0)
         assert service.learner.waiting == 0
     settled(service)
-    assert service.learner.model.version == 0
+    assert service.learner.version == 0
     assert service.state.counts()["dropped"] > 0
 
 
@@ -216,7 +216,7 @@ def test_a_failed_update_is_taken_back_and_said(make_service: Make, noticed: boo
     assert record.update is None
     assert record.signal is not None  # the evidence for the lesson is kept
     assert record.evidence.p_true is not None
-    assert service.learner.model.version == 0
+    assert service.learner.version == 0
     (event,) = service.state.events()
     assert event.kind == "failed_update"
     assert "not finite" in event.detail
@@ -247,4 +247,4 @@ def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all
     assert not any(b"Q4711" in path.read_bytes() for path in folder.iterdir())
     again = make_service(folder, keep_text="none", settings={"gate.name": "always"})
     assert again.state.served(0).record.reply.answer in ("A", "B")
-    assert again.learner.model.version == 2
+    assert again.learner.version == 2

@@ -110,7 +110,7 @@ def test_a_server_goes_on_from_a_backup_as_if_nothing_had_happened(make_service:
     restored = make_service(tmp_path / "copy")
     assert (found := Keys(tmp_path / "copy").find(key))
     assert found.role == "admin"
-    assert restored.learner.model.version == 10
+    assert restored.learner.version == 10
     again = [restored.ask(question, 10).record for question in questions[12:]]
     assert again == original
     assert examined(restored.state) == (20, [])

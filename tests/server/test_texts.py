@@ -159,7 +159,7 @@ def sized(service: Service, share: float) -> Texts:
 def test_texts_wait_for_memory_in_order_and_a_cancelled_one_lets_the_next_begin(make_service: Make) -> None:
     model = Large()
     service = make_service(model=model)
-    model.writes_apart = True  # so only memory makes texts wait
+    service.texts.apart = True  # so only memory makes texts wait
     texts = [sized(service, 0.5)]
     until(lambda: model.together == 1)
     cancelled = sized(service, 1.0)

@@ -13,13 +13,13 @@ from dataclasses import replace
 from secl.calibrator.stream import WINDOW, StreamState, predict_bursts
 from secl.display import Shown
 from secl.errors import QuestionError, RunError
-from secl.evidence import Evidence, EvidenceKind, Posterior
+from secl.evidence import EvidenceKind, Posterior
 from secl.gates import Gate, Never, gate_class
 from secl.grading.rules import grade
 from secl.labels.label import Label
 from secl.labels.state import LabelState
 from secl.methods import Plan, method_to_follow
-from secl.model import Model, Rating
+from secl.model import Model, Rating, learner_of
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
 from secl.records import Learning, Record, RecordKind
@@ -54,7 +54,8 @@ class Calibrator(Shown):
             later answers and labels, but not updates of the weights.
 
     Raises:
-        ParameterError: an unknown method or kind of evidence, or "secl-paper", which also changes prompts and training.
+        ParameterError: an unknown method or kind of evidence; "secl-paper", which also changes prompts and training;
+            or the method learns or uses DINCO, and the model cannot.
 
     >>> from secl.testing import ScriptedModel, toy_stream
     >>> calibrator = Calibrator(ScriptedModel(), method="secl", loop=LoopSettings(bin_gate=None))
@@ -82,6 +83,7 @@ class Calibrator(Shown):
             signal = make_signal(signal, model.tau) if isinstance(signal, str) else signal or NormalisedPTrue(model.tau)
             rule = posterior or PosteriorRule(letters=model.letters)
             plan = Plan.of(chosen, signal, rule, loop or LoopSettings(), evidence=evidence, learns=learns)
+        plan.check(model)
         gate = gate or plan.gate
         self.model, self.plan, self.calibration = model, plan, calibration
         self.gate: Gate = gate_class(gate)() if isinstance(gate, str) else gate
@@ -92,7 +94,7 @@ class Calibrator(Shown):
         self._latest: Record | None = None
 
     def _facts(self) -> dict[str, object]:
-        learning = {"version": self.model.version} if self.learns else {"learns": False}
+        learning = {"version": learner_of(self.model).version} if self.learns else {"learns": False}
         facts = {"model": self.model.name, "gate": type(self.gate).__name__, "signal": type(self.plan.signal).__name__}
         return {**facts, "position": self.state.position, **learning}
 
@@ -200,11 +202,7 @@ class Calibrator(Shown):
         answer = self.model.answer(question, evidence=self.plan.wanted(in_burst), written=written)
         state, decision = self.state.step(self.gate, answer.reply.entropy)
         # Gather the evidence of the posterior now, because the caller may report the confidence long before a lesson.
-        wanted, evidence = self.plan.weighed(decision.in_burst), Evidence()
-        if "candidates" in wanted:
-            evidence = replace(evidence, candidates=self.model.compare_candidates(question, answer.reply))
-        if "p_true" in wanted:
-            evidence = replace(evidence, p_true=self.model.score_p_true(question, answer.reply))
+        evidence = self.model.gather(question, answer.reply, self.plan.weighed(decision.in_burst))
         learning = None
         if answer.reply.version or not isinstance(self.gate, Never):
             learning = Learning(
@@ -279,7 +277,7 @@ class Calibrator(Shown):
             outcome, update = self.plan.teach(self.model, record.question, reply, signal)
             learning = replace(learning, outcome=outcome, update=update)
             if self.plan.loop.accumulate == "question":
-                self.model.reset()
+                learner_of(self.model).reset()
         cost = self.model.meter.take()
         if not latest:
             cost = replace(cost, answering=0.0, adapting=0.0, learning=round(cost.replies + cost.learning, 6))
@@ -295,7 +293,7 @@ class Calibrator(Shown):
         # After a resume, the model rates the whole interrupted window again: a smaller pass may round differently.
         for first in range(len(done) - len(done) % WINDOW, len(given), WINDOW):
             window = given[first : first + WINDOW]
-            ratings = self.model.rate_given(window, self.plan.rated)
+            ratings = self.model.rate(window, self.plan.rated)
             for answer, rating in list(zip(window, ratings, strict=True))[max(0, len(done) - first) :]:
                 if isinstance(rating, QuestionError):
                     raise rating
@@ -303,7 +301,7 @@ class Calibrator(Shown):
 
     def rate_window(self, given: Sequence[GivenAnswer]) -> list[Record | QuestionError]:
         """Rate answers in shared passes. For an answer that the model cannot rate, the list has the error."""
-        pairs = zip(given, self.model.rate_given(given, self.plan.rated), strict=True)
+        pairs = zip(given, self.model.rate(given, self.plan.rated), strict=True)
         return [each if isinstance(each, QuestionError) else self._rated(answer, each) for answer, each in pairs]
 
     def weigh(self, question: Question, rating: Rating) -> Record:

@@ -18,7 +18,7 @@ from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.labels.label import Label
 from secl.machine import without_garbage_collection
-from secl.model import Model
+from secl.model import Model, check_given, learner_of
 from secl.runs.extracting import DocumentFile, read_document_stream, writer_of
 from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import Recipe, RunSettings
@@ -89,7 +89,7 @@ def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionF
             if given is None:
                 model.check(question)
             else:
-                model.check_given(given)
+                check_given(model, given)
         except QuestionError as problem:
             if not skip_bad:
                 raise
@@ -249,5 +249,5 @@ def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tu
         model = load_model(recipe)
         if model.fingerprint != manifest.model:
             raise RunError(f"{run} was made with another model ({manifest.settings.model.name}); take that model.")
-        model.restore(snapshot)
+        learner_of(model).restore(snapshot)
     return build_calibrator(recipe, model, calibration(recipe, model)), recipe

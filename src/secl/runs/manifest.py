@@ -89,7 +89,7 @@ class Manifest(BaseModel):
             skipped=asked.skipped,
             unanswerable=unanswerable,
             environment=environment(model),
-            adapter=model.adapter_config,
+            adapter={} if model.learner is None else model.learner.config,
             calibration=calibration,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )

@@ -18,7 +18,7 @@ from secl.evaluation.series import Estimator
 from secl.evaluation.summary import Summary, summarise
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
-from secl.model import Model
+from secl.model import Learner, Model, learner_of
 from secl.question import Question
 from secl.records import Record
 from secl.runs.export import write_version
@@ -69,6 +69,10 @@ class Run:
     def manifest(self) -> Manifest:
         return Manifest.of(self.store)
 
+    @property
+    def _learner(self) -> Learner | None:
+        return self.calibrator.model.learner
+
     def proceed(self, progress: Progress | None = None) -> None:
         """Ask the remaining questions, or rate the remaining answers. An interruption loses no finished record."""
         if progress is not None:
@@ -97,17 +101,14 @@ class Run:
 
     def _add(self, record: Record, seconds: float) -> None:
         """Write a record, and the state of learning if the question changed this state."""
-        changed = record.update is not None or (
-            record.decision.in_burst and self.calibrator.plan.loop.accumulate != "stream"
-        )
-        model, number = self.calibrator.model, self.calibrator.model.version
-        due = record.update is not None and number > 0 and number % KEEP_EVERY == 0
-        self.store.add(
-            record,
-            seconds,
-            snapshot=model.snapshot() if changed else None,
-            kept=Version(number, model.weights()) if due else None,
-        )
+        learner, snapshot, kept = self._learner, None, None
+        if learner is not None:
+            resets = record.decision.in_burst and self.calibrator.plan.loop.accumulate != "stream"
+            if record.update is not None or resets:
+                snapshot = learner.snapshot()
+            if record.update is not None and learner.version and learner.version % KEEP_EVERY == 0:
+                kept = Version(learner.version, learner.weights())
+        self.store.add(record, seconds, snapshot=snapshot, kept=kept)
         self.records.append(record)
 
     def _at_end_of_burst(self) -> bool:
@@ -118,16 +119,15 @@ class Run:
 
     def _keep_version(self) -> None:
         """Store the current adapter version, unless it is version 0 or already stored."""
-        model = self.calibrator.model
-        if model.version and model.version not in self.store.versions():
-            self.store.keep(Version(model.version, model.weights()))
+        learner = self._learner
+        if learner is not None and learner.version and learner.version not in self.store.versions():
+            self.store.keep(Version(learner.version, learner.weights()))
 
     def keep(self) -> None:
         """Store the last adapter version. If the adapter has a configuration, also write a folder for PEFT."""
         self._keep_version()
-        version = self.calibrator.model.version
-        if version and self.manifest.adapter:
-            write_version(self.store, version, self.store.folder / ADAPTER)
+        if self._learner is not None and self._learner.version and self.manifest.adapter:
+            write_version(self.store, self._learner.version, self.store.folder / ADAPTER)
 
     def finish(self) -> dict[str, object]:
         """Store the last adapter version, and write and return the summary."""
@@ -202,7 +202,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         calibrator = build_calibrator(settings, model, manifest.calibration)
         snapshot = store.snapshot()
         if snapshot is not None:
-            model.restore(snapshot)
+            learner_of(model).restore(snapshot)
         run = Run(store, calibrator, asked, records, notes)
         calibrator.take_labels(store.label_log())
         if "loop.accept" in (changes or {}):  # typed now, on the scale of all present labels

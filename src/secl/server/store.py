@@ -25,7 +25,7 @@ from secl.calibrator import StreamState
 from secl.errors import ParameterError, RunError
 from secl.gates import Gate
 from secl.machine import synchronise
-from secl.model import Model
+from secl.model import Learner
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record
 from secl.runs import chain
@@ -242,12 +242,12 @@ class ServerStore(Store):
         names = ("version", "position", "time", "drift")
         return [dict(zip(names, row, strict=True)) for row in self.rows(_VERSIONS, count)]
 
-    def load_version(self, model: Model, version: int) -> None:
-        """Load a version into a model; 0 is the frozen model. Raises RunError: the version is not stored."""
+    def load_version(self, learner: Learner, version: int) -> None:
+        """Load a version; 0 is the frozen model. Raises RunError: the version is not stored."""
         if version:
-            model.load_version(self.weights(version), version)
+            learner.load_version(self.weights(version), version)
         else:
-            model.reset()
+            learner.reset()
 
     def learned_version(self) -> int:
         """Return the version of the learned weights, after the latest update or rollback; 0 without either."""

@@ -134,7 +134,10 @@ def test_stated_confidence_and_p_true_agree_with_the_model_in_this_process(remot
         confidence, entropy = apart(there.reply, here.reply)
         bins.append(confidence)
         entropies.append(entropy)
-        one, other = local.score_p_true(question, here.reply), remote.score_p_true(question, there.reply)
+        one, other = (
+            local.gather(question, here.reply, ["p_true"]).p_true,
+            remote.gather(question, there.reply, ["p_true"]).p_true,
+        )
         # Servers have other random numbers, so candidates from sampled lists differ.
         same = slice(1) if one.source.sampled else slice(None)
         assert one.candidates[same] == other.candidates[same]
@@ -151,7 +154,10 @@ def test_evidence_about_candidates_agrees_with_the_model_in_this_process(remote:
         each.prefetch(stream, [["candidates"]] * len(stream), weights_fixed=True)
     for question in stream:
         here, there = (each.answer(question, evidence=["candidates"]) for each in (local, remote))
-        one, other = local.compare_candidates(question, here.reply), remote.compare_candidates(question, there.reply)
+        one, other = (
+            local.gather(question, here.reply, ["candidates"]).candidates,
+            remote.gather(question, there.reply, ["candidates"]).candidates,
+        )
         assert [each.tokens for each in one.likelihoods if each] == [each.tokens for each in other.likelihoods if each]
         worst = max(
             worst,
@@ -194,8 +200,8 @@ def test_a_version_answers_as_in_this_process_after_a_restart(remote: Any, serve
     local, worst = learner(), 0.0
     question, *others = choices(6)
     for version in (1, 2, 3):
-        local.learn(question, local.answer(question).reply, 0.2)
-        remote.learn(question, remote.answer(question).reply, 0.2)
+        local.learner.learn(question, local.answer(question).reply, 0.2)
+        remote.learner.learn(question, remote.answer(question).reply, 0.2)
         if version == 3:
             server.kill()
             server.start()

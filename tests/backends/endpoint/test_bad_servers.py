@@ -24,7 +24,7 @@ OTHERWISE = "reply does not have the form of OpenAI's API"
 
 
 def rated(model: EndpointModel) -> None:
-    (outcome,) = model.rate_given([GivenAnswer(CHOICE, "A")], ())
+    (outcome,) = model.rate([GivenAnswer(CHOICE, "A")], ())
     if isinstance(outcome, QuestionError):
         raise outcome
 

@@ -130,7 +130,7 @@ def test_answers_think_and_words_do_not(connect: Connect, server: FakeServer, en
     assert budgets == {None if thinking == "auto" else 30}
     server.asked.clear()
     reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
-    compared = model.compare_candidates(CHOICE, reply)
+    compared = model.gather(CHOICE, reply, ["candidates"]).candidates
     assert reply.thought.text == "".join(server.thought).strip()
     assert (reply.answer, reply.thought.cut) == ("C", False)
     assert reply.option_log_p[2] == pytest.approx(math.log(0.7))
@@ -145,7 +145,7 @@ def test_answers_think_and_words_do_not(connect: Connect, server: FakeServer, en
     digit = next(body for body in plain if "one digit" in str(body["messages"][-1]))
     assert digit["messages"][-2]["content"] == f"{reply.thought.text}\n\nC"
     opened = model.answer(OPEN, evidence=["candidates"]).reply
-    drawn = model.compare_candidates(OPEN, opened)
+    drawn = model.gather(OPEN, opened, ["candidates"]).candidates
     assert opened.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
     assert all(each.thought is not None and each.text == "Lima" for each in drawn.samples)
 
@@ -156,7 +156,7 @@ def test_a_third_thought_decides_between_two_that_disagree(connect: Connect, ser
     server.rule = lambda body: [by_place] if "the letter" in body["messages"][-1]["content"] else knowing(body)
     model = connect(thinking="auto")
     reply = model.answer(CHOICE, evidence=["candidates"]).reply
-    compared = model.compare_candidates(CHOICE, reply)
+    compared = model.gather(CHOICE, reply, ["candidates"]).candidates
     behind = [each for each in compared.letters if each.thought is not None]
     assert [each.order for each in behind] == [(3, 2, 1, 0), (0, 1, 2, 3)]
     assert [each.log_p.index(max(each.log_p)) for each in behind] == [2, 1]
@@ -193,7 +193,8 @@ def test_a_model_that_always_thinks_does_so_before_every_word(connect: Connect, 
     server.thought, server.form = MUSING * 3, Form("reasoning", end="<|return|>")  # longer than the limit of one word
     model = connect(thinking=30)
     reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
-    p_true, compared = model.score_p_true(CHOICE, reply), model.compare_candidates(CHOICE, reply)
+    gathered = model.gather(CHOICE, reply, ["candidates", "p_true"])
+    p_true, compared = gathered.p_true, gathered.candidates
     assert reply.answer == "C"
     assert reply.digit_mass == pytest.approx(0.9)
     assert p_true.probabilities[0] == pytest.approx(0.8)
@@ -228,7 +229,7 @@ def test_thoughts_come_on_request(connect: Connect, server: FakeServer, thinking
     assert model.environment["thoughts"] == "requested"
     server.asked.clear()
     reply = model.answer(CHOICE, evidence=["candidates", "p_true"]).reply
-    compared = model.compare_candidates(CHOICE, reply)
+    compared = model.gather(CHOICE, reply, ["candidates"]).candidates
     text = "".join(MUSING).strip()
     assert (reply.answer, reply.thought.text, reply.thought.cut) == ("C", text, False)
     assert reply.thought.tokens == len(MUSING) + len(end)
@@ -244,7 +245,7 @@ def test_thoughts_come_on_request(connect: Connect, server: FakeServer, thinking
         assert asked["content"].endswith("Answer: <letter>\nConfidence: <digit>")
         assert [asked, {"role": "assistant", "content": text}] in [each["messages"][:2] for each in server.asked]
     opened = model.answer(OPEN, evidence=["candidates"]).reply
-    drawn = model.compare_candidates(OPEN, opened)
+    drawn = model.gather(OPEN, opened, ["candidates"]).candidates
     assert opened.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
     assert all(each.thought is not None and each.text == "Lima" for each in drawn.samples)
     assert model.cost([CHOICE]).requests == 2 * 2 + 1 + 2

@@ -151,7 +151,7 @@ def choose(model: Any) -> Numbers:
 
 
 def judge(model: Any) -> Numbers:
-    judged = model.score_p_true(CHOICE, model.answer(CHOICE).reply)
+    judged = model.gather(CHOICE, model.answer(CHOICE).reply, ["p_true"]).p_true
     return () if judged is None else (*judged.probabilities, *judged.false_probabilities)
 
 

@@ -11,10 +11,13 @@ import pytest
 from secl.backends.endpoint.abilities import WORD_TOKENS
 from secl.backends.endpoint.cost import FULL
 from secl.backends.endpoint.model import EndpointModel
+from secl.calibrator import Calibrator
 from secl.conversation import Turn
 from secl.errors import ModelError, ParameterError, QuestionError, TooLongError, UnavailableError
+from secl.model import version_of
 from secl.question import Form, Question
 from secl.writing import Writing, joined
+from tests.answers import sampled
 from tests.backends.endpoint.fake import CHOICE, OPEN, PLAIN, Body, Distribution, FakeServer, knowing
 from tests.server.conftest import Patch
 
@@ -32,7 +35,8 @@ def test_letters_digits_and_verdicts_are_read_and_paid_for_once(model: Any, serv
     count, spent = len(server.asked), model.meter.take()
     assert count == 2 + 1 + 4
     assert (spent.answering, spent.reordering, spent.scoring) == (11 + 13, 13, 4 * 11)
-    compared, p_true = model.compare_candidates(CHOICE, reply), model.score_p_true(CHOICE, reply)
+    gathered = model.gather(CHOICE, reply, ["candidates", "p_true"])
+    compared, p_true = gathered.candidates, gathered.p_true
     assert (len(server.asked), model.meter.take().total) == (count, 0)
     assert compared.candidates == CHOICE.options
     assert compared.likelihoods == (None,) * 4
@@ -59,7 +63,8 @@ def test_an_open_answer_is_compared_with_further_answers(model: Any, server: Fak
     assert (reply.text, reply.answer, reply.option_log_p) == ("Lima", "Lima", ())
     assert reply.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
     assert reply.stated < 0.5
-    compared, p_true = model.compare_candidates(OPEN, reply), model.score_p_true(OPEN, reply)
+    gathered = model.gather(OPEN, reply, ["candidates", "p_true"])
+    compared, p_true = gathered.candidates, gathered.p_true
     assert compared.candidates == ("Lima", "None of these")
     assert [(each.text, each.candidate) for each in compared.samples] == [("Lima", 0)] * 3
     assert compared.samples[0].log_p == pytest.approx(math.log(PLAIN["Lima"]))
@@ -71,7 +76,7 @@ def test_an_open_answer_is_compared_with_further_answers(model: Any, server: Fak
 
 def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(model: Any, server: FakeServer) -> None:
     server.rule = lambda body: [{"Lima": 0.9}] * 99 if body.get("temperature") else knowing(body)
-    compared = model.compare_candidates(OPEN, model.answer(OPEN, evidence=["candidates"]).reply)
+    compared = model.gather(OPEN, model.answer(OPEN, evidence=["candidates"]).reply, ["candidates"]).candidates
     assert compared.candidates == ("Lima", "None of these")
     assert [(each.text, each.candidate) for each in compared.samples] == [(None, None)] * 5
 
@@ -86,7 +91,7 @@ def test_a_number_is_checked_by_a_program(model: Any, server: FakeServer, comput
 
     server.rule = reasoning
     question = Question("What is 3 + 4?", form="number", id="sum")
-    compared = model.compare_candidates(question, model.answer(question, evidence=["candidates"]).reply)
+    compared = model.gather(question, model.answer(question, evidence=["candidates"]).reply, ["candidates"]).candidates
     program, *others = compared.samples
     expected = {"3 + 4": ("7", 0), "3 * 4": ("12", 1), "unknown": (None, None)}[computed]
     assert (program.text, program.candidate, program.program) == (*expected, True)
@@ -111,8 +116,8 @@ def test_an_answer_without_a_letter_cannot_be_read(model: Any, server: FakeServe
     server.rule = lambda body: [PLAIN]
     reply = model.answer(CHOICE, evidence=BOTH).reply
     assert (reply.text, reply.answer, reply.option_log_p) == ("Lima", None, ())
-    assert model.score_p_true(CHOICE, reply) is None
-    assert model.compare_candidates(CHOICE, reply) is None
+    assert model.gather(CHOICE, reply, ["p_true"]).p_true is None
+    assert model.gather(CHOICE, reply, ["candidates"]).candidates is None
 
 
 def test_a_candidate_without_a_verdict_is_left_out_of_them(model: Any, server: FakeServer) -> None:
@@ -120,29 +125,25 @@ def test_a_candidate_without_a_verdict_is_left_out_of_them(model: Any, server: F
         return [PLAIN] if "Proposed answer: Rome" in body["messages"][-1]["content"] else knowing(body)
 
     server.rule = rule
-    p_true = model.score_p_true(CHOICE, model.answer(CHOICE).reply)
+    p_true = model.gather(CHOICE, model.answer(CHOICE).reply, ["p_true"]).p_true
     assert p_true.candidates == ("Lima!", "Paris", "Bonn")
 
 
 def test_samples_of_an_open_answer_are_drawn_and_letters_come_from_the_answer(model: Any, server: FakeServer) -> None:
-    assert model.sample(OPEN, 3) == ("Lima",) * 3
+    assert sampled(model, OPEN, 3) == ("Lima",) * 3
     assert len({body["seed"] for body in server.asked}) == 3
     assert all((body["temperature"], body["top_p"]) == (1, 0.95) for body in server.asked)
-    drawn = model.sample(CHOICE, 500)
+    drawn = sampled(model, CHOICE, 500)
     assert [drawn.count(letter) / 500 for letter in "ABCD"] == pytest.approx([0.06, 0.06, 0.82, 0.06], abs=0.05)
 
 
-def test_nothing_is_learned_and_a_snapshot_is_empty(model: Any) -> None:
-    reply = model.answer(CHOICE).reply
-    with pytest.raises(ModelError, match=r"secl cannot change the weights of tiny at http://127\.0\.0\.1"):
-        model.learn(CHOICE, reply, 0.5)
-    with pytest.raises(ModelError, match="must run in this process"):
-        model.restore(b"weights of another engine")
-    with pytest.raises(ModelError, match="DINCO needs a beam search"):
-        model.dinco(CHOICE, reply, ())
-    model.reset()
-    model.restore(model.snapshot())
-    assert (model.version, model.relative_norm, model.snapshot()) == (0, 0.0, b"")
+def test_lessons_and_beams_are_refused_before_the_first_question(model: Any, server: FakeServer) -> None:
+    with pytest.raises(ParameterError, match=r"the model 'tiny' cannot learn, .* take a method that does not learn"):
+        Calibrator(model, method="secl")
+    for method in ("dinco", "baselines"):
+        with pytest.raises(ParameterError, match="the model 'tiny' has no beam search, which DINCO needs"):
+            Calibrator(model, method=method)
+    assert (version_of(model), server.asked) == (0, [])
 
 
 def test_several_models_want_a_name(server: FakeServer) -> None:
@@ -194,7 +195,7 @@ def test_the_cost_of_a_table_is_known_before_it_is_asked(model: Any, server: Fak
     for question in asked:
         model.answer(question, evidence={*kinds})
         if "samples" in kinds:
-            model.sample(question, 4)
+            sampled(model, question, 4)
     read = sum(len(str(message["content"])) // 4 + 5 for body in server.asked for message in body["messages"])
     assert estimate.requests == pytest.approx(len(server.asked), rel=0.3)
     assert estimate.prompt_tokens == pytest.approx(read, rel=0.3)

@@ -200,7 +200,7 @@ def digit(model: Any) -> Sequence[float]:
 
 
 def verdict(model: Any) -> Sequence[float]:
-    judged = model.score_p_true(CHOICE, model.answer(CHOICE).reply)
+    judged = model.gather(CHOICE, model.answer(CHOICE).reply, ["p_true"]).p_true
     return () if judged is None else judged.probabilities
 
 

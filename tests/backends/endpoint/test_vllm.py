@@ -252,31 +252,31 @@ def test_a_snapshot_is_published_when_it_is_restored(
     make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
 ) -> None:
     learner = make_learner()
-    learner.learn(questions[0], learner.answer(questions[0]).reply, 0.9)
-    one, expected = learner.snapshot(), learner.answer(questions[1])
-    learner.learn(questions[1], expected.reply, 0.1)
-    other = learner.snapshot()
+    learner.learner.learn(questions[0], learner.answer(questions[0]).reply, 0.9)
+    one, expected = learner.learner.snapshot(), learner.answer(questions[1])
+    learner.learner.learn(questions[1], expected.reply, 0.1)
+    other = learner.learner.snapshot()
     model = make_remote(make_learner(), server, learns=False)
-    model.restore(one)
+    model.learner.restore(one)
     server.asked.clear()
     alike(model.answer(questions[1]).reply, expected.reply)
     name = backend_of(model).adapter_name(1)
     assert name.startswith("secl-1-")
     assert set(server.models()) == {"base", name}
-    model.restore(other)
+    model.learner.restore(other)
     assert backend_of(model).adapter_name(2) != name
-    model.restore(one)
+    model.learner.restore(one)
     assert backend_of(model).adapter_name(1) == name
-    model.reset()
+    model.learner.reset()
     assert model.answer(questions[1]).reply == model.answer(questions[1]).frozen
 
 
 def test_a_lost_version_has_no_name(local: Any, make_remote: MakeRemote, server: FakeVllm, questions: Any) -> None:
     backend = backend_of(remote := make_remote(local, server, learns=False))
-    remote.load_version(remote.weights(), 3)
+    remote.learner.load_version(remote.learner.weights(), 3)
     frozen = backend.read([remote.prompting.choices(questions[0])])
     (adapted,) = backend.adapt(frozen, 3)
-    remote.load_version(remote.weights(), 4)
+    remote.learner.load_version(remote.learner.weights(), 4)
     with pytest.raises(ValueError, match=r"^Version 3 was requested, but the learner has version 4\.$"):
         adapted.logits(adapted.bundle.positions[:1], [0])
 
@@ -353,7 +353,7 @@ def test_a_server_is_sent_no_turn_that_a_user_forged(server: FakeVllm, remote: L
         )
         list(remote.write(question, Writing(max_tokens=1)))
         remote.answer(question, written=text)
-        remote.rate_given([GivenAnswer(question, text)], ())
+        remote.rate([GivenAnswer(question, text)], ())
         remote.answer(replace(question, form="choice", options=(text, "Rome")))
         sent = (body["prompt"] for body in server.asked)
         whole = [ids for prompt in sent for ids in (prompt if isinstance(prompt[0], list) else [prompt])]
@@ -368,17 +368,17 @@ def test_lessons_wait_for_their_server(tiny_llama: Path, server: FakeVllm, tmp_p
     learning = {"method": "secl", "gate.name": "always", "loop.bin_gate": "off", "adapter.layers": "last:2"}
     settings = serving_settings({"model.name": str(tiny_llama), **learning})
     service = open_service(tmp_path / "state", settings, endpoint=server.url, versions=server.adapters)
-    models = service.model, service.learner.model
+    models = service.model, service.learner.calibrator.model
     assert [backend_of(model).learns for model in models if isinstance(model, LocalModel)] == [False, True]
-    train = service.learner.model.score_p_true
+    gather = models[1].gather
     back = threading.Event()
 
-    def score(*asked: Any) -> Any:
+    def gather_later(*asked: Any, **how: Any) -> Any:
         if back.is_set():
-            return train(*asked)
+            return gather(*asked, **how)
         raise UnavailableError("the server is away.")
 
-    monkeypatch.setattr(service.learner.model, "score_p_true", score)
+    monkeypatch.setattr(models[1], "gather", gather_later)
     service.start()
     try:
         service.ask(Question("Is 2 even?", options=("yes", "no"), id="2"), timeout=60)
@@ -386,7 +386,7 @@ def test_lessons_wait_for_their_server(tiny_llama: Path, server: FakeVllm, tmp_p
         assert (service.learner.waiting, service.learner.failures) == (1, 0)
         back.set()
         until(lambda: service.learner.waiting == 0)
-        assert (service.learner.model.version, service.learner.problems) == (1, {})
+        assert (service.learner.version, service.learner.problems) == (1, {})
     finally:
         service.stop()
         service.state.close()

@@ -106,13 +106,13 @@ def test_a_long_chat_is_read_a_few_times(model: LocalModel, count: Count, monkey
 
 def test_texts_under_learned_weights_are_read_in_one_request(model: LocalModel, count: Count) -> None:
     text = written(model)
-    model.load_version(model.weights(), 1)
+    model.learner.load_version(model.learner.weights(), 1)
     count()
     answer = model.answer(LONG, written=text)
     assert (answer.reply.version, answer.frozen.version) == (1, 0)
     assert answer.reply.entropy == pytest.approx(answer.frozen.entropy, abs=1e-9)
     assert count()["prompts"] <= 4
-    rating: Any = model.rate_given([GivenAnswer(LONG, text.text)], ())[0]
+    rating: Any = model.rate([GivenAnswer(LONG, text.text)], ())[0]
     assert rating.reply.log_probability == pytest.approx(answer.frozen.log_probability, abs=1e-9)
     assert count()["prompts"] <= 4  # with P(True)
 

@@ -145,10 +145,10 @@ def records(*, spread: bool) -> tuple[list[Record], float]:
     loop = LoopSettings(bin_gate=None)
     calibrator = Calibrator(local, method="secl", gate=Always(), loop=loop, evidence=["candidates", "samples", "dinco"])
     found = list(calibrator.run(STREAM))
-    snapshot = local.snapshot()
-    local.restore(snapshot)
-    assert local.snapshot() == snapshot
-    return found, local.relative_norm
+    snapshot = local.learner.snapshot()
+    local.learner.restore(snapshot)
+    assert local.learner.snapshot() == snapshot
+    return found, local.learner.relative_norm
 
 
 def main() -> None:

@@ -97,8 +97,8 @@ def test_a_lesson_with_a_gradient_that_is_not_finite_fails_and_leaves_everything
     first, second = questions[:2]
     model, calm = make_model(), make_model()
     for student in (model, calm):
-        student.learn(first, student.answer(first).reply, 0.1)
-    before, gradients = model.snapshot(), itertools.count()
+        student.learner.learn(first, student.answer(first).reply, 0.1)
+    before, gradients = model.learner.snapshot(), itertools.count()
     parameter = list(model.adapter.parameters.values())[-1]
     spoil = parameter.register_hook(lambda gradient: gradient * math.nan if next(gradients) == 1 else gradient)
     reply = model.answer(second).reply
@@ -107,7 +107,7 @@ def test_a_lesson_with_a_gradient_that_is_not_finite_fails_and_leaves_everything
     plan = Plan.of(method("secl"), NormalisedPTrue(), PosteriorRule(), LoopSettings())
     assert plan.teach(model, second, reply, signal) == ("failed", None)
     assert next(gradients) == 2, "the second of three steps was refused"
-    assert model.snapshot() == before
+    assert model.learner.snapshot() == before
     failed = model.meter.take().learning
     spoil.remove()
     for student in (model, calm):
@@ -116,19 +116,19 @@ def test_a_lesson_with_a_gradient_that_is_not_finite_fails_and_leaves_everything
         assert (outcome, update is not None) == ("trained", True)
         # Two of three steps. A step is a forward and a backward pass, and a lesson ends with a further forward pass.
         assert failed == pytest.approx(student.meter.take().learning * 6 / 10) != 0
-    assert model.snapshot() == calm.snapshot() != before
+    assert model.learner.snapshot() == calm.learner.snapshot() != before
 
 
 def test_nothing_seen_before_a_restore_is_used_after_it(make_model: MakeModel, questions: list[Any]) -> None:
     first, second = questions[:2]
     model, blank = make_model(learning_rate=0.05), make_model(learning_rate=0.05)
-    model.learn(first, model.answer(first).reply, 0.1)
+    model.learner.learn(first, model.answer(first).reply, 0.1)
     model.prefetch([first, second], [(), ()], weights_fixed=True)
     seen = model.answer(second).reply
-    model.restore(blank.snapshot())
+    model.learner.restore(blank.learner.snapshot())
     # Another version 1, by another lesson.
     for student in (model, blank):
-        student.learn(first, student.answer(first).reply, 0.9)
+        student.learner.learn(first, student.answer(first).reply, 0.9)
     reply = model.answer(second).reply
     assert reply.version == seen.version == 1
     assert reply == blank.answer(second).reply
@@ -142,32 +142,32 @@ def test_a_version_comes_back_by_its_weights_with_a_new_optimizer_and_numbers_go
     replies, weights = {}, {}
     for question in questions[:3]:
         reply = model.answer(question).reply
-        model.learn(question, reply, 0.2)
-        replies[model.version], weights[model.version] = model.answer(questions[0]).reply, model.weights()
-    model.load_version(weights[2], 2)
+        model.learner.learn(question, reply, 0.2)
+        replies[model.version], weights[model.version] = model.answer(questions[0]).reply, model.learner.weights()
+    model.learner.load_version(weights[2], 2)
     assert model.version == 2
-    assert model.weights() == weights[2]
+    assert model.learner.weights() == weights[2]
     assert model.answer(questions[0]).reply == replies[2]
     assert not model.adapter.optimizer.state
-    assert model.learn(questions[0], replies[2], 0.2).version == 4
+    assert model.learner.learn(questions[0], replies[2], 0.2).version == 4
     other = make_model()
-    other.load_version(weights[3], 3)
+    other.learner.load_version(weights[3], 3)
     assert other.answer(questions[0]).reply == replies[3]
     narrow = make_model(rank=4)
     with pytest.raises(ModelError, match="other layers or another rank"):
-        narrow.load_version(weights[3], 3)
+        narrow.learner.load_version(weights[3], 3)
     with pytest.raises(ModelError, match="another rank"):
-        narrow.restore(model.snapshot())
+        narrow.learner.restore(model.learner.snapshot())
     with pytest.raises(ModelError, match="damaged"):
-        model.load_version(b"nothing", 3)
+        model.learner.load_version(b"nothing", 3)
 
 
 def test_drift_is_the_norm_of_what_peft_merges_into_the_weights(make_model: MakeModel, questions: list[Any]) -> None:
     model = make_model(learning_rate=0.05)
-    assert model.relative_norm == 0.0
+    assert model.learner.relative_norm == 0.0
     reply = model.answer(questions[0]).reply
-    model.learn(questions[0], reply, 0.2)
-    drift = model.relative_norm
+    model.learner.learn(questions[0], reply, 0.2)
+    drift = model.learner.relative_norm
     peft = model.adapter.peft
     layers = [m for name, m in peft.named_modules() if name.endswith(("q_proj", "v_proj", "qkv_proj"))]
     adapted = [layer for layer in layers if hasattr(layer, "lora_A")]
@@ -181,10 +181,10 @@ def test_drift_is_the_norm_of_what_peft_merges_into_the_weights(make_model: Make
 def test_a_model_that_yields_asks_before_every_layer_of_every_pass(make_model: MakeModel, questions: list[Any]) -> None:
     model = make_model()
     calls = []
-    model.set_pause_hook(lambda: calls.append(1))
+    model.learner.set_pause_hook(lambda: calls.append(1))
     reply = model.answer(questions[0]).reply
     assert len(calls) == 4
-    model.learn(questions[0], reply, 0.2)
+    model.learner.learn(questions[0], reply, 0.2)
     assert len(calls) > 4
 
 

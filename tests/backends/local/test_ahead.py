@@ -113,11 +113,11 @@ def test_a_resumed_stream_has_the_same_records_and_costs_wherever_it_was_cut(
     for record in Calibrator(model, method="secl", **settings).run(stream):
         whole.append(record)
         if len(whole) in (4, 9, 11, 14, 19, 22, 24):
-            snapshots[len(whole)] = model.snapshot()
+            snapshots[len(whole)] = model.learner.snapshot()
     assert sum(record.decision.alarm for record in whole) >= 2
     for cut, snapshot in snapshots.items():
         model = make_model(learning_rate=0.01)
-        model.restore(snapshot)
+        model.learner.restore(snapshot)
         resumed = Calibrator(model, method="secl", **settings)
         assert whole[:cut] + list(resumed.run(stream, whole[:cut])) == whole, cut
 
@@ -136,7 +136,7 @@ def answered(model: LocalModel, version: int) -> list[ModelAnswer]:
 
 
 def taught(model: LocalModel) -> LocalModel:
-    model.learn(OPEN[1], model.answer(OPEN[1]).reply, 0.05)
+    model.learner.learn(OPEN[1], model.answer(OPEN[1]).reply, 0.05)
     model.meter.take()
     return model
 

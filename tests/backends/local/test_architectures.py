@@ -63,7 +63,7 @@ def test_a_model_answers_writes_and_learns_as_plain_transformers_says(architectu
         letters = log_p(by_itself, prompt[: prompt.index(ids.letters[0], len(prompt) - 8)])[-1, list(ids.letters)]
         assert answer.reply.answer == "ABCD"[int(letters[: len(question.options)].argmax())]
         assert answer.reply.bins == bins(by_itself, prompting.confidence(question, answer.reply.text), ids.digits)
-        scored = model.score_p_true(question, answer.reply)
+        scored = model.gather(question, answer.reply, ["p_true"]).p_true
         for candidate, p in zip(scored.candidates, scored.probabilities, strict=True):
             (verdict,) = prompting.verdicts(question, [candidate])
             assert p == pytest.approx(log_p(by_itself, verdict)[-1, list(ids.true)].exp().sum().item(), abs=2e-5)
@@ -105,7 +105,7 @@ def check_lesson(model: Any) -> None:
     """Check that a lesson moves the confidence to that of the adapted network."""
     for question in (CHOICES[0], OPEN[0]):
         before = model.answer(question).reply
-        update = model.learn(question, before, 0.05)
+        update = model.learner.learn(question, before, 0.05)
         assert update.after < before.stated
         reply, item = model.answer(question).reply, model._latest
         said = reply.text if question.options else item.by(model.version).text or ""

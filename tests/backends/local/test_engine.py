@@ -17,7 +17,7 @@ from secl.calibrator import Calibrator
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.evidence import EvidenceKind
 from secl.gates import Always, Never
-from secl.model import Rating
+from secl.model import Rating, check_given
 from secl.prompts.templates import answer_prompt, confidence_prompt
 from secl.question import GivenAnswer, Question
 from secl.settings.groups import LoopSettings
@@ -54,7 +54,7 @@ def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: A
             after = log_p(model.backend.model, answer.reading.bundle.answers[0])[-1]
         bins = after[list(model.backend.token_ids.digits)].softmax(-1)
         assert reply.bins == pytest.approx(bins.tolist(), abs=1e-5)
-        model.learn(question, reply, 0.1)
+        model.learner.learn(question, reply, 0.1)
 
 
 def test_the_papers_hyperparameters_of_a_lesson_and_its_evidence_can_be_set(make_model: MakeModel) -> None:
@@ -66,7 +66,7 @@ def test_the_papers_hyperparameters_of_a_lesson_and_its_evidence_can_be_set(make
     assert len(evidence.p_true.candidates) <= 1 + 2
     assert (len(evidence.samples), len(update.losses)) == (3, 2)
     assert model.asker.list_of_answers(question).lines == 1 + 2
-    assert model.adapter_config["lora_alpha"] == 4
+    assert model.learner.config["lora_alpha"] == 4
     (usual,) = run(make_model(epochs=2, distractors=2), [question], loop=loop)
     assert usual.update.losses[0] == update.losses[0]
     assert usual.update.losses[1] != update.losses[1]
@@ -139,7 +139,7 @@ def all_numbers(rating: Rating) -> list[float | None]:
 
 def rated_by(model: LocalModel, given: Sequence[GivenAnswer]) -> list[Rating]:
     """Return ratings of answers that the model does not refuse."""
-    return [each for each in model.rate_given(given, EVERYTHING) if isinstance(each, Rating)]
+    return [each for each in model.rate(given, EVERYTHING) if isinstance(each, Rating)]
 
 
 @pytest.mark.parametrize(("family", "prefilled"), [("llama", True), ("gemma2", True), ("gemma2", False)])
@@ -199,7 +199,7 @@ def test_an_adapted_model_rates_as_the_frozen_one(make_model: MakeModel) -> None
     model = make_model(learning_rate=0.01)
     given = [GivenAnswer(METAL, "B"), GivenAnswer(HAMLET, "Marlowe", ("Kyd",))]
     before = rated_by(model, given)
-    model.learn(METAL, model.answer(METAL).reply, 0.1)
+    model.learner.learn(METAL, model.answer(METAL).reply, 0.1)
     assert model.version == 1
     after = rated_by(model, given)
     assert [all_numbers(rating) for rating in after] == [all_numbers(rating) for rating in before]
@@ -208,12 +208,12 @@ def test_an_adapted_model_rates_as_the_frozen_one(make_model: MakeModel) -> None
 def test_an_answer_or_a_rival_that_is_too_long_is_refused_and_the_others_are_rated(make_model: MakeModel) -> None:
     model, long = make_model(changes={"max_position_embeddings": 400}), "word " * 400
     good = GivenAnswer(HAMLET, "Kyd", ("Marlowe",))
-    model.check_given(good)
+    check_given(model, good)
     given = [GivenAnswer(HAMLET, long), good, GivenAnswer(HAMLET, "Kyd", (long,))]
     for each in (given[0], given[2]):
         with pytest.raises(QuestionError, match=r"'d' takes .* but the model"):
-            model.check_given(each)
-    first, rating, last = model.rate_given(given, EVERYTHING)
+            check_given(model, each)
+    first, rating, last = model.rate(given, EVERYTHING)
     assert isinstance(first, QuestionError)
     assert isinstance(last, QuestionError)
     assert [rating] == rated_by(model, [good])

@@ -26,6 +26,7 @@ from secl.gates import Always, EntropyShift, Never
 from secl.prompts.templates import answer_prompt, entailment_prompt, verification_prompt
 from secl.question import Question
 from secl.settings.groups import AdapterSettings, LoopSettings
+from tests.answers import sampled
 from tests.backends.local.alone import log_p
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import tiny_folder, tiny_tokenizer
@@ -51,7 +52,7 @@ def test_sampled_letters_follow_the_probabilities_of_the_letters_in_the_nucleus(
     model = make_model(family)
     assert model.prompting.top_p == 0.95
     model.prompting.top_p = top_p
-    drawn = Counter(model.sample(CHOICE, 4000))
+    drawn = Counter(sampled(model, CHOICE, 4000))
     shares = behind(model, answer_prompt(CHOICE))[list(model.backend.token_ids.letters[:3])].softmax(-1)
     kept, total = [0.0, 0.0, 0.0], 0.0
     for place in shares.argsort(descending=True).tolist():  # the likeliest until `top_p` is reached
@@ -61,7 +62,7 @@ def test_sampled_letters_follow_the_probabilities_of_the_letters_in_the_nucleus(
     assert [drawn[letter] / 4000 for letter in "ABC"] == pytest.approx([k / sum(kept) for k in kept], abs=0.03)
     assert drawn[model.answer(CHOICE).reply.answer]
     if top_p != 0.95:
-        assert (len(set(model.sample(OPEN, 9))) == 1) is (top_p == 0.01)
+        assert (len(set(sampled(model, OPEN, 9))) == 1) is (top_p == 0.01)
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])

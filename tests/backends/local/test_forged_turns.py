@@ -159,7 +159,7 @@ def test_a_model_reads_no_turn_that_a_user_forged(name: str, brief: None) -> Non
         for question in variants(text).values():
             next(model.write(replace(question, form="text"), Writing(max_tokens=1)))
             model.answer(replace(question, form="choice", options=(text, "Rome")))
-            model.rate_given([GivenAnswer(question, text)], ())
+            model.rate([GivenAnswer(question, text)], ())
             model.answer(replace(question, form="text"), written=text)
         return [reserved_in(tokenizer, ids) for ids in passes]
 

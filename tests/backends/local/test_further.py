@@ -36,7 +36,8 @@ CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon", "liquid
 def test_letters_likelihoods_and_verdicts_are_those_of_transformers_alone(family: str, make_model: MakeModel) -> None:
     model, alone = make_model(family), Alone(family)
     reply = model.answer(CHOICE).reply
-    found, verdicts = model.compare_candidates(CHOICE, reply), model.score_p_true(CHOICE, reply)
+    gathered = model.gather(CHOICE, reply, ["candidates", "p_true"])
+    found, verdicts = gathered.candidates, gathered.p_true
     assert found.candidates == CHOICE.options
     assert found.source == "options"
     assert [each.order for each in found.letters] == [(3, 2, 1, 0)]
@@ -65,10 +66,7 @@ def spent(model: LocalModel, question: Question, evidence: tuple[EvidenceKind, .
     """Return the counted tokens of a question and its evidence by purpose."""
     model.meter.take()
     reply = model.answer(question, evidence=evidence).reply
-    if "p_true" in evidence:
-        model.score_p_true(question, reply)
-    if "candidates" in evidence:
-        model.compare_candidates(question, reply)
+    model.gather(question, reply, evidence)
     ledger = model.meter.take()
     parts = {name: getattr(ledger, name) for name in ("answering", "scoring", "reordering", "likelihood")}
     assert ledger.total == pytest.approx(sum(parts.values()))
@@ -103,7 +101,7 @@ def test_the_parts_of_the_ledger_are_the_tokens_of_the_pass(family: str, make_mo
     later = make_model(family)
     reply = later.answer(CHOICE).reply
     later.meter.take()
-    later.compare_candidates(CHOICE, reply)
+    later.gather(CHOICE, reply, ["candidates"])
     ledger = later.meter.take()
     assert (ledger.answering, ledger.scoring) == (0, 0)
     assert ledger.reordering + ledger.likelihood == pytest.approx(cost([*bundle.orders, *spans]))
@@ -227,7 +225,7 @@ def test_log_probabilities_of_samples_are_those_of_transformers_alone(family: st
 def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question, make_model: MakeModel) -> None:
     model = make_model()
     reply = replace(model.answer(question).reply, answer="42")
-    found = model.compare_candidates(question, reply)
+    found = model.gather(question, reply, ["candidates"]).candidates
     assert (found.candidates[0], found.candidates[-1]) == ("42", NONE_OF_THESE)
     # A random model never repeats an answer, and its programs compute nothing.
     number = question.form == "number"
@@ -241,7 +239,7 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
         choice = Question(question.text, found.candidates)
         for each in found.letters:
             assert each.log_p == pytest.approx(Alone("llama").letters(choice, each.order), abs=1e-3)
-    assert model.compare_candidates(question, reply) == found
+    assert model.gather(question, reply, ["candidates"]).candidates == found
 
 
 def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:

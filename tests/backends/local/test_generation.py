@@ -23,10 +23,10 @@ def test_sampled_lists_depend_on_seed_and_question_alone(make_model: MakeModel) 
     question = Question("Who wrote Hamlet?", id="x")
     reply = one.answer(question).reply
     torch.manual_seed(1)
-    first = one.score_p_true(question, reply)
+    first = one.gather(question, reply, ["p_true"]).p_true
     torch.manual_seed(2)
-    assert one.score_p_true(question, reply) == first
-    assert other.score_p_true(question, reply) != first
+    assert one.gather(question, reply, ["p_true"]).p_true == first
+    assert other.gather(question, reply, ["p_true"]).p_true != first
 
 
 class Joining:
@@ -71,7 +71,7 @@ def test_the_setting_comes_back_when_the_last_one_leaves(setting: bool) -> None:
 def test_only_steps_of_a_text_that_is_written_alone_are_switched(make_model: MakeModel, served: bool) -> None:
     model = make_model()
     if served:  # other threads compute meanwhile
-        model.set_pause_hook(lambda: None)
+        model.learner.set_pause_hook(lambda: None)
     seen: set[tuple[int, bool]] = set()
 
     def note(_module: Any, _args: Any, named: dict[str, Any]) -> None:

@@ -260,8 +260,8 @@ def test_a_spread_model_keeps_the_fast_path_learns_the_same_and_shares_its_weigh
     records = taught(model)
     assert records == taught(whole) == taught(other)
     assert records[-1].reply.version == len(STREAM) - 1
-    assert model.snapshot() == whole.snapshot()
-    assert model.relative_norm == whole.relative_norm > 0
+    assert model.learner.snapshot() == whole.learner.snapshot()
+    assert model.learner.relative_norm == whole.learner.relative_norm > 0
     assert model.environment == whole.environment
     # Between two passes the weights are on the devices of the map, and the adapter is in memory.
     places = {name: parameter.device.type for name, parameter in model.backend.model.named_parameters()}

@@ -158,6 +158,6 @@ def test_a_lesson_looks_once_at_the_device_before_each_step_and_once_behind_the_
     model = make_model()
     reply = model.answer(QUESTION).reply
     looks = counted(monkeypatch)
-    model.learn(QUESTION, reply, 0.3)
+    model.learner.learn(QUESTION, reply, 0.3)
     # Other fetched numbers (the optimizer's count of steps, positions of tokens) are always on the CPU.
     assert looks.count("tolist") == 3 + 1

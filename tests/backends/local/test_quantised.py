@@ -67,7 +67,7 @@ def test_a_quantised_model_answers_and_learns_as_one_with_the_rounded_weights(
         assert one.update.losses == pytest.approx(other.update.losses, abs=1e-3)
     for name, parameter in model.adapter.parameters.items():
         assert torch.allclose(parameter, plain.adapter.parameters[name], atol=2e-3), name
-    assert model.relative_norm == pytest.approx(plain.relative_norm, rel=1e-2)
+    assert model.learner.relative_norm == pytest.approx(plain.learner.relative_norm, rel=1e-2)
 
 
 def test_a_model_that_was_saved_quantised_is_loaded_as_it_is_and_not_quantised_again(

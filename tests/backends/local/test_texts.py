@@ -88,7 +88,7 @@ def test_what_is_said_of_a_text_depends_on_what_was_kept_of_it_by_rounding_alone
         if not grows:
             model.backend.passes.shared = None
         first = model.answer(ASKED, written=text if kept else text.text)
-        model.learn(ASKED, first.reply, 0.05)
+        model.learner.learn(ASKED, first.reply, 0.05)
         second = model.answer(ASKED, written=text.text)
         return [first.reply, first.frozen, second.reply, second.frozen]
 
@@ -126,7 +126,9 @@ def test_a_long_prompt_is_read_in_chunks_between_which_others_may_go(
     found = chunked.answer(ASKED, written=same).reply
     assert found.bins == pytest.approx(expected.bins, abs=1e-5)
     assert found.entropy == pytest.approx(expected.entropy, abs=1e-5)
-    assert chunked.learn(ASKED, found, 0.3).after == pytest.approx(whole.learn(ASKED, expected, 0.3).after, abs=1e-4)
+    assert chunked.learner.learn(ASKED, found, 0.3).after == pytest.approx(
+        whole.learner.learn(ASKED, expected, 0.3).after, abs=1e-4
+    )
 
 
 def test_the_prompt_of_many_texts_goes_through_the_network_once_for_all_and_is_let_go(make_model: MakeModel) -> None:
@@ -209,7 +211,7 @@ def test_memory_for_texts_is_counted_in_tokens_of_their_keys_and_values(
         TooLongError, match=r"n is 4 and each text has up to 300 tokens, so .* room for 400; ask for fewer"
     ):
         model.memory_share(ASKED, Writing(max_tokens=300, n=4))
-    model.writes_apart = True
+    model.upstream = object()  # which writes instead
     assert model.memory_share(ASKED, Writing(max_tokens=300, n=4)) == 0
 
 
@@ -230,7 +232,7 @@ def test_frozen_weights_write_the_same_answers_whatever_was_learned(
     model = make_model(learning_rate=0.5, answer_weights="frozen")
     (text,) = written(model, ASKED)
     before = [model.answer(question) for question in questions]
-    model.learn(questions[-1], before[-1].reply, 0.05)
+    model.learner.learn(questions[-1], before[-1].reply, 0.05)
     for question, earlier in zip(questions, before, strict=True):
         now = model.answer(question)
         assert now.reply.version == 1
@@ -260,7 +262,7 @@ def test_tokens_of_prompt_and_answer_are_counted(
     weights: Any, make_model: MakeModel, questions: list[Question]
 ) -> None:
     model = make_model(learning_rate=0.5, answer_weights=weights)
-    model.learn(questions[-1], model.answer(questions[-1]).reply, 0.05)
+    model.learner.learn(questions[-1], model.answer(questions[-1]).reply, 0.05)
     tokenizer = model.backend.token_ids.tokenizer
     for question in questions:
         answer = model.answer(question)

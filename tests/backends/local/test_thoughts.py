@@ -23,6 +23,7 @@ from secl.prompts.templates import other_order
 from secl.question import GivenAnswer, Question
 from secl.runs.settings import Recipe
 from secl.writing import Writing, joined
+from tests.answers import sampled
 from tests.backends.local.conftest import QUESTIONS, alike, tiny_with, tokens_seen
 
 pytestmark = pytest.mark.heavy
@@ -134,7 +135,7 @@ def test_a_kept_thought_changes_numbers_by_rounding_alone(template: str, brief: 
             model.backend.passes.shared = None
         model.prefetch(questions, [["candidates"]] * 4, weights_fixed=False)
         found = [model.answer(question, evidence=["candidates"]) for question in questions]
-        model.learn(SHORT, found[-1].reply, 0.9)
+        model.learner.learn(SHORT, found[-1].reply, 0.9)
         found += [model.answer(question) for question in questions]
         return [each.reply for each in found], sum(seen)
 
@@ -208,8 +209,8 @@ def test_samples_of_an_open_answer_think_for_themselves(brief: None) -> None:
     assert 1 <= len(samples) <= 2
     assert len({record.reply.thought.text, *(each.thought.text for each in samples)}) == len(samples) + 1
     for question in (SHORT, CHOICE):
-        assert len(drawn := model.sample(question, 2)) == 2
-        assert drawn == model.sample(question, 2)
+        assert len(drawn := sampled(model, question, 2)) == 2
+        assert drawn == sampled(model, question, 2)
 
 
 @SHAPES
@@ -292,7 +293,7 @@ def test_lessons_move_the_digit_behind_the_thought(brief: None) -> None:
     model = thinking("Qwen 3", learning_rate=0.01)
     for question in (CHOICE, SHORT):
         before = model.answer(question).reply
-        update = model.learn(question, before, 0.9)
+        update = model.learner.learn(question, before, 0.9)
         after = model.answer(question).reply
         assert after.version == update.version
         assert after.thought == before.thought
@@ -308,9 +309,9 @@ def test_p_true_is_asked_with_the_thought_or_without(shown: bool, brief: None) -
     plain = Prompting(model.backend.token_ids)
     for question in (CHOICE, SHORT):
         reply = model.answer(question, evidence=["p_true"]).reply
-        thought, p_true = reply.thought, model.score_p_true(question, reply)
-        assert model.score_p_true(question, reply) == p_true
-        assert thinking("Qwen 3", show_thought=shown).score_p_true(question, reply) is not None
+        thought, p_true = reply.thought, model.gather(question, reply, ["p_true"]).p_true
+        assert model.gather(question, reply, ["p_true"]).p_true == p_true
+        assert thinking("Qwen 3", show_thought=shown).gather(question, reply, ["p_true"]).p_true is not None
         (own,) = model.prompting.verdicts(question, p_true.candidates[:1], thought)
         assert (f"Reasoning: {thought.text}\nProposed answer:" in said(model, own)) is shown
         if not shown:
@@ -449,7 +450,7 @@ def test_calls_stand_behind_thoughts_of_models_that_were_trained_to_think(templa
 
 def test_answers_from_elsewhere_are_rated_without_a_thought(brief: None) -> None:
     model = thinking("Qwen 3")
-    (rating,) = model.rate_given([GivenAnswer(CHOICE, "Rome")], ["candidates"])
+    (rating,) = model.rate([GivenAnswer(CHOICE, "Rome")], ["candidates"])
     assert rating.reply.thought is None
-    (plain,) = thinking("Qwen 3", "off").rate_given([GivenAnswer(CHOICE, "Rome")], ["candidates"])
+    (plain,) = thinking("Qwen 3", "off").rate([GivenAnswer(CHOICE, "Rome")], ["candidates"])
     assert rating.evidence == plain.evidence

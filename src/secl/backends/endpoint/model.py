@@ -7,7 +7,6 @@ import random
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import NoReturn
 
 from secl.backends.endpoint.abilities import Abilities, find_out, only_model, unlisted
 from secl.backends.endpoint.candidates import Findings
@@ -18,8 +17,8 @@ from secl.backends.endpoint.objects import ObjectAsker
 from secl.backends.endpoint.questions import EndpointAsker
 from secl.backends.generation import question_seed
 from secl.display import Shown
-from secl.errors import ModelError, QuestionError, SeclError
-from secl.evidence import CandidateEvidence, Evidence, EvidenceKind, PTrue, Thought
+from secl.errors import QuestionError, SeclError
+from secl.evidence import Evidence, EvidenceKind, Thought
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
@@ -28,7 +27,7 @@ from secl.model import ModelAnswer, Rating
 from secl.prompts.parsing import read_answer, trim_answer
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.settings.groups import NUCLEUS, AnswerWeights, Thinking, check_thinking
+from secl.settings.groups import NUCLEUS, Thinking, check_thinking
 from secl.writing import Piece, Writing
 
 Asked = tuple[Question, str | None, Thought | None]
@@ -56,10 +55,7 @@ class EndpointModel(Shown):
 
     tau = 1.0
     letters: float | None = None
-    version = 0
-    relative_norm = 0.0
-    answer_weights: AnswerWeights = "frozen"
-    writes_apart = True
+    learner = None
 
     def __init__(
         self,
@@ -103,10 +99,6 @@ class EndpointModel(Shown):
         named = {"thoughts": thoughts} if thoughts else {}
         return {"engine": "openai", "log_probabilities": self.abilities.top, **named}
 
-    @property
-    def adapter_config(self) -> dict[str, object]:
-        return {}
-
     def cost(
         self,
         asked: Sequence[Question | GivenAnswer],
@@ -117,11 +109,8 @@ class EndpointModel(Shown):
         distractors = self.asker.distractors
         return cost_of(self.abilities, asked, evidence, samples=samples, distractors=distractors)
 
-    def check(self, question: Question) -> None:
-        """Accept every question. The server itself refuses a question that is too long."""
-
-    def check_given(self, given: GivenAnswer) -> None:
-        """Accept every answer; see `check`."""
+    def check(self, question: Question, given: str | None = None) -> None:
+        """Accept every question and answer. The server itself refuses a text that is too long."""
 
     def prefetch(
         self,
@@ -194,37 +183,34 @@ class EndpointModel(Shown):
         self._pay(findings)
         return ModelAnswer(reply=findings.reply, frozen=findings.reply, plain_tokens=findings.plain_tokens)
 
-    def rate_given(
-        self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
-    ) -> list[Rating | QuestionError]:
-        """Rate answers from elsewhere in parallel; see `secl.model.Model.rate_given`."""
+    def rate(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating | QuestionError]:
+        """Rate answers from elsewhere in parallel; see `secl.model.Model.rate`."""
         pending = [self._questions.submit(self.asker.rate, each, {*evidence}) for each in given]
         self._wait(pending)
         return [_rating(future) for future in pending]
 
-    def score_p_true(self, question: Question, reply: Reply) -> PTrue | None:
-        """Return P(True) of answer and distractors; None if the answer or its verdict is not readable."""
-        return self._gathered(question, reply, "p_true").p_true
-
-    def compare_candidates(self, question: Question, reply: Reply) -> CandidateEvidence | None:
-        """Return the letter probabilities of the candidates; None if there are no candidates to compare."""
-        return self._gathered(question, reply, "candidates").candidates
-
-    def _gathered(self, question: Question, reply: Reply, kind: EvidenceKind) -> Findings:
+    def gather(
+        self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
+    ) -> Evidence:
+        """Return evidence about a reply, without kinds that cannot be read; see `secl.model.Model.gather`."""
         findings = self._latest
         if findings is None or findings.question != question or findings.reply != reply:
             findings = self._latest = Findings(question)
             findings.reply = reply
-        self.asker.gather(findings, {kind})
+        self.asker.gather(findings, {*evidence})
         self._pay(findings)
-        return findings
+        return Evidence(
+            candidates=findings.candidates if "candidates" in evidence else None,
+            p_true=findings.p_true if "p_true" in evidence else None,
+            samples=self._sample(question, samples) if "samples" in evidence else None,
+        )
 
     def _pay(self, findings: Findings) -> None:
         for purpose, tokens in findings.spent.items():
             self.meter.spend(purpose, tokens)
         findings.spent.clear()
 
-    def sample(self, question: Question, count: int) -> tuple[str | None, ...]:
+    def _sample(self, question: Question, count: int) -> tuple[str | None, ...]:
         """Return further answers at temperature 1. secl draws option letters from the answer's probabilities."""
         if not question.options:
             drawn = self.asker.sample(question, range(count))
@@ -239,38 +225,6 @@ class EndpointModel(Shown):
         nucleus = _nucleus(log_p, NUCLEUS)
         draws = random.Random(question_seed(self.seed, question, "samples"))
         return tuple(draws.choices([*nucleus], [*nucleus.values()], k=count)) if nucleus else (None,) * count
-
-    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> NoReturn:  # noqa: ARG002
-        raise ModelError("DINCO needs a beam search, which OpenAI's API does not offer; take another method.")
-
-    def learn(self, question: Question, reply: Reply, target: float) -> NoReturn:  # noqa: ARG002
-        self._refuse()
-
-    def reset(self) -> None:
-        """Do nothing, because the model never changes."""
-
-    def snapshot(self) -> bytes:
-        return b""
-
-    def restore(self, snapshot: bytes) -> None:
-        """Accept an empty snapshot; raise `ModelError` for a snapshot of another engine."""
-        if snapshot:
-            self._refuse()
-
-    def weights(self) -> bytes:
-        return b""
-
-    def load_version(self, weights: bytes, version: int) -> NoReturn:  # noqa: ARG002
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise ModelError(
-            f"secl cannot change the weights of {self.name} at {self.endpoint.url}; a model that learns must run in "
-            "this process."
-        )
-
-    def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Do nothing, because no long computation runs in this process."""
 
     def close(self) -> None:
         """Wait for the running requests, then close the connections."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,20 +21,20 @@ from secl.backends.local.asking.cases import (
 from secl.backends.local.asking.dinco import nli_model
 from secl.backends.local.asking.thoughts import texts_behind_thoughts
 from secl.backends.local.backend import LocalBackend
+from secl.backends.local.learner import LocalLearner
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
-from secl.backends.local.loading.model_parts import layers_of
 from secl.backends.local.loading.thinking import check_at_once, with_budget
 from secl.backends.local.objects import StructuredWriting
 from secl.backends.open_answers import distinct
 from secl.backends.prompting import Prompting
 from secl.display import Shown
-from secl.errors import ModelError, ParameterError, QuestionError, TooLongError
+from secl.errors import ParameterError, QuestionError, TooLongError
 from secl.evidence import NO_OTHERS, OPTIONS, Evidence, EvidenceKind, Source
 from secl.ledger import Ledger, Meter
-from secl.model import Rating
+from secl.model import Rating, check_given
 from secl.prompts.parsing import read_answer
 from secl.question import GivenAnswer, Question
-from secl.records import Reply, Update
+from secl.records import Reply
 from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking, check_thinking
 from secl.writing import Piece, Writing
 
@@ -94,7 +92,6 @@ class LocalModel(Answering, StructuredWriting, Shown):
         self.letters = loaded.preset.letters
         self.fingerprint = loaded.fingerprint
         self.answer_weights = answer_weights
-        self.writes_apart = False
         self.upstream: object = (
             None  # an `Upstream` (`secl.backends.endpoint.client`) if vLLM servers write the answers
         )
@@ -154,16 +151,9 @@ class LocalModel(Answering, StructuredWriting, Shown):
         return found
 
     @property
-    def adapter_config(self) -> dict[str, object]:
-        """PEFT's configuration of the adapter as JSON values, with lists for sets; empty if no module can learn."""
-        values: dict[str, object] = {}
-        with suppress(ModelError):
-            values = json.loads(json.dumps(self.adapter.config.to_dict(), default=sorted))
-        return values
-
-    @property
-    def relative_norm(self) -> float:
-        return self.adapter.relative_norm
+    def learner(self) -> LocalLearner:
+        """The part that learns. It has no state of its own."""
+        return LocalLearner(self.backend, self.asker, self._latest_case, self._forget)
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the frozen weights; see `secl.model.Model.write`."""
@@ -175,7 +165,7 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
     def memory_share(self, question: Question, writing: Writing) -> float:
         """Return which share of the memory for texts these texts need; see `secl.model.Model.memory_share`."""
-        if self.writes_apart:
+        if self.upstream is not None:
             return 0.0
         thinking = 0
         if self.prompting.thinks:
@@ -191,22 +181,25 @@ class LocalModel(Answering, StructuredWriting, Shown):
             )
         return needed / self.backend.text_tokens
 
-    def check_given(self, given: GivenAnswer) -> None:
-        """Check that the model can read a given answer and its rivals. Raises `QuestionError` as `check` does."""
-        for answer in (given.answer, *given.rivals):
-            self.check(given.question, answer)
+    def gather(
+        self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
+    ) -> Evidence:
+        """Return evidence about a reply from the frozen model; see `secl.model.Model.gather`."""
+        return Evidence(
+            candidates=self.compare_candidates(question, reply) if "candidates" in evidence else None,
+            p_true=self.score_p_true(question, reply) if "p_true" in evidence else None,
+            samples=self.sample(question, samples) if "samples" in evidence else None,
+        )
 
-    def rate_given(
-        self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
-    ) -> list[Rating | QuestionError]:
-        """Rate answers from elsewhere; see `secl.model.Model.rate_given`.
+    def rate(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating | QuestionError]:
+        """Rate answers from elsewhere; see `secl.model.Model.rate`.
 
         The prompts are the same as for the model's own answers, so rating an own answer gives the same confidence.
         """
         asker, outcomes = self.asker, list[Case | QuestionError]()
         for each in given:
             try:
-                self.check_given(each)
+                check_given(self, each)
                 outcomes.append(_given(asker, each, frozenset(evidence)))
             except QuestionError as refusal:
                 outcomes.append(refusal)
@@ -221,50 +214,10 @@ class LocalModel(Answering, StructuredWriting, Shown):
         asker.backend.together([*jobs, *(partial(read_evidence, asker, case) for case in cases)])
         return [_rating(each) if isinstance(each, Case) else each for each in outcomes]
 
-    def learn(self, question: Question, reply: Reply, target: float) -> Update:
-        """Move the stated confidence of `reply` towards `target`; `question` must be the latest answered question.
-
-        Raises:
-            QuestionError: the model has answered another question since.
-        """
-        case = self._latest_case(question)
-        if case is None:
-            raise QuestionError(f"{question.mention} is not the latest question; answer it again first.")
-        answer = case.by(self.version)
-        training = self.asker.backend.train(answer.reading, answer.digit_position(reply), target)
-        self.meter.spend("learning", training.tokens)
-        return Update(
-            version=self.version, before=reply.stated, target=target, after=training.after, losses=training.losses
-        )
-
-    def reset(self) -> None:
-        self.adapter.reset()
-        self.asker.backend.publish()
-
-    def snapshot(self) -> bytes:
-        return self.adapter.snapshot()
-
-    def restore(self, snapshot: bytes) -> None:
-        self.adapter.restore(snapshot)
-        self._forget()
-
-    def weights(self) -> bytes:
-        return self.adapter.weights()
-
-    def load_version(self, weights: bytes, version: int) -> None:
-        self.adapter.load_version(weights, version)
-        self._forget()
-
     def _forget(self) -> None:
         # Later updates may repeat version numbers, so answers of the old versions must not be reused.
         self._window, self._latest = {}, None
         self.asker.backend.publish()
-
-    def set_pause_hook(self, hook: Callable[[], None]) -> None:
-        """Call `hook` before every layer of every pass in this process; the hook may wait for other work."""
-        self.backend.writer.alone = False  # another thread may compute while this thread pauses
-        for layer in layers_of(self.backend.model):
-            layer.register_forward_pre_hook(lambda *_arguments: hook())
 
     def close(self) -> None:
         """End connections and threads."""

@@ -20,6 +20,7 @@ from secl.evaluation.json_values import defined
 from secl.evaluation.symptoms import Code, Severity
 from secl.evaluation.trust import Level
 from secl.metrics.measures import brier, ece
+from secl.model import version_of
 from secl.server.entries import Event, Keep
 from secl.server.online.learner import DISK
 from secl.server.online.queue import Answer
@@ -257,7 +258,7 @@ def view(service: Service) -> State:
     return State(
         model=public_name(service.model.name),
         answers=service.position,
-        version=service.model.version,
+        version=version_of(service.model),
         waiting=service.waiting,
         failed_requests=service.failures,
         unreadable=service.unreadable,
@@ -295,7 +296,7 @@ def label_measures(labelled: Sequence[tuple[float, bool, float, float | None]]) 
 
 def _learning(service: Service, reader: ServerStore) -> Learning:
     learner, gate = service.learner, service.calibrator.state.decision
-    newest, kept = learner.model.version, {each["version"]: each for each in reader.kept_versions(VERSIONS)}
+    newest, kept = learner.version, {each["version"]: each for each in reader.kept_versions(VERSIONS)}
     numbers = [*sorted({*kept, newest} - {0}, reverse=True), 0]
     rows = [VersionRow(**kept.get(number, {"version": number})) for number in numbers]
     return Learning(

@@ -274,4 +274,4 @@ def status_line(verb: str, service: Service) -> str:
         return stands
     waiting = f"{learner.waiting} {'lesson waits' if learner.waiting == 1 else 'lessons wait'}"
     paused = "not paused" if learner.paused is None else f"paused ({terminal_text(learner.paused)})"
-    return f"{stands}, version {learner.model.version}; {waiting}; learning is {paused}"
+    return f"{stands}, version {learner.version}; {waiting}; learning is {paused}"

@@ -140,7 +140,7 @@ def control_router(service: Service) -> APIRouter:
     only_admin = [Depends(require("admin"))]
 
     def control(dropped: int = 0) -> Control:
-        return {"version": learner.model.version, "paused": learner.paused, "dropped": dropped}
+        return {"version": learner.version, "paused": learner.paused, "dropped": dropped}
 
     @router.get("/v1/state", response_model=State, dependencies=[Depends(require("read"))])
     def now() -> Response:

@@ -83,7 +83,8 @@ def open_service(
     labels = Manifest.of(state).calibration
     answering, learning = (build_calibrator(settings, each, labels) for each in (model, twin))
     service = Service(answering, learning, state, limits, retention)
-    twin.set_pause_hook(service.scheduler.wait)
+    if twin.learner is not None:
+        twin.learner.set_pause_hook(service.scheduler.wait)
     return service
 
 

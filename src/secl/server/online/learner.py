@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from secl.calibrator import Calibrator
 from secl.errors import GivenUpError, RunError, StorageError, UnavailableError
+from secl.model import Learner, learner_of, version_of
 from secl.records import LearningOutcome, Record
 from secl.server.entries import EventKind
 from secl.server.online.queue import Scheduler
@@ -26,8 +27,10 @@ RETRY = 1.0
 """Seconds after which the learner repeats a lesson that it could not store."""
 
 
-class Learner:
+class LessonThread:
     """Trains its model in its own thread. The service loads each new version from `newest`.
+
+    If the model cannot learn, no lesson ever waits.
 
     A lesson is `Calibrator.learn` on the record of an earlier answer. After an exception, the learner restores the
     weights, marks the lesson as failed, and continues with the next lesson.
@@ -41,9 +44,9 @@ class Learner:
     """
 
     def __init__(self, calibrator: Calibrator, state: ServerStore, scheduler: Scheduler) -> None:
-        self.calibrator, self.model = calibrator, calibrator.model
-        self.state, self.scheduler = state, scheduler
-        self.paused, self.relative_norm = state.paused(), self.model.relative_norm
+        self.calibrator, self.state, self.scheduler = calibrator, state, scheduler
+        self.paused, learner = state.paused(), calibrator.model.learner
+        self.relative_norm = 0.0 if learner is None else learner.relative_norm
         self.problems: dict[str, str] = {}
         self.failures, self._stopping = 0, False
         self.newest: bytes | None = None
@@ -51,12 +54,21 @@ class Learner:
         self._changed, self._model_free = threading.Condition(), threading.Lock()
         self._thread = threading.Thread(target=self._run, name="secl-lessons", daemon=True)
 
+    @property
+    def trained(self) -> Learner:
+        """The weights of the model. Raises ParameterError if the model cannot learn."""
+        return learner_of(self.calibrator.model)
+
+    @property
+    def version(self) -> int:
+        return version_of(self.calibrator.model)
+
     def restore_state(self) -> None:
         """Restore the latest weights and the pending lessons from the state folder."""
         snapshot = self.state.snapshot()
         if snapshot is not None:
-            self.model.restore(snapshot)
-            self.newest, self.relative_norm = snapshot, self.model.relative_norm
+            self.trained.restore(snapshot)
+            self.newest, self.relative_norm = snapshot, self.trained.relative_norm
         waiting = list(self.state.records("r.outcome = 'waiting'"))
         if self.state.keep_text == "full" and self.paused is None:
             self._waiting.extend(waiting)
@@ -107,24 +119,26 @@ class Learner:
     def rollback(self, version: int) -> int:
         """Go back to a stored version (0 for the frozen model), and return the number of dropped lessons.
 
-        Raises RunError: the version is not stored; StorageError: writing fails, and the learner changes nothing.
+        Raises RunError: the version is not stored; ParameterError: the model cannot learn; StorageError: writing fails,
+        and the learner changes nothing.
         """
+        trained = self.trained
         with self._no_lesson():
-            before = self.model.snapshot()
-            self.state.load_version(self.model, version)
-            snapshot = self.model.snapshot()
+            before = trained.snapshot()
+            self.state.load_version(trained, version)
+            snapshot = trained.snapshot()
             try:
                 self.state.add_event("rollback", version, f"back to version {version}", snapshot=snapshot)
             except StorageError:
-                self.model.restore(before)
+                trained.restore(before)
                 raise
-            self.newest, self.relative_norm = snapshot, self.model.relative_norm
+            self.newest, self.relative_norm = snapshot, trained.relative_norm
             return self._stop_lessons(None)
 
     def pause(self, reason: str) -> int:
         """Pause learning until `resume`; return the number of dropped lessons. Raises StorageError."""
         with self._no_lesson():
-            self.state.add_event("pause", self.model.version, reason)
+            self.state.add_event("pause", self.version, reason)
             return self._stop_lessons(reason)
 
     def _pause_itself(self, reason: str) -> None:
@@ -146,8 +160,11 @@ class Learner:
         """End a pause. Raises StorageError."""
         with self._no_lesson():
             snapshot = self.state.snapshot()  # if restoring failed after a lesson, the model has wrong weights
-            self.model.reset() if snapshot is None else self.model.restore(snapshot)
-            self.state.add_event("resume", self.model.version, "learning goes on")
+            if snapshot is not None:
+                self.trained.restore(snapshot)
+            elif self.calibrator.model.learner is not None:
+                self.trained.reset()
+            self.state.add_event("resume", self.version, "learning goes on")
             self.paused = None
 
     @contextmanager
@@ -176,9 +193,9 @@ class Learner:
 
     def _train(self, record: Record) -> None:
         """Run one lesson; any error leaves the weights unchanged."""
-        before, version, failed = None, self.model.version, record
+        before, version, failed = None, self.version, record
         try:
-            before = self.model.snapshot()
+            before = self.trained.snapshot()
             with self.scheduler.training():
                 learned = self.calibrator.learn(record)
             failed = with_outcome(learned, "failed")  # if the lesson fails, the record still has its evidence
@@ -203,11 +220,11 @@ class Learner:
         with self._changed:
             if self._waiting and self._waiting[0] is record:
                 self._waiting.popleft()
-        if self.model.version != version:
+        if self.version != version:
             self._publish()
 
     def _store(self, record: Record) -> None:
-        self.state.add_lesson(record, snapshot=None if record.update is None else self.model.snapshot())
+        self.state.add_lesson(record, snapshot=None if record.update is None else self.trained.snapshot())
         if self.problems.pop(DISK, None):
             log.warning("writing to disk works again")
 
@@ -221,19 +238,17 @@ class Learner:
     def _publish(self) -> None:
         """Publish the new version, and pause learning if the weights have drifted too far."""
         try:
-            self.newest, self.relative_norm = self.model.snapshot(), self.model.relative_norm
+            self.newest, self.relative_norm = self.trained.snapshot(), self.trained.relative_norm
             if self.relative_norm > MAX_DRIFT:
                 self._pause_itself(f"the adapter's drift is {self.relative_norm:.3f}, more than {MAX_DRIFT:g}")
         except Exception as problem:
-            self._note_failure(
-                f"an error followed the update to version {self.model.version} ({type(problem).__name__})"
-            )
+            self._note_failure(f"an error followed the update to version {self.version} ({type(problem).__name__})")
 
     def _restore_weights(self, snapshot: bytes | None) -> None:
         """Restore the weights from before a lesson; if that fails, pause learning."""
         try:
             if snapshot is not None:
-                self.model.restore(snapshot)
+                self.trained.restore(snapshot)
         except Exception as problem:
             reason = f"the weights could not be restored after a failed lesson ({type(problem).__name__})"
             self._note_failure(reason)

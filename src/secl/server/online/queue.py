@@ -21,7 +21,7 @@ from secl.errors import BusyError, ClosingError, GivenUpError, SeclError
 from secl.fields.calls import Calls, weigh_calls
 from secl.fields.extraction import Extraction, ObjectRequest, weigh_objects
 from secl.fields.tools import CallRequest
-from secl.model import Model
+from secl.model import Model, check_given
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.server.entries import new_record_id
@@ -86,7 +86,7 @@ class Request:
     def check(self, model: Model) -> None:
         """Raise a `QuestionError` if a model cannot answer or rate the request."""
         if isinstance(self.asked, GivenAnswer):
-            model.check_given(self.asked)
+            check_given(model, self.asked)
         elif isinstance(self.asked, Question) and self.written is None:
             model.check(self.asked)  # if an answer is written, the model has already read the question
 

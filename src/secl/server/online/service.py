@@ -27,11 +27,12 @@ from secl.evaluation.symptoms import seen
 from secl.evaluation.trust import Level, Verdict, conclude, from_grades
 from secl.explain import caveat
 from secl.machine import release_memory
+from secl.model import learner_of
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.runs.store import Version
 from secl.server.entries import new_record_id
-from secl.server.online.learner import Learner
+from secl.server.online.learner import LessonThread
 from secl.server.online.queue import Answer, Asked, Request, RequestQueue, Scheduler, answer_together, records_of
 from secl.server.online.texts import TextWriters, WritingJob
 from secl.server.records import labelled_answers
@@ -90,10 +91,10 @@ class Service:
         self._level: Level = "unproven"
         self._loaded: bytes | None = None
         self._closing = False
-        self.learner = Learner(trainer, state, self.scheduler)
+        self.learner = LessonThread(trainer, state, self.scheduler)
         self.pruner = Pruner(state, retention or Retention(), calibrator.gate)
         self._queue = RequestQueue(self.limits.queue, self.limits.batch)
-        self.texts = TextWriters(self.model, self.scheduler, self._queue, TEXTS)
+        self.texts = TextWriters(self.model, self.scheduler, self._queue, TEXTS, apart=self.upstream is not None)
         self._thread = threading.Thread(target=self._answer_all, name="secl-answers", daemon=True)
 
     def start(self) -> None:
@@ -285,7 +286,7 @@ class Service:
                 records,
                 seconds,
                 moment=time.time(),
-                version=Version(number, self.model.weights(), defined(self.model.relative_norm)) if new else None,
+                version=self._version(number) if new else None,
                 stream=self.calibrator.state,
                 ids=ids,
             )
@@ -299,6 +300,10 @@ class Service:
         self.problems.pop(ANSWERS, None)
         return True
 
+    def _version(self, number: int) -> Version:
+        learner = learner_of(self.model)
+        return Version(number, learner.weights(), defined(learner.relative_norm))
+
     def refresh_labels(self) -> None:
         """Read the latest labels for the verdict."""
         self._labelled = labelled_answers(self.state, LABELS)
@@ -309,7 +314,7 @@ class Service:
         if newest is None or newest is self._loaded:
             return
         try:
-            self.model.restore(newest)
+            learner_of(self.model).restore(newest)
         except Exception as problem:  # the old version continues to answer, and the next batch tries again
             self.problems[VERSION] = public_reason(problem, "loading a new version")
         else:

@@ -54,11 +54,12 @@ class TextWriters:
     PyTorch keeps compiled kernels for each thread.
 
     Attributes:
+        apart: whether another server writes, so that texts need no turns.
         unrated: record ids of written texts that have no confidence yet.
     """
 
-    def __init__(self, model: Model, scheduler: Scheduler, queue: RequestQueue, most: int) -> None:
-        self.model, self.scheduler, self.queue = model, scheduler, queue
+    def __init__(self, model: Model, scheduler: Scheduler, queue: RequestQueue, most: int, *, apart: bool) -> None:
+        self.model, self.scheduler, self.queue, self.apart = model, scheduler, queue, apart
         self.unrated: set[str] = set()
         self._places, self._stopping = most + queue.most, False
         self._jobs: dict[WritingJob, Future[None]] = {}
@@ -146,7 +147,7 @@ class TextWriters:
 
     def _in_turn(self, work: Callable[[float], T]) -> T:
         """Run `work` in a turn of its own; the argument of `work` is the length of the turn in seconds."""
-        if self.model.writes_apart:
+        if self.apart:
             return work(math.inf)
         with self.scheduler.writing(max(1, len(self._shares))) as seconds:
             return self._computing.submit(work, seconds).result()

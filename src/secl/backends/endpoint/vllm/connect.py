@@ -53,14 +53,14 @@ def answer_by_vllm(
     try:
         server = TokenServer(endpoint)
         # A server loads an adapter only if the adapter's configuration has the server's model name.
-        config = {**learner.adapter_config, "base_model_name_or_path": server.root}
+        config = {**learner.learner.config, "base_model_name_or_path": server.root}
         versions = Versions(folder, config, name)
         backend = VllmBackend(learner.backend, server, versions, learns=learns)
         _check_model(learner, backend)
     except BaseException:
         endpoint.close()
         raise
-    learner.asker.backend, learner.writes_apart = backend, True
+    learner.asker.backend = backend
     learner.upstream = Upstream(endpoint, server.base, takes_all=False)
     return backend
 
@@ -81,7 +81,7 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
             f"{server.url} and this process compute different log-probabilities for the same text: they differ by "
             f"{distance:.2f} nats per token, more than {TOLERANCE:g}. {load_ours}"
         )
-    snapshot = learner.snapshot()
+    snapshot = learner.learner.snapshot()
     try:
         adapted = _on_trial(learner, frozen)
         # Random weights amplify rounding, so the tolerance is half of the change that they cause, if this is more than
@@ -90,7 +90,7 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
     except (NotLoadedError, QuestionError) as problem:
         unlike = str(problem)
     finally:
-        learner.restore(snapshot)
+        learner.learner.restore(snapshot)
         backend.publish()
     if unlike is not None:
         raise ModelError(
@@ -103,7 +103,7 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
 
 def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
     """Return the learner's answer with random adapter weights that change the stated confidence, if possible."""
-    tensors, draw = load(learner.weights()), np.random.default_rng(0)
+    tensors, draw = load(learner.learner.weights()), np.random.default_rng(0)
     noise = {
         name: draw.standard_normal(tensor.shape, np.float32)
         for name, tensor in sorted(tensors.items())
@@ -111,7 +111,7 @@ def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
     }
     for scale in TRIAL_SCALES:
         weights = tensors | {name: scale * values for name, values in noise.items()}
-        learner.load_version(save(weights), 1)
+        learner.learner.load_version(save(weights), 1)
         adapted = learner.answer(SAMPLE).reply
         if _apart(adapted.bins, frozen.bins) > 2 * TOLERANCE:
             break

@@ -17,7 +17,7 @@ from starlette.types import Scope
 from typing_extensions import TypedDict
 
 from secl.evaluation.json_values import defined
-from secl.evaluation.symptoms import Code, Severity
+from secl.evaluation.symptoms import Code, Reason
 from secl.evaluation.trust import Level
 from secl.metrics.measures import brier, ece
 from secl.model import version_of
@@ -205,21 +205,13 @@ class Labels(BaseModel):
     ece: float | None
 
 
-class Why(BaseModel):
-    """A reason for a verdict, as a code and in words."""
-
-    code: Code
-    severity: Severity
-    sentence: str
-
-
 class Trust(BaseModel):
     """Verdict on the confidences of the latest answers. questions: number of answers. graded: number of labels."""
 
     level: Level
     questions: int
     graded: int
-    reasons: list[Why]
+    reasons: tuple[Reason, ...]
 
 
 class State(BaseModel):
@@ -250,7 +242,6 @@ class State(BaseModel):
 
 def view(service: Service) -> State:
     """Return the present state of a service, in a time that does not grow with the number of records."""
-    verdict = service.verdict
     with at_one_moment(service.state.folder) as reader:
         labelled = labelled_answers(reader, LABELLED)
         timeline, events = latest_points(reader, POINTS), reader.events(EVENTS)
@@ -265,12 +256,7 @@ def view(service: Service) -> State:
         problems=problems(service, details=True),
         keep_text=service.state.keep_text,
         accept=service.calibrator.accept,
-        verdict=Trust(
-            level=verdict.level,
-            questions=verdict.questions,
-            graded=verdict.graded,
-            reasons=[Why(code=r.code, severity=r.severity, sentence=r.sentence) for r in verdict.reasons],
-        ),
+        verdict=Trust.model_validate(service.verdict, from_attributes=True),
         labels=label_measures(labelled),
         timeline=timeline,
         events=events,

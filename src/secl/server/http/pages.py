@@ -11,17 +11,17 @@ from contextlib import AbstractContextManager
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from time import time
 from typing import Annotated
 from urllib.parse import urlencode
 
 import jinja2
-import numpy as np
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse
 from pydantic import ValidationError
 
-from secl.display import as_sentence, counted
+from secl.display import as_sentence, counted, number
 from secl.errors import ParameterError
 from secl.explain import weights_sentence
 from secl.metrics.measures import running_mean
@@ -141,35 +141,27 @@ def records_page(folder: Path, wanted: dict[str, str], *, thresholds: bool) -> P
         keep_text = reader.keep_text
         pruned = f"Records before number {reader.first} were pruned." if page.before is None and reader.first else ""
     narrowed = {name: value for name, value in wanted.items() if name != "before"}
-    older = None if page.before is None else {**narrowed, "before": page.before}
+    count, newest = len(page.records), query.before is None
+    noun = "record" if newest else "older record"
+    found = f"{counted(count, noun) if count else f'No {noun}'} {'matches' if count < 2 else 'match'}"
+    found = f"{found}; the next page has older records." if page.before is not None else f"{found}."
+    if not count and query == Search(count=query.count):
+        found = "No question yet."
     text = fill(
         "records.html",
         "Records",
         query=dict.fromkeys(Search.model_fields, "") | wanted,
         choices=[choice for choice in CHOICES if thresholds or choice[0] != "accepted"],
         rows=page.records,
-        summary=problem or f"{found_in_words(len(page.records), query, older=page.before is not None)} {pruned}",
+        summary=problem or f"{found} {pruned}",
         problem=problem,
         narrowed=bool(narrowed),
         filtered=bool(narrowed.keys() - {"query", "count"}),
         keep_text=keep_text,
-        newest=f"records?{urlencode(narrowed)}" if query.before is not None else None,
-        older=None if older is None else f"records?{urlencode(older)}",
+        newest=None if newest else f"records?{urlencode(narrowed)}",
+        older=None if page.before is None else f"records?{urlencode({**narrowed, 'before': page.before})}",
     )
     return text, 400 if problem else 200
-
-
-def found_in_words(count: int, query: Search, *, older: bool) -> str:
-    """Return a sentence with the number of records on this page of the list.
-
-    >>> found_in_words(1, Search(label="right"), older=False), found_in_words(2, Search(label="right"), older=True)
-    ('1 record matches.', '2 records match; the next page has older records.')
-    """
-    if not count and query == Search(count=query.count):
-        return "No question yet."
-    noun = "record" if query.before is None else "older record"
-    more = "; the next page has older records" if older else ""
-    return f"{counted(count, noun) if count else f'No {noun}'} {'matches' if count < 2 else 'match'}{more}."
 
 
 def record_page(folder: Path, name: str) -> Page:
@@ -247,16 +239,17 @@ def overview(state: State) -> str:
     """Return the overview page."""
     points = state.timeline
     before = "frozen model" if state.learning else "stated"
+    mean = dict[str, float | None]()
+    for name in ("confidence", "frozen_confidence", "accepted"):
+        known = [value for point in points if (value := getattr(point, name)) is not None]
+        mean[name] = fmean(known) if known else None
     return fill(
         "index.html",
         "Overview",
         state=state,
         before=before,
         now=time(),
-        mean={
-            name: _mean([value for point in points if (value := getattr(point, name)) is not None])
-            for name in ("confidence", "frozen_confidence", "accepted")
-        },
+        mean=mean,
         timeline=timeline(points, before),
     )
 
@@ -272,12 +265,8 @@ def fill(
     return _templates().get_template(template).render(here=here, root=root, locked=locked, of_run=of_run, **values)
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 def _number(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:z.{digits}f}"  # noqa: RUF001
+    return number(value, digits, "z")
 
 
 @cache
@@ -299,6 +288,13 @@ def timeline(points: Sequence[Point], before: str) -> Values | None:
     frozen = [math.nan if each.frozen_confidence is None else each.frozen_confidence for each in points]
     stated = [value for value in frozen if not math.isnan(value)]  # fields have no stated confidence
     step = WIDTH / len(points)
+
+    def line(values: Sequence[float]) -> str:
+        """Return SVG path data of a line through all values that are not nan."""
+        known = [(index + 0.5, value) for index, value in enumerate(values) if not math.isnan(value)]
+        places = "L".join(f"{x * step:.1f} {100.0 * (1.0 - value):.1f}" for x, value in known)
+        return f"M{places}" if known else ""
+
     bursts = []
     for inside, run in groupby(enumerate(points), key=lambda item: item[1].in_burst):
         indices = [index for index, _ in run]
@@ -309,35 +305,14 @@ def timeline(points: Sequence[Point], before: str) -> Values | None:
     learned = f"; {counted(len(alarms), 'alarm')}, {in_bursts} in bursts" if bursts else ""
     first, last = points[0].position, points[-1].position
     return {
-        # A line of length 0 with round ends is a dot.
-        "confidences": "".join(f"M{place}h0" for place in places(confidences)),
+        "confidences": f"{line(confidences).replace('L', 'h0M')}h0",  # lines of length 0 with round ends are dots
         "confidence_mean": line(running_mean(confidences, WINDOW).tolist()),
         "frozen_mean": line(running_mean(frozen, WINDOW).tolist()),
         "bursts": bursts,
         "alarms": alarms,
         "positions": [first, (first + last) // 2, last] if last - first > 1 else [first],
         "description": (
-            f"Answers {first} to {last}: confidence {np.mean(confidences):.2f} on average"
-            f"{f', {before} {np.mean(stated):.2f}' if stated else ''}{learned}."
+            f"Answers {first} to {last}: confidence {fmean(confidences):.2f} on average"
+            f"{f', {before} {fmean(stated):.2f}' if stated else ''}{learned}."
         ),
     }
-
-
-def places(values: Sequence[float]) -> list[str]:
-    """Return coordinates in the chart for values from 0 to 1.
-
-    >>> places([1.0, 0.5])
-    ['250.0 0.0', '750.0 50.0']
-    """
-    step = WIDTH / len(values)
-    return [f"{(index + 0.5) * step:.1f} {100.0 * (1.0 - value):.1f}" for index, value in enumerate(values)]
-
-
-def line(values: Sequence[float]) -> str:
-    """Return SVG path data of a line through all values that are not nan; "" if all values are nan.
-
-    >>> line([1.0, math.nan, 0.0]), line([math.nan])
-    ('M166.7 0.0L833.3 100.0', '')
-    """
-    known = [place for value, place in zip(values, places(values), strict=True) if not math.isnan(value)]
-    return f"M{'L'.join(known)}" if known else ""

@@ -22,6 +22,7 @@ class Explanation:
     Attributes:
         source: source of the label-free confidence.
         number: the label-free confidence and how secl computed it.
+        weights: weights of the posterior's views (`weights_sentence`); None without a posterior.
         caveat: why the confidence is missing or not from the posterior (`caveat`).
         symptoms: reasons to doubt the confidence.
         evidence: the evidence for the model's own answer; None if another candidate is more probable.
@@ -33,6 +34,7 @@ class Explanation:
 
     source: Source
     number: str
+    weights: str | None
     caveat: str | None
     symptoms: tuple[Reason, ...]
     evidence: str | None
@@ -52,8 +54,8 @@ class Explanation:
     def lines(self) -> list[str]:
         """All sentences, from the number to the lesson."""
         symptoms = (reason.sentence for reason in self.symptoms)
-        parts = (self.number, self.caveat or self.evidence, *symptoms, self.labels, self.near, self.accepted)
-        return [as_sentence(text) for text in (*parts, *self.learning) if text]
+        shown = (self.number, self.weights, self.caveat or self.evidence, *symptoms, self.labels, self.near)
+        return [as_sentence(text) for text in (*shown, self.accepted, *self.learning) if text]
 
 
 def explain(
@@ -74,6 +76,7 @@ def explain(
     return Explanation(
         source=source,
         number=_weighed(record, posterior) if posterior and source == "posterior" else _stated(record),
+        weights=None if posterior is None else weights_sentence(posterior),
         caveat=caveat(record, plan),
         symptoms=tuple(seen_in_one(record)),
         evidence=_evidence(record) if posterior is None or posterior.own == posterior.best else None,

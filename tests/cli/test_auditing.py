@@ -73,7 +73,7 @@ def test_history_show_and_verify_explain_a_confidence(shell: Shell, use: Use, st
     assert [event["kind"] for event in found["events"]] == ["pause"]
 
     out, found = told("show", "3")
-    words = ("What is 3 plus 4?", "stated confidence  0.7375", "version 4", "P(True)", "Confidence:", "bin 7")
+    words = ("What is 3 plus 4?", "stated confidence", "0.7375", "version 4", "P(True)", "Confidence:", "bin 7")
     assert [each for each in words if each not in out] == []
     assert shell("show", state, found["record_id"]).out == out
     assert found["record"]["learning"]["update"]["version"] == 4
@@ -115,7 +115,7 @@ def test_verify_ends_with_1_where_something_does_not_agree_or_is_damaged(shell: 
     assert "chain: the row 10 of the table versions was changed" in ended.out
     found = json.loads(shell("verify", state, "--json").out)
     assert (found["agrees"], len(found["findings"])) == (False, 3)
-    altered(state, "UPDATE records SET body = json_remove(body, '$.learning.decision') WHERE position = 30")
+    altered(state, "UPDATE records SET body = json_remove(body, '$.learning.frozen') WHERE position = 30")
     ended = shell("verify", state)
     assert (ended.code, ended.err) == (1, "")
     assert "the record cannot be read or replayed" in ended.out

@@ -92,8 +92,8 @@ def test_ask_shows_bins_rivals_and_lessons(shell: Shell, run: Path, records: lis
     said = ask(question.text, question.options, "--version", run)
     adapted = load_for_asking({}, run)[0].model.answer(question)
     version = max(record.update.version for record in records if record.update)
-    assert re.search(rf"^stated confidence +{adapted.reply.stated:.3f}", said, re.MULTILINE)
-    assert re.search(rf"^before adapting +{adapted.frozen.stated:.3f}", said, re.MULTILINE)
+    assert re.search(rf"^stated confidence +{adapted.reply.stated:.4f}", said, re.MULTILINE)
+    assert re.search(rf"^before adapting +{adapted.frozen.stated:.4f}", said, re.MULTILINE)
     assert re.search(rf"^version of the weights +{version}", said, re.MULTILINE)
 
 

@@ -21,7 +21,7 @@ from secl.methods import METHODS
 from secl.question import Question
 from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import questions_table
-from secl.reports.console import answer_details, answer_table
+from secl.reports.console import answer_table, evidence_tables
 from secl.reports.table import listing, to_rich
 from secl.runs.encoding import to_export
 from secl.runs.loading import load_for_asking
@@ -76,7 +76,7 @@ def ask(
         screen.print(terminal_text(line), highlight=False)
     if explained.accepted is not None:
         screen.print(explained.accepted, soft_wrap=True)
-    for table in answer_details(record, recipe.tau(calibrator.model.tau)) if full else ():
+    for table in evidence_tables(record, recipe.tau(calibrator.model.tau)) if full else ():
         screen.print()
         screen.print(table)
     if not full:

@@ -16,8 +16,7 @@ from rich.text import Text
 from secl.cli.app import AsJson, app, console, echo, print_json
 from secl.display import UNDEFINED, counted, number, terminal_lines
 from secl.errors import ParameterError
-from secl.explain import weights_sentence
-from secl.reports.console import bins_table, candidates_table, p_true_table
+from secl.reports.console import evidence_tables
 from secl.reports.table import listing
 from secl.server.entries import Served, Values, answer_text, moment
 from secl.server.explain import Explained, explain_served
@@ -195,7 +194,7 @@ def _time(seconds: float | None) -> str:
 def explanation_page(served: Served, explained: Explained) -> list[RenderableType]:
     """Return the explanation of a confidence, from the question to the lesson."""
     record = served.record
-    question, reply, posterior, p_true = record.question, record.reply, record.posterior, record.evidence.p_true
+    question, reply = record.question, record.reply
     did = f"{'rated' if record.kind == 'given' else 'answered'} {_time(served.time)}"
     title = f"{served.id} (record {record.position}), {did} by version {reply.version} in a batch of {served.batch}"
     chat: RenderableType = f"texts were not kept (keep-text {explained['keep_text']}); question: {question.text}"
@@ -210,13 +209,9 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
     parts: list[RenderableType] = [Text(title, style="bold"), "", chat, "", bold]
     parts.append(f"reported confidence  {number(record.confidence, 4)} ({explained['source']})")
     parts += map(terminal_lines, explained["why"])
-    if posterior is not None:
-        parts += ["", candidates_table(question, posterior), weights_sentence(posterior)]
-    if p_true is not None:
-        parts += ["", p_true_table(p_true)]
-    stated = f"stated confidence  {reply.stated:.4f}   frozen model  {record.frozen.stated:.4f}"
-    numbers = f"entropy {reply.entropy:.4f} nats; probability of the ten digits together {reply.digit_mass:.4f}"
-    return [*parts, "", stated, numbers, bins_table(reply, record.frozen)]
+    for table in evidence_tables(record):
+        parts += ["", table]
+    return parts
 
 
 def verification_page(outcome: Verification) -> list[RenderableType]:

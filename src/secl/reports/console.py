@@ -57,31 +57,32 @@ def _confidence(record: Record) -> str:
     return likely if math.isnan(record.low) else f"{likely} ({percents(record.low, record.high)})"
 
 
-def answer_details(record: Record, tau: float) -> list[RichTable]:
-    """Return tables of single facts (such as the weights of the views), digits of the stated confidence, and evidence.
+def evidence_tables(record: Record, tau: float | None = None) -> list[RichTable]:
+    """Return tables of the evidence: single facts, digits of the stated confidence, P(True), and candidates.
 
-    The evidence is P(True) and the candidates.
+    `tau`: temperature of normalised P(True); None if unknown.
     """
     reply, posterior, p_true = record.reply, record.posterior, record.evidence.p_true
-    facts = {"stated confidence": f"{reply.stated:.3f}"}
+    facts = {"stated confidence": f"{reply.stated:.4f}"}
     if reply.version:
-        facts |= {"before adapting": f"{record.frozen.stated:.3f}", "version of the weights": str(reply.version)}
+        facts |= {"before adapting": f"{record.frozen.stated:.4f}", "version of the weights": str(reply.version)}
+    facts |= {"entropy in nats": f"{reply.entropy:.4f}", "probability of all digits": f"{reply.digit_mass:.4f}"}
     if reply.thought is not None:
         facts["tokens of the thought"] = f"{reply.thought.tokens}{', cut off' if reply.thought.cut else ''}"
         facts["thought"] = excerpt(reply.thought.text or "not kept", LONGEST)
     if record.signal is not None:
-        facts[f"normalised P(True), tau {tau:g}"] = f"{record.signal:.3f}"
+        facts["normalised P(True)" + ("" if tau is None else f", tau {tau:g}")] = f"{record.signal:.4f}"
     facts |= {f"weight of the view {name}": f"{value:.2f}" for name, value in (posterior.weights if posterior else ())}
-    tables = [listing(("", "value"), facts.items()), bins_table(reply, record.frozen)]
-    tables += [p_true_table(p_true)] if p_true is not None else []
-    return [*tables, candidates_table(record.question, posterior)] if posterior is not None else tables
+    tables = [listing(("", "value"), facts.items()), _bins_table(reply, record.frozen)]
+    tables += [_p_true_table(p_true)] if p_true is not None else []
+    return [*tables, _candidates_table(record.question, posterior)] if posterior is not None else tables
 
 
 def _ranked(posterior: Posterior) -> list[int]:
     return sorted(range(len(posterior.candidates)), key=lambda number: -posterior.probabilities[number])
 
 
-def bins_table(reply: Reply, frozen: Reply) -> RichTable:
+def _bins_table(reply: Reply, frozen: Reply) -> RichTable:
     """Return a table of the ten digits of the stated confidence: probabilities in the reply and in the frozen reply."""
     rows = [
         (f"{digit}", f"{p:.4f}", f"{before:.4f}", "█" * round(BAR * p))
@@ -90,14 +91,14 @@ def bins_table(reply: Reply, frozen: Reply) -> RichTable:
     return listing(("digit", "probability", "frozen", ""), rows)
 
 
-def p_true_table(p_true: PTrue) -> RichTable:
+def _p_true_table(p_true: PTrue) -> RichTable:
     """Return a table of P(True): the answer in the first row, its distractors in the next rows."""
     pairs = zip(p_true.probabilities, p_true.candidates, strict=True)
     rows = [(f"{p:.4f}", candidate) for p, candidate in pairs]
     return listing(("P(True)", f"candidate ({p_true.source}; the answer first)"), rows)
 
 
-def candidates_table(question: Question, posterior: Posterior) -> RichTable:
+def _candidates_table(question: Question, posterior: Posterior) -> RichTable:
     """Return a table with probability, text and role ("own answer", "best") of each candidate, by probability."""
     rows = []
     for number in _ranked(posterior):

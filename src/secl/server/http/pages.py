@@ -23,7 +23,6 @@ from pydantic import ValidationError
 
 from secl.display import as_sentence, counted, number
 from secl.errors import ParameterError
-from secl.explain import weights_sentence
 from secl.metrics.measures import running_mean
 from secl.records import Record
 from secl.reports.html import TEMPLATES, html_templates
@@ -177,7 +176,6 @@ def record_page(folder: Path, name: str) -> Page:
         **card(record, served.id),
         served=served,
         explanation=explanation,
-        weights=None if record.posterior is None else as_sentence(weights_sentence(record.posterior)),
         older=older,
         newer=newer,
     )

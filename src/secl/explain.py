@@ -111,11 +111,11 @@ def caveat(record: Record, plan: Plan | None = None) -> str | None:
 
     None if the posterior gives the confidence, or if the plan computes no posterior for this question.
     """
+    if record.answer is None:
+        return "the answer could not be read, so it has no confidence."
     if source_of(record) == "posterior":
         return None
-    if record.reply.answer is None:
-        return "the answer could not be read, so it has no confidence."
-    if not record.reply.bins:
+    if record.reply.answer is None or not record.reply.bins:
         return "the model stated no confidence."
     if plan is not None and record.kind == "asked" and "candidates" not in plan.weighed(record.decision.in_burst):
         return None

@@ -73,6 +73,7 @@ def open_service(
             model = load(to_load)
             twin = model if settings.model.engine == "openai" else load(to_load)
         failure.callback(model.close)
+        settings.plan().check(twin)
         if state is None:
             state = create_state(folder, settings, keep_text, model)
             failure.callback(state.close)

@@ -91,7 +91,7 @@ def said(draw: Draw, size: int, seed: int) -> set[str]:
         found.add("not told")
     elif not found & {"chance", "inverted"}:
         found.add("separate")
-    found |= {"do not act"} if verdict.stops else {"fine"} if verdict.level == "fine" else set()
+    found |= {"do not act"} if verdict.level == "do not act on it" else {"fine"} if verdict.level == "fine" else set()
     _, low, high = estimate_share(confidence.tolist())
     return found | ({"share within"} if low <= correct.mean() <= high else set())
 
@@ -160,7 +160,7 @@ def over_time(draw: Draw, labels: int, seed: int) -> set[str]:
     pairs = [(float(each), bool(right)) for each, right in zip(confidence, correct, strict=True)]
     verdicts = [from_grades(pairs[end - 100 : end]) for end in range(100, labels + 1, 10)]
     said = {"do not act" for verdict in verdicts if verdict.level == "do not act on it"}
-    return said | {"doubt" for verdict in verdicts if verdict.warnings}
+    return said | {"doubt" for verdict in verdicts if {*verdict.codes} - {"unlabelled", "few_labels"}}
 
 
 LETTERS = {

@@ -195,7 +195,7 @@ def test_what_shows_without_right_answers() -> None:
     silent = [replace(make_record(n, digit=n % 10, digit_mass=0.0002), correct=None) for n in range(30)]
     verdict = assess(silent)
     # Only graded answers can prove confidences wrong.
-    assert (verdict.level, verdict.warnings) == ("unproven", ("digit_mass",))
+    assert (verdict.level, {*verdict.codes}) == ("unproven", {"digit_mass", "unlabelled"})
     assert "0.0002" in verdict.line
     equal = [make_record(n, digit=2) for n in range(40)]
     assert codes(equal) == {"constant"}

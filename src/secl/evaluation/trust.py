@@ -59,16 +59,6 @@ class Verdict:
         return tuple(reason.code for reason in self.reasons if reason.severity != "note")
 
     @property
-    def warnings(self) -> tuple[Code, ...]:
-        """Codes of doubts and stops, except for missing labels."""
-        return tuple(code for code in self.codes if code not in ("unlabelled", "few_labels"))
-
-    @property
-    def stops(self) -> tuple[Reason, ...]:
-        """The stops; empty unless the verdict is "do not act on it"."""
-        return tuple(reason for reason in self.reasons if reason.severity == "stop")
-
-    @property
     def line(self) -> str:
         """The verdict in one line, with the source of the confidences and the most severe reasons.
 

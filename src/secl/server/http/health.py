@@ -139,7 +139,7 @@ def health_router(metrics: Metrics) -> APIRouter:
         """Return the state of the server; the status is 200 while the process runs."""
         names, verdict, learner = problems(service), service.verdict, service.learner
         learning: Literal["on", "off"] = "on" if learner.active and learner.alive else "off"
-        trouble = [reason.code for reason in verdict.stops]
+        trouble = [reason.code for reason in verdict.reasons if reason.severity == "stop"]
         return {
             "status": "degraded" if names or trouble else "ok",
             "learning": learning if learner.paused is None else "paused",

@@ -20,7 +20,7 @@ from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import Make, Patch, client_of, raising
-from tests.server.waiting import ask_all, close, examined, spoiled
+from tests.server.waiting import ask_all, close, examined
 
 
 @pytest.fixture(autouse=True)
@@ -118,26 +118,6 @@ def test_labels_of_pruned_records_still_move_confidences(make_service: Make) -> 
     with pytest.raises(ParameterError, match="record 3 was pruned, like all records before 11"):
         again.state.add_feedback(3, True)
     assert examined(again.state) == (3, [])
-
-
-SPOILS = (
-    "UPDATE served SET reported = reported + 1e-3 WHERE position = 20",
-    "UPDATE labels SET correct = 0 WHERE position = 25",
-    "DELETE FROM checkpoints WHERE position = 20",
-)
-
-
-def test_a_change_is_found_after_pruning_too(make_service: Make, tmp_path: Path) -> None:
-    service = make_service()
-    ask_all(service, toy_stream(29))
-    service.state.add_feedback(25, True)
-    ask_all(service, toy_stream(30)[29:])
-    prune(service.state, Retention(records=10))
-    assert examined(service.state) == (10, [])
-    folder = close(service)
-    for number, statement in enumerate(SPOILS):
-        with ServerStore(spoiled(folder, tmp_path / str(number), statement)) as state:
-            assert examined(state)[1], statement
 
 
 def test_what_was_pruned_is_said_in_a_sentence(make_service: Make, tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ def load(
     True
     """
     values: dict[str, object] = {"method": method, "loop.accept": accept, "seed": seed, "prompts.thinking": thinking}
-    values |= {} if calibration is None else {"model.calibration": str(calibration)}
+    if calibration is not None:
+        values["model.calibration"] = str(calibration)
     if isinstance(source, str | Path):
         values |= {"model.dtype": dtype, "model.device": device, "model.device_map": device_map}
         values |= {"model.quantize": quantize, **_named(str(source), model)}

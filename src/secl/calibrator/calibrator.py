@@ -304,11 +304,14 @@ class Calibrator(Shown):
         pairs = zip(given, self.model.rate(given, self.plan.rated), strict=True)
         return [each if isinstance(each, QuestionError) else self._rated(answer, each) for answer, each in pairs]
 
-    def weigh(self, question: Question, rating: Rating) -> Record:
-        """Return the record of a field of a JSON object or of a part of a tool call, from the model's rating."""
-        return self._rated(GivenAnswer(question, rating.reply.text), rating, "field")
+    def weigh(self, question: Question, rating: Rating, *, counts: bool = True) -> Record:
+        """Return the record of a field of a JSON object or of a part of a tool call, from the model's rating.
 
-    def _rated(self, given: GivenAnswer, rating: Rating, kind: RecordKind = "given") -> Record:
+        `counts`: whether the field takes a position in the stream and changes the calibrator's state.
+        """
+        return self._rated(GivenAnswer(question, rating.reply.text), rating, "field", counts=counts)
+
+    def _rated(self, given: GivenAnswer, rating: Rating, kind: RecordKind = "given", *, counts: bool = True) -> Record:
         question, reply = given.question, rating.reply
         correct = grade(question, reply.answer) if given.correct is None else given.correct
         record = Record(
@@ -322,7 +325,9 @@ class Calibrator(Shown):
             ledger=rating.ledger,
             plain_tokens=rating.plain_tokens,
         )
-        self.state, _, posterior = self.state.follow(record, self.gate, self.plan.posterior)
+        after, _, posterior = self.state.follow(record, self.gate, self.plan.posterior)
+        if counts:
+            self.state = after
         return self._reported(record, posterior)
 
     def take_labels(self, labels: Iterable[Label]) -> None:

@@ -270,7 +270,8 @@ def _both(one: Alternative, other: Alternative) -> Alternative | None:
     types = [each["type"] if isinstance(each["type"], list) else [each["type"]] for each in (a, b) if "type" in each]
     if len(types) == 2:
         common = [each for each in types[0] if each in types[1] or (each == "integer" and "number" in types[1])]
-        common = common or ["integer"] * ("integer" in types[1] and "number" in types[0])
+        if not common and "integer" in types[1] and "number" in types[0]:
+            common = ["integer"]
         if not common:
             return None
         node["type"] = common[0] if len(common) == 1 else common

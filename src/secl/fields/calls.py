@@ -197,7 +197,8 @@ def samples_wanted(request: CallRequest, greedy: WrittenReply) -> int:
     tools = {tool.name: tool for tool in request.tools}
     found = [greedy.ended.log_p] if greedy.ended is not None else []
     for number, call in enumerate(greedy.calls):
-        found += [call.chosen.log_p] * (request.chooses or number > 0)
+        if request.chooses or number > 0:
+            found.append(call.chosen.log_p)
         tool, arguments = tools[call.name], call.arguments
         places = map(call.opened(tool.schema).place_of, tool.leaves_in(arguments.value))
         found += [arguments.log_p[token] for place in places for token in arguments.tokens(place)]

@@ -68,7 +68,8 @@ def modern(node: Any) -> Any:
     new = mapped({key: part for key, part in node.items() if part is not None or key == "const"}, modern)
     if isinstance(new.get("items"), list):
         new["prefixItems"] = new.pop("items")
-        new |= {"items": new.pop("additionalItems")} if "additionalItems" in new else {}
+        if "additionalItems" in new:
+            new["items"] = new.pop("additionalItems")
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(new.get(exclusive), bool) and new.pop(exclusive) and bound in new:
             new[exclusive] = new.pop(bound)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample, Source, SourceKind
 from secl.fields.schema import Leaf
 from secl.fields.values import Reading, Span, WrittenObject, same_value, shown, value_of
+from secl.grading.rules import distinct
 from secl.ledger import Ledger
 from secl.model import Rating
 from secl.prompts.templates import NONE_OF_THESE
@@ -83,15 +84,7 @@ def _rating(
     leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], ledger: Ledger, plain_tokens: float
 ) -> Rating:
     """Return the rating of a value: the value is the reply, and the values of the samples are the evidence."""
-    different: list[object] = [own.value]
-    numbers: list[int | None] = []
-    for each in drawn:
-        number = None
-        if each is not None:
-            known = (n for n, value in enumerate(different) if same_value(leaf, question, value, each.value))
-            number = next(known, len(different))
-            different += [each.value] * (number == len(different))
-        numbers.append(number)
+    different, numbers = distinct(drawn, lambda one, other: same_value(leaf, question, one.value, other.value), [own])
     kept = [0, *sorted(range(1, len(different)), key=numbers.count, reverse=True)[:OTHER_VALUES]]
     samples = tuple(
         Sample(
@@ -107,7 +100,7 @@ def _rating(
     text = shown(own.value)
     samples = samples or (Sample(text=text, candidate=0, log_p=own.log_p),) * SAMPLES
     evidence = CandidateEvidence(
-        candidates=(*(shown(different[number]) for number in kept), NONE_OF_THESE),
+        candidates=(*(shown(different[number].value) for number in kept), NONE_OF_THESE),
         letters=(),
         likelihoods=(own.alone, *[None] * len(kept)),
         samples=samples,

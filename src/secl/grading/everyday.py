@@ -241,7 +241,8 @@ def whole_amount(question: str, reference: str, context: str = "") -> Amount | N
         return None
     rest = text[numbers[0].behind :].strip(" .-°").lower()
     words = {_singular(word) for word in re.findall(r"[^\W\d_]+", question.lower())}
-    words |= _AFTER_UNITS if numbers[0].unit else set()
+    if numbers[0].unit:
+        words |= _AFTER_UNITS
     known = "or" not in words and all(_singular(word) in words for word in rest.split())
     return numbers[0] if known else None
 

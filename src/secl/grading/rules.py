@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeVar
 
 from secl.display import excerpt
 from secl.errors import QuestionError
@@ -17,6 +18,8 @@ from secl.grading.texts import contains, normalise_text, same_text, shortened
 from secl.grading.units import agree
 from secl.question import Question, References
 from secl.records import Record
+
+T = TypeVar("T")
 
 NO_COMMENT = "I have no comment."
 """An answer that the TruthfulQA rule counts as right for every question."""
@@ -223,14 +226,25 @@ def group(
         the distinct answers, without echoes of the question; and for each of `answers`, the index of the first distinct
         answer with the same meaning. The index is None for a missing answer and for an echo.
     """
-    different = list(known)
-    numbers: list[int | None] = []
-    for answer in answers:
-        if answer is None or not answer.strip() or is_echo(question, answer):
-            numbers.append(None)
-            continue
-        number = next((i for i, other in enumerate(different) if same_answer(question, answer, other)), len(different))
-        different += [answer] * (number == len(different))
+    told = [None if each is None or not each.strip() or is_echo(question, each) else each for each in answers]
+    return distinct(told, lambda one, other: same_answer(question, other, one), known)
+
+
+def distinct(
+    values: Iterable[T | None], same: Callable[[T, T], bool], known: Sequence[T] = ()
+) -> tuple[list[T], list[int | None]]:
+    """Return the distinct values, which begin with `known`, and the index of each value among them; None for None.
+
+    >>> distinct(["Lima", None, "LIMA", "Quito"], lambda one, other: one.lower() == other.lower())
+    (['Lima', 'Quito'], [0, None, 0, 1])
+    """
+    different, numbers = list(known), list[int | None]()
+    for value in values:
+        number = None
+        if value is not None:
+            number = next((n for n, earlier in enumerate(different) if same(earlier, value)), len(different))
+            if number == len(different):
+                different.append(value)
         numbers.append(number)
     return different, numbers
 

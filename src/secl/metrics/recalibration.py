@@ -119,7 +119,7 @@ FOLDS = 5
 
 
 def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind) -> tuple[Vector, list[float]]:
-    """Map every confidence by a map fitted to the grades of the other folds (scikit-learn's KFold, shuffled).
+    """Map every confidence by a map fitted to the grades of the other folds, which are those of scikit-learn's KFold.
 
     Every fold has its own map. This can change the order of answers from different folds, and therefore the AUROC.
 
@@ -129,11 +129,10 @@ def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kin
     confidences, grades = graded(confidence, correct)
     if confidences.size < FOLDS:
         raise ParameterError(f"{FOLDS} folds need {FOLDS} graded questions, not {confidences.size}; grade more.")
-    from sklearn.model_selection import KFold
-
     mapped, fitted = np.empty_like(confidences), []
-    for others, fold in KFold(FOLDS, shuffle=True, random_state=0).split(confidences):
-        fitted.append(FITS[kind](confidences[others], grades[others]))
+    for places in np.array_split(np.random.RandomState(0).permutation(confidences.size), FOLDS):
+        fold = np.isin(np.arange(confidences.size), places)
+        fitted.append(FITS[kind](confidences[~fold], grades[~fold]))
         mapped[fold] = fitted[-1](confidences[fold])
     return mapped, np.mean([astuple(fold) for fold in fitted], axis=0).tolist()
 

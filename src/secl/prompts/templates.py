@@ -153,8 +153,8 @@ def thinking_prompt(question: Question, request: str, thought: str | None = None
     wanted, shape = _BEHIND_A_THOUGHT[question.form]
     wanted = f"{request} Then {wanted}. " if request else f"{wanted[:1].upper()}{wanted[1:]}. "
     before = _WITH_CONFIDENCE if question.options else _FORMAT
-    lines = ["<your steps>"] * bool(request) + [f"Answer: {shape}"] + ["Confidence: <digit>"] * bool(question.options)
-    user = f"{_asked(question)}{_listed(question)}\n{wanted}{before}" + "\n".join(lines)
+    steps, digit = "<your steps>\n" if request else "", "\nConfidence: <digit>" if question.options else ""
+    user = f"{_asked(question)}{_listed(question)}\n{wanted}{before}{steps}Answer: {shape}{digit}"
     return replace(_prompt(question, user, "Answer:"), thought=thought or "")
 
 

@@ -208,25 +208,22 @@ def extract_fields(
         ParameterError: the model cannot write objects of this schema.
         UnavailableError: a server cannot be reached.
     """
-    requests, questions = asked.requests, asked.questions
+    requests = asked.requests
     model = writer_of(calibrator.model, requests)
     calibrator.replay(done)
-    resumed = len(done)  # a caller may append to `done` meanwhile
-    question_of = {question.id: question for question in questions}
-    size, written = len(questions) // len(requests), by_document(done)
-    failed = {failure.document for failure in failures(store)}
-    settled = failed | {document for document, records in written.items() if len(records) == size}
+    size = len(requests[0].schema.leaves)
+    field_of, known = {field.id: field for field in asked.questions}, {record.question.id: record for record in done}
+    complete = {document for document, records in by_document(done).items() if len(records) == size}
+    settled = complete | {failure.document for failure in failures(store)}
     first = next((n for n, each in enumerate(requests) if each.question.id not in settled), len(requests))
     first -= first % WINDOW
-    known = iter(done[size * sum(each.question.id not in failed for each in requests[:first]) :])
 
     def weigh(question: Question, rating: Rating) -> Record:
-        if question.id in question_of:
-            return next(known, None) or calibrator.weigh(question_of[question.id], rating)
+        if question.id in known:
+            return known[question.id]
         # Elements of a list are not questions of the stream, so they must not change the calibrator's state.
-        state, element = calibrator.state, calibrator.weigh(question, rating)
-        calibrator.state = state
-        return element
+        field = field_of.get(question.id)
+        return calibrator.weigh(field or question, rating, counts=field is not None)
 
     for request, found in zip(requests[first:], weigh_objects(model, requests[first:], weigh), strict=False):
         if isinstance(found, ParameterError | UnavailableError):
@@ -235,7 +232,7 @@ def extract_fields(
             add_failure(store, request, found)
             continue
         fields = (found.fields[leaf.name] for leaf in request.schema.leaves)
-        yield from (record for record in fields if record.position >= resumed)
+        yield from (record for record in fields if record.question.id not in known)
 
 
 LEAST_CERTAIN = 3
@@ -270,7 +267,8 @@ def object_results(fields: Sequence[Record], accept: float | None) -> Mapping[st
     for record in fields:
         name = record.question.domain
         results |= {name: value_in(record), f"{name}_confidence": defined(record.confidence)}
-        results |= {} if record.accepted is None else {f"{name}_accepted": record.accepted}
+        if record.accepted is not None:
+            results[f"{name}_accepted"] = record.accepted
     grades = [reported_correct(record) for record in fields]
     ungraded = (record for record, grade in zip(fields, grades, strict=True) if grade is None)
     unsure = sorted(ungraded, key=lambda record: record.confidences.expected_grade)

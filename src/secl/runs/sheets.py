@@ -120,7 +120,8 @@ def _verdicts(store: Store, path: Path) -> tuple[dict[int, tuple[Record, bool | 
                 raise DataError(str(row.values))
             cells = {plain(column): value for column, value in row.values.items()}
             answers = _judged(cells, _answers(cells, known, store.folder))
-            drawn |= sampled(str(cells["sample"])) if cells.get("sample") is not None else set()
+            if cells.get("sample") is not None:
+                drawn |= sampled(str(cells["sample"]))
             for record, correct in answers:
                 if judged.setdefault(record.position, (record, correct))[1] != correct:
                     raise DataError(f"contradicts the verdict of {place[record.position]}; correct one of them.")

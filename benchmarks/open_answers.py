@@ -1,7 +1,7 @@
 """Measures of several confidences of the same open answers, from recorded runs.
 
     python -m benchmarks.open_answers questions capitals,science OUT.jsonl [--data DIR] [--count 100]
-    secl run --method posterior --set evidence.extra_evidence=samples,p_true --questions OUT.jsonl --out RUN
+    secl run --method posterior --evidence.extra_evidence=samples,p_true --questions OUT.jsonl --out RUN
     python -m benchmarks.open_answers compare RUN [RUN ...]
 
 `questions` writes multiple-choice questions that can be asked without their options. `compare` computes the posterior

@@ -108,7 +108,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         command = [SECL, "serve", f"{folder}/state", "--model", chosen.model, "--port", "0"]
         command += ["--served-model-name", "served", "--log-level", "error"]
-        command += ["--method", "secl", "--set", "gate.name=always"] if chosen.learn else []
+        command += ["--method", "secl", "--gate", "always"] if chosen.learn else []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             url, process, memory = address(server), psutil.Process(server.pid), []
             began = time.monotonic()

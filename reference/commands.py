@@ -11,7 +11,7 @@ from secl.cli import app
 INTRODUCTION = """# Command line
 
 `secl --help` and `secl COMMAND --help` print the same. A mistake ends in one sentence and exit code 2.
-[Settings](settings.md) describes the settings that have no flag.
+[Settings](settings.md) lists the flags of further settings, such as `--evidence.tau`.
 """
 
 

@@ -13,11 +13,11 @@ INTRODUCTION = """# Settings
 Every setting has one name, `group.key`. Python, recipes and the shell take the same names:
 
     secl.load("smollm2", settings={"evidence.tau": 0.7})           # Python
-    secl run --benchmarks capitals:40 --set evidence.tau=0.7       # shell; repeat --set for each setting
+    secl run --benchmarks capitals:40 --evidence.tau 0.7           # shell
     evidence.tau = 0.7                                             # recipe.toml, for secl run recipe.toml
 
-Usual settings also have a flag. `--set` overrides the recipe. Where the default is empty, the method, the model or the
-gate chooses the value.
+Usual settings have short flags, which `--help` lists. A flag overrides the recipe. Where the default is empty, the
+method, the model or the gate chooses the value.
 """
 
 
@@ -28,7 +28,7 @@ def page() -> str:
         flag = flag_of(name)
         value = field.get_default(call_default_factory=True)
         default = "" if value in (None, (), "") and name != "loop.bin_gate" else code(shown(name, value))
-        rows.append((code(name), code(flag) if flag else "", default, _meaning(field)))
+        rows.append((code(name), code(flag), default, _meaning(field)))
     return f"{INTRODUCTION}\n{table(('key', 'flag', 'default', 'meaning'), rows)}\n"
 
 

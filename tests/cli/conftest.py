@@ -130,7 +130,7 @@ def run(shell: Shell, place: Path, tiny_llama: Path) -> Path:
     """A finished run of two domains, made once. Its name and domains look like markup of rich."""
     folder = place / "[red]run[/b]"
     if not folder.exists():
-        changes = [part for setting in SETTINGS for part in ("--set", setting)]
+        changes = [part for setting in SETTINGS for part in (f"--{setting}",)]
         source = ("--model", tiny_llama, "--benchmarks", "capitals:9,science:9", "--seed", 7, "--method", "secl")
         ended = shell("run", *source, *changes, "--out", folder, "--full").fine
         (place / "said").write_text(ended.out)

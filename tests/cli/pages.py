@@ -17,7 +17,8 @@ from secl.errors import SeclError
 from secl.evidence import Evidence
 from secl.gates import gate_class
 from secl.methods import method
-from secl.settings.names import SETTINGS, flag_of, with_set
+from secl.settings.names import SETTINGS, flag_of
+from tests.runs.conftest import setting
 
 FENCE = re.compile(r"^ *```\w*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 PAST = r"[^`\n]{0,3}\bat [0-9a-f]{7}\b"
@@ -61,7 +62,7 @@ def commands(text: str) -> dict[str, set[str]]:
         for call in re.split(r"&&|;", example):
             match = re.match(r"\s*secl (keys \w+|[a-z]+)\b(.*)", call)
             if match:
-                flags[match[1]] |= set(re.findall(r"(?<!\S)--[a-z][a-z-]*", match[2]))
+                flags[match[1]] |= set(re.findall(r"(?<!\S)--[a-z][a-z-]*+(?![.])", match[2]))
     return flags
 
 
@@ -192,12 +193,12 @@ def wrong_settings(text: str) -> list[str]:
         for group, key in re.findall(rf"(?<![\w./])({GROUPS})\.(?!py\b)(\w+)", part):
             recorded = group == "evidence" and key in {field.name for field in fields(Evidence)}
             wrong += [] if f"{group}.{key}" in SETTINGS or recorded else [f"{group}.{key}"]
-        for pair in re.findall(r"--set ([a-z_.]+=[^\s;)]+)", part):
-            wrong += [] if _taken(with_set, None, [pair]) else [pair]
+        for name, value in re.findall(rf"--((?:{GROUPS})\.[a-z_]+)[= ]([^\s;)`]+)", part):
+            wrong += [] if _taken(setting, f"{name}={value}") else [f"{name}={value}"]
         for flag, value in re.findall(rf"--({'|'.join(VALUED)})[ =]([a-z0-9][\w,:-]*)(?![\w.])", part):
             (name,) = (name for name in SETTINGS if flag_of(name) == f"--{flag}")
             known = {"method": method, "gate.name": gate_class}.get(name)
-            taken = _taken(known, value) if known else _taken(with_set, None, [f"{name}={value}"])
+            taken = _taken(known, value) if known else _taken(setting, f"{name}={value}")
             wrong += [] if taken else [f"--{flag} {value}"]
         for value in re.findall(r"--benchmarks ([a-z][\w,:-]*)", part):
             wrong += [name for each in value.split(",") if (name := each.partition(":")[0]) not in BENCHMARKS]

@@ -35,11 +35,11 @@ def test_a_setting_or_flag_is_refused_before_the_model_is_looked_for(refused: An
         ((*STREAM, "--seed", "x"), "seed"),
         ((*STREAM, "--accept", "warm"), "accept"),
         (("a.toml", "b.toml"), "b.toml"),
-        ((*STREAM, "--set", "evidence.tau"), "gives no value", "--set group.key=value"),
-        ((*STREAM, "--set", "evidence.tao=1"), "--set evidence.tao=1", "the nearest is evidence.tau"),
-        ((*STREAM, "--set", "evidence.tau=hot"), "evidence.tau is 'hot'", "a finite number above 0"),
-        ((*STREAM, "--set", "stream.skip_bad=perhaps"), "stream.skip_bad is 'perhaps'", "true or false"),
-        ((*STREAM, "--tau=1"), "--tau", "--set evidence.tau=VALUE"),
+        ((*STREAM, "--evidence.tau"), "--evidence.tau", "requires an argument"),
+        ((*STREAM, "--evidence.tao=1"), "--evidence.tao", "Did you mean --evidence.tau?"),
+        ((*STREAM, "--evidence.tau=hot"), "evidence.tau is 'hot'", "a finite number above 0"),
+        ((*STREAM, "--evidence.show_thought=perhaps"), "--evidence.show_thought", "perhaps"),
+        ((*STREAM, "--tau=1"), "--tau", "Did you mean --evidence.tau?"),
     ):
         refused(run_of("no such model", *arguments), *words)
 

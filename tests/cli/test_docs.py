@@ -155,7 +155,7 @@ RIGHT = """# Made up
 
 See [labels](labels.md#which-answers-were-labelled) and [above](#made-up).
 
-    secl run --method posterior --gate never --set evidence.tau=0.7 --benchmarks arc:3 --out RUN   # `loop.alpha`
+    secl run --method posterior --gate never --evidence.tau=0.7 --benchmarks arc:3 --out RUN   # `loop.alpha`
     make test && python -m benchmarks --only serving
 
 ```python
@@ -176,7 +176,7 @@ def problems(text: str, folder: Path) -> list[str]:
     page.write_text(text, encoding="utf-8")
     (folder / "labels.md").write_text("# Labels\n\n## Which answers were labelled\n", encoding="utf-8")
     words = "secl gates py src errors loop alpha Record accepted VIEWS posterior views metrics risk_control"
-    flags = {"--method", "--gate", "--set", "--benchmarks", "--out"}
+    flags = {"--method", "--gate", "--benchmarks", "--out"}
     found = pages.problems(page, ROOT, words.split(), lambda _command: flags)
     return found + pages.wrong_numbers(text, PHRASES, RESULTS)
 
@@ -189,7 +189,7 @@ NAMED = (
 """What the page names, up to a place where another letter makes it a name of nothing."""
 
 WRONG = [
-    ("--set evidence.tau=0.7", "--set evidence.tau=-1", "evidence.tau=-1"),
+    ("--evidence.tau=0.7", "--evidence.tau=-1", "evidence.tau=-1"),
     ("`src/secl/errors.py`", "`FadedName`", "FadedName"),
     (" at 7be5c80", "", "benchmarks.stamina"),
     ("0.25 s", "0.26 s", "Answers take 0.25 s, -28 % of the time"),

@@ -15,6 +15,7 @@ import pytest
 
 from secl import Record, RunSettings, SeclError, Store
 from secl.cli import extract
+from secl.errors import ParameterError
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
@@ -164,7 +165,7 @@ def test_fields_are_labelled_reported_and_get_thresholds(
     said = shell("report", run, "--full").out
     assert ": What is the value of" in said.partition("Most confident wrong answers")[2]
     assert "Stated" not in said.partition("By domain")[2].partition("Most confident")[0]
-    assert f"extract.schema_file={schema}" in said
+    assert f"--schema {schema}" in said
     assert "at most 30% wrong, 90% certainty" in shell("threshold", run, "--risk", 0.3).out
     assert "leave --grader out" in shell("report", run, "--grader", "exact").err
     values = json.loads(shell("threshold", run, "--risk", 0.3, "--json").out)["threshold"]
@@ -338,11 +339,12 @@ def test_bad_input_is_refused(refused: Any, shell: Shell, documents: Path, schem
         ((perhaps, *usual), "perhaps.csv, line 2 has 'perhaps' in the column of the boolean 'paid'"),
         ((twice, *usual), "twice.csv, line 3 repeats the id 'a'"),
         ((documents, "--text", "city", *usual), "invoices.csv, line 3 has a column 'city' that is empty"),
-        ((documents, "--set", "method=secl", *usual), "leave the method 'secl' out"),
-        ((documents, "--set", "stream.template={body}", *usual), "leave stream.template out"),
     ):
         refused(("extract", *arguments), *words)
     assert shell("extract", wrong, *usual, "--skip-bad").code == 2
+    for name, value in (("method", "secl"), ("stream.template", "{body}")):
+        with pytest.raises(ParameterError, match=f"leave (the method 'secl'|{name}) out"):
+            RunSettings.of({"extract.schema_file": "a.json", "stream.questions": "a.csv", name: value}).check()
 
 
 def test_a_missing_extra_is_named_before_a_model_is_loaded(

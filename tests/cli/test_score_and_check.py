@@ -18,10 +18,10 @@ from secl.metrics.measures import MEASURES
 from secl.records import Reply
 from secl.reports.run_report import command
 from secl.runs.recipes import score_settings
-from secl.settings.names import with_set
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import give_labels, stored
 from tests.cli.conftest import Interrupt, Shell, ask_file, scripted_run
+from tests.runs.conftest import setting
 
 
 class Knowing(ScriptedModel):
@@ -55,7 +55,7 @@ def test_a_check_is_a_screen_and_no_file(shell: Shell, use: Any, mine: Path, mon
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setenv("COLUMNS", "80")
     use(Knowing(stated=0.9))
-    ended = shell("check", "--questions", mine, "--set", "evidence.tau=0.25").fine
+    ended = shell("check", "--questions", mine, "--evidence.tau=0.25").fine
     lines = ended.out.splitlines()
     assert lines[0].startswith("Use: secl run --method ")
     assert lines[1].startswith("Why: ")
@@ -66,7 +66,7 @@ def test_a_check_is_a_screen_and_no_file(shell: Shell, use: Any, mine: Path, mon
     assert [path.name for path in sorted(mine.parent.rglob("*")) if path.is_file()] == [mine.name]
 
 
-AS_CHECKED = ("--method", "posterior", "--set", "evidence.extra_evidence=p_true")
+AS_CHECKED = ("--method", "posterior", "--evidence.extra_evidence=p_true")
 """Settings that give an ordinary run the records of a check."""
 
 
@@ -233,7 +233,7 @@ def test_columns_may_have_other_names_and_bad_rows_may_be_left_out(shell: Shell,
 def test_flags_reach_the_posterior_and_equal_options_are_equally_probable(shell: Shell, tmp_path: Path) -> None:
     equal = Question("2+2?", ("5", "4", "4"), "B")
     mine, folder = ask_file(tmp_path / "mine.jsonl", [*toy_stream(60), equal]), tmp_path / "out"
-    flags = ("--set", "posterior.views=letters,likelihood,p_true", "--answer", "best")
+    flags = ("--posterior.views=letters,likelihood,p_true", "--answer", "best")
     ended = shell("run", "--questions", mine, "--method", "posterior", "--out", folder, *flags)
     assert ended.code == 0
     assert (
@@ -273,18 +273,18 @@ def test_useless_settings_are_left_out_and_others_reach_the_run(shell: Shell, be
     useless = {"loop.answer": "best", "model.answer_weights": "frozen", "loop.accept": 0.8}  # of an older run
     recipe = score_settings(Path("a.csv"), useless)
     assert command(recipe, "score") == "secl score a.csv --model smollm2 --accept 0.8 --out NEW"
-    for pair in ("seed=3", "stream.order=reversed", "loop.accept=0.9"):
-        shell("score", pairs, "--set", pair, "--out", "NEW")
+    for flag, pair in (("seed", "seed=3"), ("order", "stream.order=reversed"), ("accept", "loop.accept=0.9")):
+        shell("score", pairs, f"--{flag}", pair.partition("=")[2], "--out", "NEW")
         settings, _ = begun.pop()
-        assert settings == score_settings(pairs, with_set(None, (pair,)))
+        assert settings == score_settings(pairs, setting(pair))
         assert settings != score_settings(pairs, {})
 
 
 def test_flags_that_do_not_go_together_are_refused(pairs: Path, tmp_path: Path, refused: Any) -> None:
     for arguments, *words in (
         (("--json", "--out", tmp_path / "run"), "--json", "--out"),
-        (("--set", "evidence.extra_evidence=dinco"), "dinco"),
-        (("--set", "loop.answer=best"), "leave loop.answer out"),
+        (("--evidence.extra_evidence=dinco",), "dinco"),
+        (("--loop.answer=best",), "leave loop.answer out"),
     ):
         refused(("score", pairs, *arguments), *words)
     refused(("score", tmp_path / "nothing.csv"), "nothing.csv")

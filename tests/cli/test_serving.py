@@ -53,7 +53,7 @@ BAD: list[tuple[tuple[object, ...], str]] = [
     (("--port", 70000), "--port is 70000"),
     (("--host", "0.0.0.0", "--port", 0), "0.0.0.0 can be reached"),
     (("--host", "no.such.host.invalid", "--port", 0), "cannot listen at no.such.host.invalid"),
-    (("--method", "secl", "--gate", "always", "--set", "gate.threshold=2"), "has no threshold"),
+    (("--method", "secl", "--gate", "always", "--gate.threshold=2"), "has no threshold"),
     (("--max-queue", 0), "queue is 0"),
     (("--timeout", 0), "timeout is 0"),
     (("--keep-text", "some"), "keep-text is 'some'"),
@@ -159,7 +159,7 @@ def serving(folder: Path, model: Path, *flags: object, host: str = "127.0.0.1") 
     """A server in a process of its own, and its address."""
     log, where = folder.parent / "log", ("--model", model, "--host", host, "--port", 0)
     log.write_text("")
-    process = processes.start(log, "serve", folder, *where, "--method", "secl", "--set", "gate.warmup=3", *flags)
+    process = processes.start(log, "serve", folder, *where, "--method", "secl", "--gate.warmup=3", *flags)
     try:
         for _ in range(1200):
             if "secl serves" in log.read_text() or not process.is_alive():
@@ -191,7 +191,7 @@ def test_an_address_needs_a_key_and_a_second_server_is_refused(shell: Shell, tmp
         headers = {"authorization": f"Bearer {token}"}
         assert httpx.get(f"{local}/v1/models", headers=headers).json()["data"][0]["id"] == "tiny"
         httpx.post(f"{local}/v1/pause", headers=headers, json={"reason": "for a look"}).raise_for_status()
-        other = shell("serve", folder, "--model", tiny_llama, "--port", 0, "--method", "secl", "--set", "gate.warmup=3")
+        other = shell("serve", folder, "--model", tiny_llama, "--port", 0, "--method", "secl", "--gate.warmup=3")
         assert (other.code, "is in use by another process" in other.err) == (2, True)
         assert ended(process, signal.SIGTERM) == 0
     log = (tmp_path / "log").read_text()

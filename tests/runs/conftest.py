@@ -10,7 +10,7 @@ import pytest
 
 from secl import Calibrator, EntropyShift, LoopSettings, Record
 from secl.runs.store import Store, Version
-from secl.settings.names import with_set
+from secl.settings.names import SETTINGS, RunTables, dotted, tables
 from secl.testing import ScriptedModel, toy_stream
 
 
@@ -44,8 +44,10 @@ def stop_after(count: int) -> Callable[[int, int, Record | None], None]:
 
 
 def setting(pairs: str) -> dict[str, Any]:
-    """Return settings from the spelling of `--set`, separated by blanks."""
-    return with_set(None, pairs.split())
+    """Return settings from pairs "group.key=value" as texts, separated by blanks."""
+    names: dict[str, Any] = dict(pair.split("=", 1) for pair in pairs.split())
+    listed = {name: (value,) if isinstance(SETTINGS[name].default, tuple) else value for name, value in names.items()}
+    return dotted(RunTables.model_validate(tables(listed)).model_dump(exclude_unset=True))
 
 
 LEARNING = setting(

@@ -264,7 +264,7 @@ def test_an_answer_that_the_model_cannot_read_is_refused_at_the_start(pairs: Pat
 
 QUESTIONS = 28
 PAIRS = ("method=secl", "gate.burst=6", "gate.warmup=4", "gate.threshold=1", "loop.bin_gate=off")
-BURSTS = [part for pair in PAIRS for part in ("--set", pair)]
+BURSTS = [f"--{pair}" for pair in PAIRS]
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +303,7 @@ class Case:
         return self.log.read_text().strip().splitlines()[-1]
 
 
-COMPARED = ("--set", "evidence.extra_evidence=candidates", "--set", "loop.evidence_on=always")
+COMPARED = ("--evidence.extra_evidence=candidates", "--loop.evidence_on=always")
 KINDS: dict[str, tuple[object, ...]] = {
     "stream": (),
     "calibration": (),

@@ -19,8 +19,17 @@ from rich.console import Console
 from secl.errors import SeclError
 from secl.machine import set_defaults
 from secl.settings.base import Settings
-from secl.settings.groups import FLAT, ModelSettings, Seed
-from secl.settings.names import METHOD, OF_MODEL, flag_of, nearest
+from secl.settings.groups import (
+    FLAT,
+    HIDDEN,
+    EvidenceSettings,
+    LoopSettings,
+    ModelSettings,
+    PosteriorSettings,
+    PromptSettings,
+    Seed,
+)
+from secl.settings.names import OF_MODEL, SETTINGS, flag_of
 
 app = App(
     name="secl",
@@ -38,23 +47,25 @@ ASK, STUDY, SERVE, BACK, LISTS = (
 """Groups of commands in `secl --help`."""
 
 RunFolder = Annotated[Path, Parameter(help="A run folder, or the state folder of a server.")]
+FURTHER = "Further settings have flags too, for example --evidence.tau 0.7 (docs/reference/settings.md)."
+"""Last sentence in the help of commands that take all settings."""
+
 Flag = Parameter(negative=(), show_default=False)
 """A boolean flag without a `--no-` variant."""
 
 AsJson = Annotated[bool, Flag, Parameter(name="--json", help="Print one JSON object only.")]
 Full = Annotated[bool, Flag, Parameter(help="Print all tables, not only the result.")]
-Set = Annotated[
-    list[str] | None,
-    Parameter(
-        name="--set", group=METHOD, help="Any other setting, for example evidence.tau=0.7 (docs/reference/settings.md)."
-    ),
-]
 
 
 class AskedSettings(Settings):
     """Settings that `secl check`, `score` and `extract` share; these commands have no flag for the method."""
 
     model: Annotated[ModelSettings, FLAT, OF_MODEL] = ModelSettings()
+    prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
+    evidence: Annotated[EvidenceSettings, HIDDEN] = EvidenceSettings()
+    posterior: Annotated[PosteriorSettings, HIDDEN] = PosteriorSettings()
+    loop: Annotated[LoopSettings, HIDDEN] = LoopSettings()
+    paper: Annotated[bool, HIDDEN] = False
     seed: Seed = Field(42, description="Seed of all random choices.")
 
 
@@ -70,7 +81,7 @@ def main() -> None:
     except SeclError as problem:
         fail(str(problem))
     except UnknownOptionError as problem:
-        fail(" ".join(str(problem).split()) + _hint(str(problem)))
+        fail(_unknown(" ".join(str(problem).split())))
     except CycloptsError as problem:
         fail(" ".join(str(problem).split()))
     except KeyboardInterrupt:
@@ -86,13 +97,12 @@ def main() -> None:
     raise SystemExit(code or 0)
 
 
-def _hint(complaint: str) -> str:
-    """Return a sentence about --set if an unknown flag is a setting without a flag; otherwise an empty text."""
-    option = re.search(r"--(?:no-)?([a-z-]+)", complaint)
-    key = option[1].replace("-", "_") if option else ""
-    name = nearest(key)
-    unflagged = name is not None and name.endswith(f".{key}") and flag_of(name) is None
-    return f" This setting has no flag; use --set {name}=VALUE." if unflagged else ""
+def _unknown(complaint: str) -> str:
+    """Return cyclopts' complaint about an unknown option; a setting's key, such as --tau, stands for the setting."""
+    option = re.search(r"--(?:no-)?([a-z_.-]+)", complaint)
+    names = {key: name for name in SETTINGS for key in (name, name.rpartition(".")[2].replace("_", "-"))}
+    name = names.get(option[1]) if option else None
+    return complaint if name is None else f"{complaint.partition(' Did you')[0]} Did you mean {flag_of(name)}?"
 
 
 def fail(sentence: str) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, AskedSettings, Full, Set, app, console, echo, print_json
+from secl.cli.app import FURTHER, AsJson, AskedSettings, Full, app, console, echo, print_json
 from secl.cli.run import print_result, proceed
 from secl.data.benchmarks import BENCHMARKS
 from secl.display import counted, terminal_text
@@ -28,11 +28,11 @@ from secl.runs.loading import load_for_asking
 from secl.runs.recipes import score_settings
 from secl.runs.runner import Run, start_run
 from secl.runs.settings import Recipe
-from secl.settings.groups import FLAT, Names, StreamSettings
-from secl.settings.names import OF_QUESTIONS, with_set
+from secl.settings.groups import FLAT, HIDDEN, Names, StreamSettings
+from secl.settings.names import OF_QUESTIONS, given_by
 
 
-@app.command
+@app.command(help_epilogue=FURTHER)
 def ask(
     question: Annotated[str, Parameter(allow_leading_hyphen=True)],
     /,
@@ -42,7 +42,6 @@ def ask(
     system: Annotated[str, Parameter(show_default=False)] = "",
     version: Path | None = None,
     flags: Annotated[Recipe | None, FLAT] = None,
-    set_: Set = None,
     full: Full = False,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +58,7 @@ def ask(
         raise ParameterError(f"ask has no option {question}; secl ask --help lists its options.")
     text = sys.stdin.read() if question == "-" else question
     to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
-    values = with_set(flags, set_)
+    values = given_by(flags)
     if full or as_json:  # not by default: for an open question, P(True) takes longer than all other evidence
         kinds = values.get("evidence.extra_evidence", ())
         values["evidence.extra_evidence"] = tuple(dict.fromkeys((*kinds, "p_true")))  # type: ignore[misc]
@@ -83,9 +82,6 @@ def ask(
         screen.print("evidence: add --full", style="dim")
 
 
-HIDDEN = Parameter(show=False)
-
-
 class RatedStream(StreamSettings):
     """Settings of the file to rate. The help hides the flags for other questions, which `secl score` refuses."""
 
@@ -100,7 +96,7 @@ class RatedSettings(AskedSettings):
     stream: Annotated[RatedStream, FLAT, OF_QUESTIONS] = RatedStream()
 
 
-@app.command
+@app.command(help_epilogue=FURTHER)
 def score(
     file: Annotated[Path, Parameter(allow_leading_hyphen=True)],
     /,
@@ -109,7 +105,6 @@ def score(
     as_json: AsJson = False,
     accept: float | None = None,
     flags: Annotated[RatedSettings | None, FLAT] = None,
-    set_: Set = None,
 ) -> None:
     """Rate the given answers in a file: print for each the probability that it is correct.
 
@@ -121,7 +116,7 @@ def score(
     """
     if out is not None and as_json:
         raise ParameterError("--json prints the answers, and --out stores them for secl export; drop --json or --out.")
-    settings = score_settings(file, {"loop.accept": accept, **with_set(flags, set_)})
+    settings = score_settings(file, {"loop.accept": accept, **given_by(flags)})
     finish = print_result() if out else _print_json if as_json else _print
     proceed(lambda place: start_run(settings, place, mode="score"), out, finish, quiet=out is None)
 

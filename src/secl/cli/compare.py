@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from secl.cli.app import AsJson, AskedSettings, Set, app, console, print_json
+from secl.cli.app import FURTHER, AsJson, AskedSettings, app, console, print_json
 from secl.cli.run import name_skipped, proceed
 from secl.display import terminal_text
 from secl.errors import ParameterError, RunError
@@ -25,24 +25,22 @@ from secl.runs.manifest import Manifest
 from secl.runs.runner import Run, estimators_of, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.settings.groups import FLAT, PromptSettings, StreamSettings
-from secl.settings.names import OF_MODEL, OF_QUESTIONS, with_set
+from secl.settings.groups import FLAT, StreamSettings
+from secl.settings.names import OF_QUESTIONS, given_by
 
 
 class CheckedSettings(AskedSettings):
     """Settings of `secl check` that have flags."""
 
-    prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
     stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
 
 
-@app.command(name="check")
+@app.command(name="check", help_epilogue=FURTHER)
 def check_command(
     run: Path | None = None,
     /,
     *,
     flags: Annotated[CheckedSettings | None, FLAT] = None,
-    set_: Set = None,
     out: Path | None = None,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +52,7 @@ def check_command(
         run: Run of the method posterior or baselines; secl checks its records and asks no questions.
         out: Store the answers as a run in this folder.
     """
-    settings = with_set(flags, set_)
+    settings = given_by(flags)
     if run is None:
         # With P(True), secl can compare the method norm_p_true and judge whether learning would help.
         new = RunSettings.of({**settings, "method": "posterior", "evidence.extra_evidence": ("p_true",)})

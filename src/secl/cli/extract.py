@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import AsJson, AskedSettings, Flag, Set, app, console, print_json
+from secl.cli.app import FURTHER, AsJson, AskedSettings, Flag, app, console, print_json
 from secl.cli.run import name_skipped, print_result, proceed
 from secl.display import number
 from secl.errors import ParameterError, RunError, needs
@@ -18,18 +18,17 @@ from secl.runs.folder import FILE
 from secl.runs.manifest import Manifest
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings
-from secl.settings.groups import FLAT, ExtractSettings, PromptSettings
-from secl.settings.names import OF_MODEL, OF_QUESTIONS, with_set
+from secl.settings.groups import FLAT, ExtractSettings
+from secl.settings.names import OF_QUESTIONS, given_by
 
 
 class ExtractedSettings(AskedSettings):
     """Settings of `secl extract` that have flags."""
 
     extract: Annotated[ExtractSettings, FLAT, OF_QUESTIONS] = ExtractSettings()
-    prompts: Annotated[PromptSettings, FLAT, OF_MODEL] = PromptSettings()
 
 
-@app.command
+@app.command(help_epilogue=FURTHER)
 def extract(
     documents: Annotated[Path, Parameter(allow_leading_hyphen=True)],
     /,
@@ -39,7 +38,6 @@ def extract(
     skip_bad: Annotated[bool, Flag] = False,
     as_json: AsJson = False,
     flags: Annotated[ExtractedSettings | None, FLAT] = None,
-    set_: Set = None,
 ) -> None:
     """Extract fields from documents, each value with the probability that it is correct.
 
@@ -51,7 +49,7 @@ def extract(
         accept: Lowest confidence of an accepted value, and of an accepted object.
         skip_bad: Skip documents that cannot be used, and list them.
     """
-    given = with_set(flags, set_)
+    given = given_by(flags)
     if out is not None and as_json:
         raise ParameterError("--json prints the objects, and --out stores them for secl export; drop --json or --out.")
     if "extract.schema_file" not in given:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from rich import progress
 
 from secl.calibrator import Calibrator
-from secl.cli.app import Full, Set, app, console, echo, fail
+from secl.cli.app import FURTHER, Full, app, console, echo, fail
 from secl.cli.report import write_and_print
 from secl.display import amount, counted
 from secl.errors import ParameterError, StorageError
@@ -25,7 +25,7 @@ from secl.runs.recipes import read_toml
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.settings.groups import FLAT
-from secl.settings.names import OF_OUTPUT, dotted, with_set
+from secl.settings.names import OF_OUTPUT, dotted, given_by
 
 Finish = Callable[["Run"], None]
 """Reports a run after its last question."""
@@ -48,13 +48,12 @@ DEMO_NEXT = (
 )
 
 
-@app.command
+@app.command(help_epilogue=FURTHER)
 def run(
     recipe: Path | None = None,
     /,
     *,
     flags: Annotated[RunSettings | None, FLAT] = None,
-    set_: Set = None,
     out: Annotated[Path | None, OF_OUTPUT] = None,
     resume: Annotated[Path | None, OF_OUTPUT] = None,
     full: Annotated[Full, OF_OUTPUT] = False,
@@ -66,7 +65,7 @@ def run(
         out: Folder of the new run.
         resume: Continue this unfinished run, with its own settings.
     """
-    settings = {**dotted(read_toml(recipe) if recipe else {}), **with_set(flags, set_)}
+    settings = {**dotted(read_toml(recipe) if recipe else {}), **given_by(flags)}
     if resume is not None:
         if out is not None and out != resume:
             raise ParameterError("a resumed run stays in its folder; drop --out.")

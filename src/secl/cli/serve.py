@@ -14,14 +14,14 @@ from typing import Annotated, NoReturn
 
 from cyclopts import Parameter
 
-from secl.cli.app import Set, app, console, echo
+from secl.cli.app import FURTHER, app, console, echo
 from secl.cli.run import model_line
 from secl.errors import ParameterError, needs
 from secl.runs.recipes import read_toml
 from secl.runs.settings import Recipe
 from secl.server.settings import OF_HTTP, Limits
 from secl.settings.groups import FLAT
-from secl.settings.names import OF_MODEL, OF_OUTPUT, dotted, with_set
+from secl.settings.names import OF_MODEL, OF_OUTPUT, dotted, given_by
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -32,7 +32,7 @@ SHOWN = Parameter(name="*")  # unlike FLAT, shows default values in the help
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, new or from an earlier start.")]
 
 
-@app.command
+@app.command(help_epilogue=FURTHER)
 def serve(
     state: StateFolder,
     recipe: Path | None = None,
@@ -42,7 +42,6 @@ def serve(
     port: Annotated[int | None, OF_HTTP] = None,
     fd: Annotated[int | None, OF_HTTP] = None,
     flags: Annotated[Recipe | None, FLAT] = None,
-    set_: Set = None,
     versions: Annotated[Path | None, OF_MODEL] = None,
     limits: Annotated[Limits | None, SHOWN] = None,
     keep_text: Annotated[str, OF_OUTPUT] = "full",
@@ -72,7 +71,7 @@ def serve(
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
-    settings, vllm = read_settings(recipe, with_set(flags, set_)), None
+    settings, vllm = read_settings(recipe, given_by(flags)), None
     if settings.model.answered_by == "vllm":
         # The manifest records no engine, because a later start may use a local model with the same state.
         vllm = settings.model.endpoint
@@ -135,7 +134,7 @@ def ending_in_order() -> Iterator[list[int]]:
 
 
 def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
-    """Return the settings of a recipe; flags and --set override them."""
+    """Return the settings of a recipe; flags override them."""
     from secl.server.online.factory import serving_settings
 
     settings = {**dotted(read_toml(recipe) if recipe else {}), **flags}

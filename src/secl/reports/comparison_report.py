@@ -130,8 +130,8 @@ def _learning(result: Check) -> str:
         return f"cannot tell: none of the {result.questions} questions has a reference or a label."
     if not result.rated:
         return (
-            "cannot tell: no graded answer has normalised P(True); record P(True) with --set "
-            "evidence.extra_evidence=p_true."
+            "cannot tell: no graded answer has normalised P(True); record P(True) with "
+            "--evidence.extra_evidence=p_true."
         )
     if not result.signal:
         return (

@@ -137,7 +137,7 @@ def command(settings: RunSettings, mode: Mode = "ask") -> str:
 
     >>> from secl.runs.settings import RunSettings
     >>> command(RunSettings.of({"stream.benchmarks": ["capitals:9"], "method": "secl", "gate.burst": 20}))
-    'secl run --model smollm2 --benchmarks capitals:9 --method secl --set gate.burst=20 --out NEW'
+    'secl run --model smollm2 --benchmarks capitals:9 --method secl --gate.burst 20 --out NEW'
     """
     changed = {"model.name": settings.model.name, **settings.changed()}
     changed |= {} if settings.method == type(settings).model_fields["method"].default else {"method": settings.method}
@@ -148,10 +148,8 @@ def command(settings: RunSettings, mode: Mode = "ask") -> str:
     first = ("model.", "stream.", "method")
     for name in sorted(changed, key=lambda name: [not name.startswith(each) for each in first]):
         value, flag = changed[name], flag_of(name)
-        if flag is None:
-            parts += ["--set", f"{name}={shown(name, value)}"]
-        elif isinstance(value, bool):
-            parts.append(flag if value else f"--no-{flag[2:]}")
+        if isinstance(value, bool):
+            parts.append(flag if value else f"{flag}=false")
         else:
             parts += [flag, shown(name, value)]
     return shlex.join([*parts, "--out", "NEW"])

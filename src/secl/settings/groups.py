@@ -2,8 +2,8 @@
 
 Flags, recipe files, sweep grids and manifests all use these groups. Components take groups as arguments: the calibrator
 takes `LoopSettings`, the model `AdapterSettings`. Defaults are the paper's, except for the method, the gate and the
-settings that the setting `paper` changes. A setting marked `UNFLAGGED` has no flag of its own; use a recipe or
-`--set group.key=value`.
+settings that the setting `paper` changes. Usual settings have short flags (`--gate`). All others have flags of their
+names, such as `--evidence.tau`, which the help does not list.
 """
 
 from __future__ import annotations
@@ -82,10 +82,15 @@ NUCLEUS = 0.95
 """Nucleus (top-p) of sampled answers. With the setting `paper`, secl samples from all tokens."""
 
 FLAT = Parameter(name="*", show_choices=False, show_default=False)
-"""Makes a flag of every field of a group, except for `UNFLAGGED` fields."""
+"""Makes a short flag of every field of a group."""
 
-UNFLAGGED = Parameter(parse=False)
-"""Marks a setting without a flag of its own."""
+HIDDEN = Parameter(show=False)
+"""Makes a flag that the help does not list; the flags of a group begin with its name, as in --evidence.tau."""
+
+
+def by_name(name: str) -> Parameter:
+    """Return the parameter of a field in a `FLAT` group whose flag is its whole name, such as --loop.alpha."""
+    return Parameter(name=f"--{name}", show=False)
 
 
 ENDPOINT_KEY = "SECL_ENDPOINT_KEY"
@@ -227,11 +232,21 @@ class GateSettings(Settings):
     name: Annotated[str | None, Parameter("--gate")] = Field(
         None, description="When to learn: entropy-shift, page-hinkley, always, never or FILE.py:CLASS."
     )
-    burst: Annotated[int | None, UNFLAGGED] = Field(None, description="Questions in a burst; 50 by default.")
-    warmup: Annotated[int | None, UNFLAGGED] = Field(None, description="Questions of the warm-up; 30 by default.")
-    threshold: Annotated[float | None, UNFLAGGED] = Field(None, description="Statistic above which the gate fires.")
-    ema: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: weight of the newest entropy.")
-    epsilon: Annotated[float | None, UNFLAGGED] = Field(None, description="page-hinkley: ignored rise, in nats.")
+    burst: Annotated[int | None, by_name("gate.burst")] = Field(
+        None, description="Questions in a burst; 50 by default."
+    )
+    warmup: Annotated[int | None, by_name("gate.warmup")] = Field(
+        None, description="Questions of the warm-up; 30 by default."
+    )
+    threshold: Annotated[float | None, by_name("gate.threshold")] = Field(
+        None, description="Statistic above which the gate fires."
+    )
+    ema: Annotated[float | None, by_name("gate.ema")] = Field(
+        None, description="page-hinkley: weight of the newest entropy."
+    )
+    epsilon: Annotated[float | None, by_name("gate.epsilon")] = Field(
+        None, description="page-hinkley: ignored rise, in nats."
+    )
 
     def overrides(self) -> dict[str, object]:
         return self.model_dump(exclude={"name"}, exclude_none=True)
@@ -277,23 +292,25 @@ class LoopSettings(Settings):
 
     TABLE = "loop."
 
-    evidence_on: Annotated[EvidenceOn | None, UNFLAGGED] = Field(
+    evidence_on: Annotated[EvidenceOn | None, by_name("loop.evidence_on")] = Field(
         None, description="Gather evidence in bursts only (burst) or always; by default as the method does."
     )
-    samples: Annotated[int, UNFLAGGED] = Field(10, ge=1, le=100, description="Samples of self-consistency (N).")
-    alpha: Annotated[float, UNFLAGGED] = Field(
+    samples: Annotated[int, by_name("loop.samples")] = Field(
+        10, ge=1, le=100, description="Samples of self-consistency (N)."
+    )
+    alpha: Annotated[float, by_name("loop.alpha")] = Field(
         0.5, gt=0, le=1, description="Fraction of the distance to the signal by which the target moves."
     )
-    delta: Annotated[float, UNFLAGGED] = Field(
+    delta: Annotated[float, by_name("loop.delta")] = Field(
         0.15, gt=0, le=1, description="Cap on the distance to the signal, before multiplication by alpha."
     )
-    bin_gate: Annotated[BinGate, UNFLAGGED] = Field(
+    bin_gate: Annotated[BinGate, by_name("loop.bin_gate")] = Field(
         1, ge=0, le=9, description="No update if confidence and signal are at most this many bins apart; or off."
     )
-    loss: Annotated[Loss, UNFLAGGED] = Field(
+    loss: Annotated[Loss, by_name("loop.loss")] = Field(
         "directional", description="Target of the loss: directional (Eq. target) or mse (the signal itself)."
     )
-    accumulate: Annotated[Accumulate, UNFLAGGED] = Field(
+    accumulate: Annotated[Accumulate, by_name("loop.accumulate")] = Field(
         "stream", description="Keep updates for the whole stream, or reset after each question: stream or question."
     )
     answer: AnswerName | None = Field(

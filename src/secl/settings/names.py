@@ -1,14 +1,14 @@
 """The names of settings, `group.key`, and conversion between names and tables.
 
-Python, sweeps and `--set` use names: {"stream.benchmarks": ["arc"], "evidence.tau": 0.7, "seed": 3}. Recipe files and
+Python, sweeps and flags use names: {"stream.benchmarks": ["arc"], "evidence.tau": 0.7, "seed": 3}. Recipe files and
 manifests have a table for each group. `dotted` turns tables into names, and `tables` turns names into tables.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, get_origin
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 from pydantic import Field
@@ -18,7 +18,7 @@ from secl.errors import ParameterError
 from secl.settings.base import OFF, Settings
 from secl.settings.groups import (
     FLAT,
-    UNFLAGGED,
+    HIDDEN,
     AdapterSettings,
     EvidenceSettings,
     ExtractSettings,
@@ -48,11 +48,11 @@ class RecipeTables(Settings):
         "posterior", description="posterior, secl (which learns), or another method (see secl methods)."
     )
     gate: Annotated[GateSettings, FLAT, OF_METHOD] = GateSettings()
-    evidence: Annotated[EvidenceSettings, UNFLAGGED] = EvidenceSettings()
-    posterior: Annotated[PosteriorSettings, UNFLAGGED] = PosteriorSettings()
+    evidence: Annotated[EvidenceSettings, HIDDEN] = EvidenceSettings()
+    posterior: Annotated[PosteriorSettings, HIDDEN] = PosteriorSettings()
     loop: Annotated[LoopSettings, FLAT, OF_METHOD] = LoopSettings()
-    adapter: Annotated[AdapterSettings, UNFLAGGED] = AdapterSettings()
-    paper: Annotated[bool, UNFLAGGED] = Field(
+    adapter: Annotated[AdapterSettings, HIDDEN] = AdapterSettings()
+    paper: Annotated[bool, HIDDEN] = Field(
         False,
         description="Ask, sample and learn as the paper says; docs/paper.md lists what the paper leaves open.",
     )
@@ -63,7 +63,7 @@ class RunTables(RecipeTables):
     """The tables of a run: the tables of a recipe, and the questions or documents of the run."""
 
     stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
-    extract: Annotated[ExtractSettings, UNFLAGGED] = ExtractSettings()
+    extract: Annotated[ExtractSettings, HIDDEN] = ExtractSettings()
 
 
 def _fields(settings: type[Settings], table: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -96,7 +96,9 @@ def dotted(values: Mapping[str, Any]) -> dict[str, Any]:
             inner = [known for known in SETTINGS if known.startswith(f"{name}.")]
             raise ParameterError(f"{name} is {names[name]!r}; it must be a table of the settings {', '.join(inner)}.")
         if name not in SETTINGS:
-            raise ParameterError(f"there is no setting {name!r}; {_remedy(name)}.")
+            known = nearest(name)
+            remedy = f"the nearest is {known}" if known else "docs/reference/settings.md lists all settings"
+            raise ParameterError(f"there is no setting {name!r}; {remedy}.")
     return names
 
 
@@ -126,36 +128,23 @@ def nearest(name: str) -> str | None:
     return best if similarity(best)[0] >= NEAR else None
 
 
-def _remedy(name: str) -> str:
-    known = nearest(name)
-    return f"the nearest is {known}" if known else "docs/reference/settings.md lists all settings"
+def flag_of(name: str) -> str:
+    """Return the flag of a setting in `secl run`.
 
-
-def flag_of(name: str) -> str | None:
-    """Return the flag of a setting; None if only --set and recipes set it."""
-    table, _, key = name.rpartition(".")
-    metadata = [*(RunTables.model_fields[table].metadata if table else ()), *SETTINGS[name].metadata]
-    if UNFLAGGED in metadata:
-        return None
-    named = [next(iter(part.name)) for part in SETTINGS[name].metadata if isinstance(part, Parameter) and part.name]
-    return named[0] if named else f"--{key.replace('_', '-')}"
-
-
-def with_set(flags: Settings | None, pairs: Sequence[str] | None) -> dict[str, object]:
-    """Return settings by name, from flags and from the pairs of `--set`. A pair overrides a flag.
-
-    >>> with_set(None, ["evidence.tau=0.7"])
-    {'evidence.tau': 0.7}
+    >>> flag_of("gate.name"), flag_of("loop.accept"), flag_of("loop.alpha"), flag_of("evidence.tau")
+    ('--gate', '--accept', '--loop.alpha', '--evidence.tau')
     """
-    names: dict[str, object] = dotted(flags.model_dump(exclude_unset=True)) if flags else {}
-    for pair in pairs or ():
-        name, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals:
-            raise ParameterError(f"--set {pair} gives no value; write --set group.key=value, such as evidence.tau=0.7.")
-        if name not in SETTINGS:
-            raise ParameterError(f"--set {pair}: no such setting; {_remedy(name)}.")
-        names[name] = (value,) if get_origin(SETTINGS[name].annotation) is tuple else value
-    return dotted(RunTables.model_validate(tables(names)).model_dump(exclude_unset=True)) if pairs else names
+    for part in SETTINGS[name].metadata:
+        if isinstance(part, Parameter) and part.name:
+            return next(iter(part.name))
+    table, _, key = name.rpartition(".")
+    flat = not table or FLAT in RunTables.model_fields[table].metadata
+    return f"--{key.replace('_', '-')}" if flat else f"--{name}"
+
+
+def given_by(flags: Settings | None) -> dict[str, object]:
+    """Return the settings that flags set, by name."""
+    return dotted(flags.model_dump(exclude_unset=True)) if flags else {}
 
 
 def shown(name: str, value: object) -> str:

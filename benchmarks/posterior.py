@@ -28,7 +28,7 @@ from secl.evaluation.summary import measure
 from secl.evidence import Posterior
 from secl.grading.rules import correctness
 from secl.metrics.intervals import symmetric_interval
-from secl.posterior.rule import PosteriorRule, PosteriorState, sums_of, with_question
+from secl.posterior.rule import PosteriorRule, PosteriorState
 from secl.posterior.views import LETTERS, VIEWS, Views, Weight, read_views
 from secl.records import Record
 
@@ -140,7 +140,7 @@ def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]
     state = rule.start()
     read = [read_views(rule.views, record) for record in records]
     for views in read:
-        state = state if views is None else with_question(state, views)
+        state, _ = rule.step(state, views)
     matrices = [None if views is None else matrix(state, views) for views in read]
     right = [each.question.letters.index(str(each.question.reference)) for each in records]
 
@@ -163,7 +163,7 @@ def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]
 
 def matrix(state: PosteriorState, views: Views) -> Array:
     """Return the values of letters and likelihood for a question, (candidates, 2); a missing view is 0."""
-    letters = sums_of(state, views).mean_letters(views) if views.orders else (0.0,) * len(views.candidates)
+    letters = state.letters_of(views).mean_letters(views) if views.orders else (0.0,) * len(views.candidates)
     values = {**views.values, LETTERS: letters}
     return np.array([values.get(name, (0.0,) * len(letters)) for name in (LETTERS, "likelihood")]).T
 

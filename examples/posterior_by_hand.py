@@ -6,8 +6,9 @@ the views gives probabilities:
     options   .8 s * letters under two orders  +  (.5 - s/3) * ln P of the option's text per token
     open      .3 s * letters under two orders  +  .4 * ln share of the samples  +  .4 * ln P of the text
 
-s, the reliability of the letters (0 to 1), tells how much letters depend on the options, not on their places; earlier
-questions give s. The results equal the library's. Numbers, sentences and the full rule for equal answers are left out.
+Earlier questions give s, the reliability of the letters (0 to 1): how much letters depend on the options, not on their
+places. If earlier questions had the same options, the sum becomes factor * (sum - bias of the option). The results
+equal the library's. Numbers, sentences and the full rule for equal answers are left out.
 
     python examples/posterior_by_hand.py FOLDER "What is the capital of Peru?" [Quito Lima Bogota]
 """
@@ -37,11 +38,12 @@ Text = tuple[str, float]  # and its ln P
 
 
 class PosteriorByHand:
-    """A chat model. `past` holds ln P of the letters of each earlier question: a tensor (orders, candidates)."""
+    """A chat model; `past` holds letters of earlier questions, `shared` scores of questions with the same options."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
         self.past: dict[tuple[bool, int], list[Tensor]] = {}
+        self.shared: dict[tuple[str, ...], tuple[Tensor, Tensor, Tensor]] = {}
 
     def chat(self, user: str) -> str:
         how = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False, "date_string": "26 Jul 2024"}
@@ -87,6 +89,22 @@ class PosteriorByHand:
         past.append(by_place)
         return s, torch.empty(len(first)).scatter(0, torch.tensor(first), (by_place - places).mean(0))
 
+    def relative(self, options: Sequence[str], x: Tensor) -> Tensor:
+        """Return factor * (score - bias) of a question with the scores x, which then join the earlier scores."""
+        k, unit = len(x), (len(x) - 1) / len(x) ** 2
+        scores, share, won = self.shared.get((*options,), (torch.empty(0, k), torch.ones(k) / k, torch.tensor(0.0)))
+        n, kept, step = len(scores), len(scores) / (len(scores) + 8), (len(scores) + 10) ** -0.7
+        mean, over = scores.sum(0) / max(n, 1), share - 1 / k
+        most = (((scores - mean).square().sum() / k + 40 * 0.3) / (n + 40) / unit).sqrt()
+        signal = ((won - kept * share @ mean) / (1 - 1 / k - kept * share @ over)).clamp(0 * most, most)
+        bias = kept * (mean - signal * over)
+        left = (scores - bias).square().sum() / k
+        part = (n * (n * signal**2 * unit / left.clamp(1e-9)).clamp(max=0.95) + 40 * 0.2) / (n + 40)
+        strength = (part / (left + 40 * 0.3) * (n + 40) / unit).sqrt() / (1 - part) * (k - 1) / k
+        likely = (strength * (x - bias) + (n * share + 3).log()).softmax(0)
+        self.shared[(*options,)] = torch.cat([scores, x[None]]), share.lerp(likely, step), won.lerp(likely @ x, step)
+        return (1 + strength) / 2 * (x - bias)
+
     def options(self, question: str, options: Sequence[str]) -> list[float]:
         """Return the probability of each option."""
         order = [*range(len(options))]
@@ -97,7 +115,9 @@ class PosteriorByHand:
         alone = [self.text_log_p(bare, f" {option}") for option in options]
         likelihood = [(g - a / 2) / tokens for (g, tokens), (a, _) in zip(given, alone, strict=True)]
         s, mean = self.mean_letters(letters, order, is_open=False)
-        return (0.8 * s * mean + (0.5 - s / 3) * torch.tensor(likelihood)).softmax(-1).tolist()
+        text, first = (0.5 - s / 3) * torch.tensor(likelihood), (*options,) not in self.shared
+        relative = self.relative(options, 0.4 * s * (letters[0] + letters[1]) + text - text.mean())
+        return (0.8 * s * mean + text if first else relative).softmax(-1).tolist()
 
     def open(self, question: str, own: Text, samples: Sequence[Text], first: Sequence[int] = ()) -> dict[str, float]:
         """Return the probabilities of the own answer, of up to three sampled answers, and of "None of these"."""

@@ -238,7 +238,10 @@ class Posterior:
             different candidates sum to 1.
         own: index of the model's own answer among the candidates; None if the answer is not a candidate.
         none_last: whether the last candidate is "None of these", which stands for all unlisted answers.
-        weights: name and weight of each view. `probabilities` is a softmax over the weighted sums of the views.
+        weights: name and weight of each view. `probabilities` is a softmax over the weighted sums of the views, minus
+            `bias`.
+        bias: bias of each candidate in the earlier questions with the same options; empty without such questions.
+        shared: number of earlier questions with the same options, which determine `bias` and the scale of `weights`.
         reliability: how far the letters follow the options rather than their order, from 0 to 1; None without letters.
         questions: number of earlier questions from which secl estimated the reliability.
     """
@@ -248,6 +251,8 @@ class Posterior:
     own: int | None
     none_last: bool = False
     weights: tuple[tuple[str, float], ...]
+    bias: tuple[float, ...] = ()
+    shared: int = 0
     reliability: float | None
     questions: int
 

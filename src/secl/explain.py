@@ -231,8 +231,11 @@ def _lesson(record: Record, bin_gate: int | None, paused: str | None) -> str:
 
 
 def weights_sentence(posterior: Posterior) -> str:
-    """Return a sentence on the weights of the views and, for options, on the reliability of letters."""
+    """Return sentences on the weights of the views, on equal options, and on the reliability of letters."""
     weights = ", ".join(f"{weight:.2f} ({view_title(view)})" for view, weight in posterior.weights)
+    if posterior.shared:
+        earlier = counted(posterior.shared, "earlier question")
+        weights += f", relative to {earlier} with the same options"
     if posterior.reliability is None:
         return f"weights of the views: {weights}."
     seen = f"from {counted(posterior.questions, 'question')}" if posterior.questions else "the prior"

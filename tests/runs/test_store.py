@@ -29,7 +29,7 @@ from secl.question import Form
 from secl.records import Record
 from secl.runs import export
 from secl.runs.folder import FILE
-from secl.runs.store import Version
+from secl.runs.store import FORMAT, Version
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str.strip)
@@ -98,7 +98,9 @@ def test_a_file_that_is_no_run_is_refused_by_name_and_left_alone(run_folder: Pat
     path = run_folder / FILE
     alter(run_folder, "UPDATE manifest SET value = '9' WHERE key = 'format'")
     for _ in range(2):  # a refusal lets go of the lock
-        with pytest.raises(RunError, match="format 9, but this version of secl reads format 13; begin a new folder"):
+        with pytest.raises(
+            RunError, match=f"format 9, but this version of secl reads format {FORMAT}; begin a new folder"
+        ):
             Store(run_folder, writable=True)
     whole = path.read_bytes()
     for content, writable in product((b"garbage " * 1000, b"", whole[: int(len(whole) * 0.6)]), (False, True)):

@@ -23,7 +23,7 @@ CARRIERS = (
 PARTS = "StreamSettings Source LetterOrder Likelihood Sample Interval Picture Column Cell"
 """Parts of one carrier, which do not travel alone."""
 
-MEMORY = "StreamState LabelState Scaling"
+MEMORY = "StreamState PosteriorState SharedSums LabelState Scaling"
 """What the stream has learned so far."""
 
 SIDES = "Verdict Reason Check Answers RiskCoverage Threshold EceFloor Bin"

@@ -16,13 +16,14 @@ from examples.route import Endpoint, route
 from secl.cli.state import explanation_page, history_page
 from secl.evidence import Evidence
 from secl.question import GivenAnswer, Question
+from secl.server.entries import Keep
 from secl.server.http.health import view
 from secl.server.online.service import Service
 from secl.server.records import history
 from secl.server.verify import examine
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import Make, client_of, metrics_of, opened
-from tests.server.waiting import ask_all, examined, explained, settled
+from tests.server.waiting import ask_all, close, examined, explained, settled
 
 
 def mixed_stream(count: int) -> list[Question]:
@@ -59,6 +60,21 @@ def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(mak
     assert stored.posterior.probabilities == answer.posterior.probabilities
     assert stored.evidence.candidates.candidates == stored.posterior.candidates
     assert examined(service.state) == (21, [])
+
+
+@pytest.mark.parametrize("keep_text", ["none", "full"])
+def test_requests_with_the_same_options_share_their_bias_only_where_texts_are_kept(
+    make_service: Make, keep_text: Keep
+) -> None:
+    rows = [replace(question, options=("red", "green", "blue")) for question in toy_stream(12)]
+    stopped = make_service("state", keep_text=keep_text, settings={"method": "posterior"})
+    records = ask_all(stopped, rows[:7])
+    close(stopped)
+    again = make_service("state", keep_text=keep_text, settings={"method": "posterior"})
+    records += ask_all(again, rows[7:])
+    shared = [record.posterior and record.posterior.shared for record in records]
+    assert shared == ([*range(12)] if keep_text == "full" else [0] * 12)
+    assert examined(again.state) == (12, [])
 
 
 OPTIONS = {"question": "Capital of France?", "options": ["Rome", "Paris", "Bern", "Oslo"]}

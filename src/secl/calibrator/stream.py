@@ -18,6 +18,7 @@ from secl.evidence import Posterior
 from secl.gates import Gate
 from secl.labels.state import LabelState
 from secl.posterior.rule import LetterSums, PosteriorRule, PosteriorState
+from secl.posterior.shared import SharedSums
 from secl.records import Decision, Record
 
 WINDOW = 16
@@ -37,7 +38,7 @@ class StreamState:
 
     position: int = 0
     gate: Any
-    posterior: PosteriorState = field(default_factory=dict)
+    posterior: PosteriorState = field(default_factory=PosteriorState)
     labels: LabelState = field(default_factory=LabelState.start)
     decision: Decision | None = None
     entropy: float = 1.0
@@ -62,7 +63,8 @@ class StreamState:
         values = {
             "position": self.position,
             "gate": self.gate and asdict(self.gate),
-            "posterior": [[group, asdict(self.posterior[group])] for group in sorted(self.posterior)],
+            "letters": [[group, asdict(sums)] for group, sums in sorted(self.posterior.letters.items())],
+            "shared": {options: asdict(sums) for options, sums in self.posterior.shared.items()},
             "decision": self.decision and asdict(self.decision),
             "entropy": self.entropy,
         }
@@ -73,11 +75,14 @@ class StreamState:
         """Return the state that `pack` wrote, without labels. Raises ValueError: `blob` is damaged."""
         try:
             values = json.loads(zlib.decompress(blob))
-            decision, letters = values["decision"], TypeAdapter(LetterSums)
+            decision, letters, shared = values["decision"], TypeAdapter(LetterSums), TypeAdapter(SharedSums)
             return cls(
                 position=values["position"],
                 gate=TypeAdapter(type(gate.start())).validate_python(values["gate"]),
-                posterior={tuple(group): letters.validate_python(sums) for group, sums in values["posterior"]},
+                posterior=PosteriorState(
+                    {tuple(group): letters.validate_python(sums) for group, sums in values["letters"]},
+                    {options: shared.validate_python(sums) for options, sums in values["shared"].items()},
+                ),
                 decision=decision and TypeAdapter(Decision).validate_python(decision),
                 entropy=values["entropy"],
             )

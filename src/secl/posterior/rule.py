@@ -4,21 +4,24 @@
 
 The weights are functions of one number, which is estimated along the stream without labels: the reliability s of the
 letters. The reliability is high if the letters follow the options, and low if they follow the places of the options.
-`views.VIEWS` has the functions. docs/lab/log.md shows the effect of other functions.
+`views.VIEWS` has the functions. docs/lab/log.md shows the effect of other functions. If earlier questions had the same
+options, `secl.posterior.shared` subtracts the bias of each option and scales the sum.
 
-The state of a stream is a set of sums over its questions (`LetterSums`). Sums within a question use `math.fsum`, so
-that a replay gives the same digits everywhere; the built-in `sum` rounds differently before and after Python 3.12.
+The state of a stream is a set of sums over its questions (`LetterSums`, `SharedSums`). Sums within a question use
+`math.fsum`, so that a replay gives the same digits everywhere; the built-in `sum` rounds differently before and after
+Python 3.12.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from secl.errors import ParameterError
 from secl.evidence import Posterior
 from secl.metrics.probability import softmax
+from secl.posterior.shared import SharedSums, factor_of
 from secl.posterior.views import LETTERS, VIEWS, Views, read_views
 from secl.records import Record
 from secl.settings.groups import DEFAULT_VIEWS, ViewName
@@ -135,20 +138,42 @@ Group = tuple[int, int, bool]
 """Group of questions that share sums: number of candidates, number of orders, and whether the questions are open."""
 
 
-PosteriorState = Mapping[Group, LetterSums]
-"""The state of a stream: for each group of questions, sums over their letters."""
+OPTION_LISTS = 64
+"""Number of lists of options whose sums a stream keeps: the latest lists."""
 
 
-def sums_of(state: PosteriorState, views: Views) -> LetterSums:
-    """Return the sums over earlier questions in the group of these views."""
-    return state.get(_group(views)) or LetterSums.empty(views)
+@dataclass(frozen=True, slots=True)
+class PosteriorState:
+    """The state of a stream.
 
+    Attributes:
+        letters: sums over the letters, for each group of questions.
+        shared: sums over the scores, for each of the latest `OPTION_LISTS` lists of options (`Views.shared`).
+    """
 
-def with_question(state: PosteriorState, views: Views) -> PosteriorState:
-    """Return the state after a further question, unchanged if two options are equal or the letters are unknown."""
-    if not views.orders or len(views.distinct) < len(views.candidates):
-        return state
-    return {**state, _group(views): sums_of(state, views).add(views)}
+    letters: Mapping[Group, LetterSums] = field(default_factory=dict)
+    shared: Mapping[str, SharedSums] = field(default_factory=dict)
+
+    def letters_of(self, views: Views) -> LetterSums:
+        """Return the sums over earlier questions in the group of these views."""
+        return self.letters.get(_group(views)) or LetterSums.empty(views)
+
+    def shared_by(self, views: Views) -> SharedSums:
+        """Return the sums over earlier questions with the options of these views."""
+        return self.shared.get(views.shared) or SharedSums.empty(len(views.distinct))
+
+    def add(self, views: Views, scores: Sequence[float]) -> PosteriorState:
+        """Return the state after a further question with these scores of its different candidates.
+
+        The letters do not count if two options are equal or the letters are unknown.
+        """
+        letters, shared = self.letters, self.shared
+        if views.orders and len(views.distinct) == len(views.candidates):
+            letters = {**letters, _group(views): self.letters_of(views).add(views)}
+        if views.shared:
+            others = [(options, sums) for options, sums in shared.items() if options != views.shared]
+            shared = {**dict(others[1 - OPTION_LISTS :]), views.shared: self.shared_by(views).add(scores)}
+        return PosteriorState(letters, shared)
 
 
 def _group(views: Views) -> Group:
@@ -166,6 +191,8 @@ class PosteriorRule:
         views: names of the combined views.
         letters: prior correlation of the model's letters between two orders of the options, -1 to 1
             (`secl.model.Model.letters`); None takes `RELIABILITY`.
+        shares: whether questions with the same options share a bias of each option. A server that keeps no texts could
+            not find these questions again.
 
     Raises:
         ParameterError: a correlation outside [-1, 1].
@@ -173,45 +200,63 @@ class PosteriorRule:
 
     views: tuple[ViewName, ...] = DEFAULT_VIEWS
     letters: float | None = None
+    shares: bool = True
 
     def __post_init__(self) -> None:
         if self.letters is not None and not -1 <= self.letters <= 1:
             raise ParameterError(f"the letters' correlation is {self.letters}; it must lie in [-1, 1].")
 
     def start(self) -> PosteriorState:
-        return {}
+        return PosteriorState()
 
     def step(self, state: PosteriorState, views: Views | None) -> tuple[PosteriorState, Posterior | None]:
         """Return the state after a question, and the posterior of its candidates; None without views."""
         if views is None:
             return state, None
-        return with_question(state, views), self._weigh(views, state)
+        if not self.shares:
+            views = replace(views, shared="")
+        before = RELIABILITY if self.letters is None else self.letters
+        # Sums over questions of the same kind (open, or with options). The fixed order keeps their rounding the same.
+        alike = [state.letters[group] for group in sorted(state.letters) if group[2] is views.none_last]
+        reliability = of_mean(correlation(alike, before), len(views.orders)) if views.orders else None
+        names = [*[LETTERS for _ in views.orders[:1]], *views.values]
+        weights = {name: VIEWS[name].weight(reliability or 0.0, views.none_last) for name in names}
+        # The bias of an option includes the effect of its place, so place effects are not subtracted before.
+        scores = _scores(views, weights, LetterSums.empty(views))
+        earlier, factor, bias = state.shared_by(views), 1.0, list[float]()
+        if earlier.questions:
+            bias, strength = earlier.estimate()
+            factor = factor_of(strength)
+            relative = [score - b for score, b in zip(scores, bias, strict=True)]
+        else:
+            relative = _scores(views, weights, state.letters_of(views))
+        shares = softmax([factor * score for score in relative])
+        posterior = Posterior(
+            candidates=views.candidates,
+            probabilities=tuple(shares[row] for row in views.rows),
+            own=views.own,
+            none_last=views.none_last,
+            weights=tuple((name, factor * weight) for name, weight in weights.items()),
+            bias=tuple(factor * bias[row] for row in views.rows) if bias else (),
+            shared=earlier.questions,
+            reliability=reliability,
+            questions=sum(sums.questions for sums in alike),
+        )
+        return state.add(views, scores), posterior
 
     def follow(self, state: PosteriorState, record: Record) -> tuple[PosteriorState, Posterior | None]:
         """Return the state after a record, and the posterior of its candidates."""
         return self.step(state, read_views(self.views, record))
 
-    def _weigh(self, views: Views, state: PosteriorState) -> Posterior:
-        before = RELIABILITY if self.letters is None else self.letters
-        # Sums over questions of the same kind (open, or with options). The fixed order keeps their rounding the same.
-        alike = [state[group] for group in sorted(state) if group[2] is views.none_last]
-        between_orders = correlation(alike, before)
-        reliability = of_mean(between_orders, len(views.orders))
-        known = reliability if views.orders else 0.0
-        letters: dict[str, tuple[float, ...]] = {}
-        if views.orders:
-            letters[LETTERS] = sums_of(state, views).mean_letters(views)
-        columns = {**letters, **views.values}
-        weights = tuple((name, VIEWS[name].weight(known, views.none_last)) for name in columns)
-        shares = softmax(
-            [math.fsum(weight * columns[name][number] for name, weight in weights) for number in views.distinct]
-        )
-        return Posterior(
-            candidates=views.candidates,
-            probabilities=tuple(shares[row] for row in views.rows),
-            own=views.own,
-            none_last=views.none_last,
-            weights=weights,
-            reliability=reliability if views.orders else None,
-            questions=sum(sums.questions for sums in alike),
-        )
+
+def _scores(views: Views, weights: Mapping[str, float], letters: LetterSums) -> list[float]:
+    """Return the weighted sum of the views of each different candidate, minus the mean.
+
+    The place effects in `letters` are subtracted.
+    """
+    columns = dict(views.values)
+    if views.orders:
+        columns[LETTERS] = letters.mean_letters(views)
+    sums = [math.fsum(weight * columns[name][number] for name, weight in weights.items()) for number in views.distinct]
+    mean = math.fsum(sums) / len(sums)
+    return [total - mean for total in sums]

@@ -14,6 +14,8 @@ The views of the example in `secl.evidence`, before place effects are subtracted
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -134,6 +136,8 @@ class Views:
         values: for each view except the letters, one `centred` number for each candidate.
         orders: the `centred` letters in every order shown, the order of the answering pass first.
         none_last: whether the last candidate is "None of these", as for open questions.
+        shared: digest of the options and of the kinds of views; "" for an open question. Questions with one digest
+            share the bias of each option (`secl.posterior.shared`).
     """
 
     candidates: tuple[str, ...]
@@ -141,6 +145,7 @@ class Views:
     values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     orders: tuple[LetterOrder, ...] = ()
     none_last: bool = False
+    shared: str = ""
 
     @property
     def distinct(self) -> tuple[int, ...]:
@@ -172,7 +177,12 @@ def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
     if not values and not orders:
         return None
     none_last = not record.question.options and candidates.likelihoods[-1] is None
-    return Views(texts, own_candidate(record.question, reply), values, orders, none_last)
+    shared = _digest((*values, str(len(orders)), *texts)) if record.question.options else ""
+    return Views(texts, own_candidate(record.question, reply), values, orders, none_last, shared)
+
+
+def _digest(texts: Sequence[str]) -> str:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
 
 
 def own_candidate(question: Question, reply: Reply) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, Self
@@ -50,6 +51,7 @@ class Manifest(BaseModel):
         adapter: configuration of the adapter in PEFT's format; empty without an adapter.
         calibration: copies of the labels of an earlier run (`secl.runs.loading.calibration`).
         created: date and time in ISO format.
+        keep_text: texts that a server keeps: "none" or "full".
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, protected_namespaces=())
@@ -67,6 +69,7 @@ class Manifest(BaseModel):
     adapter: dict[str, Any] = {}
     calibration: tuple[Label, ...] = ()
     created: str = ""
+    keep_text: str = "full"
 
     @classmethod
     def new(
@@ -150,7 +153,8 @@ class Manifest(BaseModel):
 
     @property
     def plan(self) -> Plan:
-        return self.settings.plan(self.model_tau, self.letters)
+        plan = self.settings.plan(self.model_tau, self.letters)
+        return replace(plan, posterior=replace(plan.posterior, shares=self.keep_text == "full"))
 
 
 def stream_fingerprint(asked: QuestionFile) -> str:

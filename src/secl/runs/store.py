@@ -48,7 +48,7 @@ from secl.runs.folder import (
     storage_errors,
 )
 
-FORMAT = 14
+FORMAT = 15
 """Number of the file format of runs and servers. secl reads only this format."""
 
 KEEP_EVERY = 50

@@ -157,7 +157,10 @@ def test_the_posterior_by_hand_is_that_of_the_library(smollm2: str) -> None:
     loaded = load(smollm2, dtype="fp32")
     hand = PosteriorByHand(loaded.model, loaded.tokenizer)
     opened = ["What is the capital of France?", "Who wrote Hamlet?", "Which planet is the largest?"]
-    questions = [*quiz("capitals", 3, 5), *map(Question, opened), *quiz("misconceptions", 2, 5)]
+    rows = [
+        Question(f"What kind of word is {word}?", options=("verb", "noun", "adjective")) for word in ("red", "tree")
+    ]
+    questions = [*quiz("capitals", 3, 5), *map(Question, opened), *quiz("misconceptions", 2, 5), *rows, rows[0]]
     calibrator = Calibrator(LocalModel.load(smollm2, dtype="fp32"), posterior=PosteriorRule())
     record: Any
     for record in calibrator.run(questions):

@@ -30,6 +30,7 @@ from secl.machine import release_memory
 from secl.model import learner_of
 from secl.question import GivenAnswer, Question
 from secl.records import Record
+from secl.runs.manifest import Manifest
 from secl.runs.store import Version
 from secl.server.entries import new_record_id
 from secl.server.online.learner import LessonThread
@@ -78,6 +79,7 @@ class Service:
         limits: Limits | None = None,
         retention: Retention | None = None,
     ) -> None:
+        calibrator.plan = replace(calibrator.plan, posterior=Manifest.of(state).plan.posterior)
         self.calibrator, self.model, self.state = calibrator, calibrator.model, state
         self.limits, self.scheduler = limits or Limits(), Scheduler(SHARE)
         self.started = time.time()

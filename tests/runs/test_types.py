@@ -20,7 +20,7 @@ CARRIERS = (
 )
 """Carriers of settings, question, evidence, record or numbers from one step to the next: at most 22."""
 
-PARTS = "StreamSettings Source LetterOrder Likelihood Sample Interval Picture Column Cell"
+PARTS = "StreamSettings Confidences Source LetterOrder Likelihood Sample Interval Picture Column Cell"
 """Parts of one carrier, which do not travel alone."""
 
 MEMORY = "StreamState PosteriorState SharedSums LabelState Scaling"

@@ -67,6 +67,10 @@ def explain(
         plan: the plan that the record followed; None if unknown.
         threshold: threshold of the gate's statistic; None if unknown.
         paused: why learning was paused when the model answered; None without a pause.
+
+    >>> import secl
+    >>> explain(secl.load(secl.ScriptedModel(), method="stated").ask("Capital of Peru?")).grounds
+    ['secl did not compare this answer with other candidates.']
     """
     learning: tuple[str, ...] = ()
     if plan is not None and plan.learns:

@@ -23,7 +23,7 @@ from secl.server.explain import Explained, explain_served
 from secl.server.online.factory import create_state, serving_settings
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
-from secl.server.online.texts import Ended, Event, WritingJob
+from secl.server.online.texts import Ended, TextEvent, WritingJob
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
 from secl.testing import ScriptedModel, toy_stream
@@ -47,7 +47,7 @@ class Texts(WritingJob):
     """Texts that a service writes, with their events."""
 
     def __init__(self, service: Service, question: Question, writing: Writing | None = None) -> None:
-        self.events: list[Event] = []
+        self.events: list[TextEvent] = []
         self._service = service
         super().__init__(question, writing or Writing(), self.events.append, rate=True)
         service.write(self)

@@ -37,7 +37,7 @@ MIN_GAIN = 0.02
 Basis = Literal["labels", "experience"]
 """Basis of a recommendation: graded answers, or measurements with other models and questions."""
 
-Verdict = Literal["adapt", "do not adapt", "cannot tell"]
+LearningAdvice = Literal["adapt", "do not adapt", "cannot tell"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Check:
     thought: Mapping[str, Difference]
     thinking: int
     signal: Mapping[str, Difference]
-    verdict: Verdict
+    verdict: LearningAdvice
 
 
 def check(series: Mapping[str, Series]) -> Check:
@@ -103,7 +103,7 @@ def check(series: Mapping[str, Series]) -> Check:
     )
 
 
-def decide(signal: Mapping[str, Difference]) -> Verdict:
+def decide(signal: Mapping[str, Difference]) -> LearningAdvice:
     """Return the verdict on learning, from the differences between stated confidence and normalised P(True)."""
     if signal["ece"].falls and signal["brier"].falls:
         return "adapt"

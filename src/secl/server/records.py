@@ -22,7 +22,7 @@ from secl.server.store import ServerStore
 BEGINNING = 200
 """Maximum length of a question, and of an answer, in a list, in characters."""
 
-Labelled = Literal["right", "wrong", "none"]
+LabelFilter = Literal["right", "wrong", "none"]
 """The label of an answer; "none" without a label."""
 
 
@@ -38,7 +38,7 @@ class Search(BaseModel):
     domain: Annotated[Text, Field(max_length=100)] = ""
     min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
     max_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
-    label: Labelled | None = None
+    label: LabelFilter | None = None
     accepted: bool | None = None
     before: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     count: Annotated[int, Field(ge=1, le=100)] = 30

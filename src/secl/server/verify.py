@@ -38,7 +38,7 @@ multiplies their errors by 1000. Manual changes exceed the bound. So do flipped 
 the leading half of its mantissa.
 """
 
-Check = Literal["chain", "gate", "posterior", "labels", "integrity"]
+FindingKind = Literal["chain", "gate", "posterior", "labels", "integrity"]
 """What a finding contradicts: the chain of hashes, a result computed again, or ("integrity") another table."""
 
 
@@ -46,7 +46,7 @@ Check = Literal["chain", "gate", "posterior", "labels", "integrity"]
 class Finding:
     """A contradiction in a folder, in one sentence. `position`: of the record, if the finding is about a record."""
 
-    check: Check
+    check: FindingKind
     position: int | None
     detail: str
 
@@ -68,10 +68,10 @@ class Verification:
     findings: list[Finding] = field(default_factory=list)
     largest: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("gate", "posterior", "labels"), 0.0))
 
-    def find(self, check: Check, position: int | None, detail: str) -> None:
+    def find(self, check: FindingKind, position: int | None, detail: str) -> None:
         self.findings.append(Finding(check, position, detail))
 
-    def compare(self, check: Check, position: int, difference: float, detail: str) -> None:
+    def compare(self, check: FindingKind, position: int, difference: float, detail: str) -> None:
         """Add a finding if a number differs from the stored number by more than rounding explains."""
         if difference > ARITHMETIC:
             self.find(check, position, detail)

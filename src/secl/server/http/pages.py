@@ -40,7 +40,7 @@ from secl.server.store import ServerStore, at_one_moment
 WIDTH = 1000.0
 """Width of the chart in SVG units. Its height is 100 units for values from 0 to 1."""
 
-WINDOW = 20
+AVERAGED = 20
 """Number of answers in a running mean."""
 
 ASSETS = Path(__file__).parent / "assets"
@@ -304,8 +304,8 @@ def timeline(points: Sequence[Point], before: str) -> Values | None:
     first, last = points[0].position, points[-1].position
     return {
         "confidences": f"{line(confidences).replace('L', 'h0M')}h0",  # lines of length 0 with round ends are dots
-        "confidence_mean": line(running_mean(confidences, WINDOW).tolist()),
-        "frozen_mean": line(running_mean(frozen, WINDOW).tolist()),
+        "confidence_mean": line(running_mean(confidences, AVERAGED).tolist()),
+        "frozen_mean": line(running_mean(frozen, AVERAGED).tolist()),
         "bursts": bursts,
         "alarms": alarms,
         "positions": [first, (first + last) // 2, last] if last - first > 1 else [first],

@@ -34,7 +34,7 @@ from secl.server.http.replies import (
     unrated,
     usage_of,
 )
-from secl.server.online.texts import Ended, Event, WritingJob
+from secl.server.online.texts import Ended, TextEvent, WritingJob
 from secl.writing import Piece, Writing
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ class TextEvents(WritingJob):
 
     def __init__(self, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
         self._loop, self._timeout = asyncio.get_running_loop(), timeout
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: asyncio.Queue[TextEvent] = asyncio.Queue()
         super().__init__(question, writing, self._put, rate=rate)
 
-    def _put(self, event: Event) -> None:
+    def _put(self, event: TextEvent) -> None:
         with suppress(RuntimeError):  # the event loop has closed, so no reader is left
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 

@@ -51,11 +51,11 @@ ANSWERS, VERSION = "errors occurred at the latest questions", "a new version can
 STORAGE = "the server does not store answers: writing to disk fails"
 NEW_LABELS = "the server cannot use new labels"
 
-WINDOW = 200
+JUDGED = 200
 """Number of latest answers that the verdict examines."""
 
 LABELS = 100
-"""Number of latest labelled answers that the verdict examines, which may be older than the latest `WINDOW` answers."""
+"""Number of latest labelled answers that the verdict examines, which may be older than the latest `JUDGED` answers."""
 
 
 class Service:
@@ -88,7 +88,7 @@ class Service:
         self.failures = self.unreadable = 0
         self.unstored: deque[str] = deque(maxlen=1000)
         self.on_answer: Callable[[Answer], None] = lambda _: None
-        self._latest: deque[Record] = deque(maxlen=WINDOW)
+        self._latest: deque[Record] = deque(maxlen=JUDGED)
         self._labelled: Sequence[tuple[float, bool, float, float | None]] = ()
         self._level: Level = "unproven"
         self._loaded: bytes | None = None
@@ -106,7 +106,7 @@ class Service:
         self._take_labels()
         self.calibrator.accept = self.calibrator.plan.loop.accept  # on the scale of all present labels
         self.refresh_labels()
-        self._latest.extend(each.record for each in self.state.latest(WINDOW) if each.record.kind != "given")
+        self._latest.extend(each.record for each in self.state.latest(JUDGED) if each.record.kind != "given")
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()

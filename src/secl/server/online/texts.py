@@ -28,7 +28,7 @@ class Ended(NamedTuple):
     answers: tuple[Answer, ...] | None = None
 
 
-Event = Piece | Ended | Exception
+TextEvent = Piece | Ended | Exception
 """A new piece of a text, the end of all texts, or an exception if all texts have failed."""
 
 
@@ -40,7 +40,7 @@ class WritingJob:
         cancelled: event that is set once the client no longer needs the texts, for example after a disconnect.
     """
 
-    def __init__(self, question: Question, writing: Writing, send: Callable[[Event], None], *, rate: bool) -> None:
+    def __init__(self, question: Question, writing: Writing, send: Callable[[TextEvent], None], *, rate: bool) -> None:
         self.question, self.writing, self.send = question, writing, send
         self.record_ids = tuple(new_record_id() for _ in range(writing.n if rate else 0))
         self.cancelled = threading.Event()

@@ -233,7 +233,7 @@ def test_a_base_model_in_a_gguf_file_is_refused_before_its_weights_are_converted
     template: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(conversion, "_write_in_rows", lambda *_: pytest.fail("converted"))
+    monkeypatch.setattr(conversion, "_write", lambda *_: pytest.fail("converted"))
     with pytest.raises(ModelError, match=said):
         load(str(tiny_gguf(tmp_path / "base.GGUF", "llama", template=template)))
 

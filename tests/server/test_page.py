@@ -9,6 +9,7 @@ from typing import Any
 
 from secl.conversation import Turn
 from secl.question import Question
+from secl.reports.html import TEMPLATES
 from secl.server.http import health, pages
 from secl.server.http.api_keys import Keys
 from secl.server.http.health import State, view
@@ -77,7 +78,7 @@ def test_the_page_allows_nothing_from_outside_and_nothing_inline(make_service: M
                 assert str(attributes[name]).startswith(("static/", "records", "review", "./", "#main"))
     assert re.findall(r"<script(?![^>]*\bsrc=)", reply.text) == []
     kinds = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-    for path in ASSETS.iterdir():
+    for path in (*ASSETS.iterdir(), TEMPLATES / "shared.css"):
         file = client.get(f"/static/{path.name}")
         assert file.status_code == (200 if path.suffix in kinds else 404)
         if file.status_code == 200:

@@ -19,6 +19,7 @@ from secl.errors import (
     SeclError,
     StorageError,
     TooLongError,
+    UnavailableError,
 )
 from secl.evaluation.json_values import json_value
 from secl.server.entries import Values
@@ -63,6 +64,7 @@ REFUSALS: tuple[tuple[type[SeclError], int, str, dict[str, str] | None], ...] = 
     (NoObjectError, 502, "no_object", NO_RETRY),
     (BusyError, 429, "queue_full", RETRY_SOON),
     (ClosingError, 503, "closing", RETRY_SOON),
+    (UnavailableError, 503, "no_endpoint", RETRY_SOON),
 )
 """Status, code and headers of each type of error whose message the client gets; the first matching type counts."""
 

@@ -125,10 +125,8 @@ def _too_late(timeout: float, what: str) -> RequestError:
 
 def of_service(problem: Exception) -> SeclError:
     """Map an exception of the service to the error that the client gets."""
-    if isinstance(problem, (*REQUEST_ERRORS, RequestError)):
+    if isinstance(problem, (*REQUEST_ERRORS, RequestError, UnavailableError)):
         return problem
-    if isinstance(problem, UnavailableError):
-        return RequestError(503, str(problem), "no_endpoint", headers=RETRY_SOON)
     log.error("the model failed on a question: %s", describe_failure(problem))
     return to_request_error(SeclError())
 

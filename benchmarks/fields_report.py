@@ -26,7 +26,7 @@ from secl.labels.state import LabelState
 from secl.metrics.measures import auroc, brier, ece_floor, standard_measures
 from secl.metrics.probability import Vector
 from secl.metrics.risk_control import estimated, risk_coverage
-from secl.posterior.open_views import VALUE_SLOPE
+from secl.posterior.views import VALUE_SLOPE
 
 OBJECTS = TypeAdapter(Objects[WrittenObject])
 RESAMPLES = 500

@@ -20,12 +20,11 @@ import numpy as np
 
 import secl
 from benchmarks.study import heading, in_a_sentence, row
-from secl.evaluation.estimators import replayed
 from secl.grading.rules import reported_correct
 from secl.labels.label import Label
 from secl.labels.state import LabelState
 from secl.metrics.measures import ece
-from secl.posterior.rule import PosteriorRule
+from secl.posterior.rule import PosteriorRule, replayed
 from secl.records import Record
 
 COUNTS = (0, 10, 20, 50, 100)

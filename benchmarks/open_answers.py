@@ -28,13 +28,12 @@ import secl
 from benchmarks.study import heading, in_a_sentence, row
 from secl import Model, Question, Record
 from secl.data.benchmarks import load
-from secl.evaluation.estimators import replayed
 from secl.evaluation.summary import measure
 from secl.evidence import CandidateEvidence, Posterior
 from secl.grading.rules import group
 from secl.metrics.intervals import paired_differences
 from secl.metrics.probability import averaged, softmax
-from secl.posterior.rule import PosteriorRule
+from secl.posterior.rule import PosteriorRule, replayed
 from secl.prompts.templates import as_choice
 from secl.runs.loading import load_model
 from secl.runs.manifest import Manifest

@@ -23,12 +23,11 @@ from scipy.special import softmax
 
 import secl
 from benchmarks.study import heading, in_a_sentence, row
-from secl.evaluation.estimators import replayed
 from secl.evaluation.summary import measure
 from secl.evidence import Posterior
 from secl.grading.rules import correctness
 from secl.metrics.intervals import symmetric_interval
-from secl.posterior.rule import PosteriorRule, PosteriorState
+from secl.posterior.rule import PosteriorRule, PosteriorState, replayed
 from secl.posterior.views import LETTERS, VIEWS, Views, Weight, read_views
 from secl.records import Record
 

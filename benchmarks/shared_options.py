@@ -20,10 +20,9 @@ import numpy as np
 import secl
 from benchmarks.posterior import Worth
 from benchmarks.study import heading, in_a_sentence, row
-from secl.evaluation.estimators import replayed
 from secl.evaluation.summary import measure
 from secl.metrics.risk_control import risk_coverage
-from secl.posterior.rule import PosteriorRule
+from secl.posterior.rule import PosteriorRule, replayed
 from secl.records import Record
 
 RULES = {"each row alone": PosteriorRule(shares=False), "rows share": PosteriorRule()}

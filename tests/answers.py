@@ -11,7 +11,6 @@ import numpy as np
 
 from secl import Calibrator, Question, RunSettings, ScriptedModel, Store, summarise
 from secl.evaluation.acceptance import answers_of
-from secl.evaluation.estimators import ESTIMATORS
 from secl.evidence import OPTIONS, CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.gates import EntropyShift, Never
 from secl.ledger import Ledger
@@ -20,6 +19,7 @@ from secl.records import UNTESTED, Decision, Learning, LearningOutcome, Record, 
 from secl.reports.run_report import RunReport
 from secl.runs.labelling import review_queue
 from secl.runs.manifest import Manifest
+from secl.scores import SCORES
 
 
 def in_window(calibrator: Calibrator, questions: Sequence[Question], written: Sequence[str] = ()) -> list[Record]:
@@ -191,7 +191,7 @@ def make_report(
         skipped=skipped,
         created="2026-01-01T00:00:00+00:00",
     )
-    estimators = {key: ESTIMATORS[key] for key in keys if learned or key != "secl"}
+    estimators = [SCORES[key] for key in keys if learned or key != "secl"]
     summary = summarise(records, estimators, intervals=False)
     return RunReport(
         name=name,

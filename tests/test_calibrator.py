@@ -22,7 +22,7 @@ from secl.metrics.probability import bin_index
 from secl.model import ModelAnswer
 from secl.posterior.rule import PosteriorRule
 from secl.records import Record, Reply, Update
-from secl.signals import NormalisedPTrue, RawPTrue, SelfConsistency
+from secl.scores import make_signal, p_true
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import make_reply
 
@@ -184,7 +184,7 @@ def test_an_unreadable_reply_and_a_judgement_without_rivals_teach_nothing_and_th
             return Evidence(p_true=PTrue(candidates=("it",), probabilities=(0.9,), source=NO_OTHERS))
 
     assert {record.outcome for record in run(Alone(), 4, gate=Always())} == {"no_signal"}
-    assert {record.signal for record in run(Alone(), 4, gate=Always(), signal=RawPTrue())} == {0.9}
+    assert {record.signal for record in run(Alone(), 4, gate=Always(), signal="p_true")} == {0.9}
 
 
 @pytest.mark.parametrize("accumulate", ["stream", "question"])
@@ -201,7 +201,9 @@ def test_what_is_said_wins_over_the_method_and_what_is_senseless_is_refused() ->
     model = ScriptedModel()
     model.tau = 1.7
     calibrator = Calibrator(model, method="secl")
-    assert (calibrator.gate, calibrator.plan.signal) == (EntropyShift(), NormalisedPTrue(1.7))
+    assert (calibrator.gate, calibrator.plan.signal.name) == (EntropyShift(), "norm_p_true")
+    judged = calibrator.ask(QUESTION)
+    assert judged.signal == make_signal("norm_p_true", 1.7).of(judged) != make_signal("norm_p_true").of(judged)
     burst = LoopSettings(evidence_on="burst")
     calibrator = Calibrator(model, method="posterior", gate="always", evidence=["p_true"], learns=True, loop=burst)
     assert (calibrator.gate, calibrator.learns) == (Always(), True)
@@ -212,12 +214,12 @@ def test_what_is_said_wins_over_the_method_and_what_is_senseless_is_refused() ->
         with pytest.raises(ParameterError, match=said):
             Calibrator(ScriptedModel(), method="secl", evidence=evidence)  # type: ignore[arg-type]
     calibrator = Calibrator(model, method="secl", gate="page-hinkley", signal="p_true")
-    assert (calibrator.gate, calibrator.plan.signal) == (PageHinkley(), RawPTrue())
+    assert (calibrator.gate, calibrator.plan.signal.of) == (PageHinkley(), p_true)
     refused: tuple[tuple[dict[str, Any], str], ...] = (
         ({"method": "secpl"}, "no method 'secpl'"),
         ({"method": "secl-paper"}, "--method secl-paper"),
         ({"gate": "allways"}, "there is no gate 'allways'; take always, never"),
-        ({"signal": "ptrue"}, "there is no signal 'ptrue'; the signals are norm_p_true"),
+        ({"signal": "ptrue"}, "there is no signal 'ptrue'; the signals are p_true, norm_p_true, self_consistency"),
     )
     for settings, said in refused:
         with pytest.raises(ParameterError, match=said):
@@ -233,10 +235,10 @@ def test_the_signal_decides_what_is_gathered_for_learning_and_each_kind_is_paid_
     assert len(record.evidence.samples or ()) == 10
     assert record.ledger == Ledger(answering=10, scoring=20, sampling=10, comparing=40, learning=30)
     assert record.ledger.total == 110
-    records = run(ScriptedModel(), 20, gate=Always(), signal=SelfConsistency())
+    records = run(ScriptedModel(), 20, gate=Always(), signal="self_consistency")
     for record in records:
         assert record.evidence.p_true is None
-        assert record.signal == SelfConsistency()(record.question, record.reply, record.evidence)
+        assert record.signal == make_signal("self_consistency").of(record)
     assert {record.outcome for record in records} == {"trained"}
     model = ScriptedModel(entropy=shifting)
     records = run(model, learns=False, evidence=("p_true",))  # which watches its gate, and gathers what it is told to
@@ -278,7 +280,7 @@ REPLY = make_reply(2)
     ],
 )
 def test_targets_are_bounded_or_of_a_bin(paper: bool, rule: LoopSettings, signal: float, target: float | None) -> None:
-    plan = Plan.of(method("secl"), NormalisedPTrue(), PosteriorRule(), rule, paper=paper)
+    plan = Plan.of(method("secl"), make_signal("norm_p_true"), PosteriorRule(), rule, paper=paper)
     outcome, update = plan.teach(ScriptedModel(), QUESTION, REPLY, signal)
     assert outcome == ("agreed" if target is None else "trained")
     assert (update and update.target) == (None if target is None else pytest.approx(target))

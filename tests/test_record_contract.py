@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from secl import Calibrator, GivenAnswer, Question, RunSettings
-from secl.evaluation.estimators import replayed
 from secl.evidence import Evidence
 from secl.gates import EntropyShift, Never
 from secl.grading.rules import grade
 from secl.methods import METHODS
 from secl.model import ModelAnswer
-from secl.posterior.rule import PosteriorRule
+from secl.posterior.rule import PosteriorRule, replayed
 from secl.posterior.views import own_candidate
 from secl.records import Record, Reply, Update
 from secl.runs.encoding import from_plain, to_plain
@@ -86,7 +85,7 @@ def check(records: Sequence[Record], calibrator: Calibrator) -> None:
         else:
             assert record.confidences.uncalibrated == reply.stated
         if record.signal is not None:
-            assert record.signal == calibrator.plan.signal(question, reply, evidence)
+            assert record.signal == calibrator.plan.signal.of(record)
 
 
 def lessons(calibrator: Calibrator, *, later: bool) -> list[Record]:

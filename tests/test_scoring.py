@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secl
-from secl import CalibratedModel, LoopSettings, Record
+from secl import CalibratedModel, LoopSettings
 from secl.calibrator import WINDOW, Calibrator
 from secl.errors import QuestionError
-from secl.evaluation.estimators import ESTIMATORS, letter_probability, order_averaged
 from secl.evidence import OPTIONS, DincoEvidence, Evidence, PTrue
 from secl.gates import Always
 from secl.methods import METHODS
@@ -23,20 +22,22 @@ from secl.metrics.probability import normalised_p_true, softmax
 from secl.model import learner_of
 from secl.posterior.rule import PosteriorRule
 from secl.question import LETTERS, GivenAnswer, Question
-from secl.records import Reply
-from secl.settings.groups import Formula
-from secl.signals import (
-    DincoSignal,
-    NormalisedPTrue,
-    RawPTrue,
-    SelfConsistency,
-    Signal,
+from secl.records import Record, Reply
+from secl.scores import (
+    SCORES,
+    Score,
     answer_probability,
     consistency,
+    letter_probability,
+    make_signal,
+    most_frequent,
     normalised_verbalised_confidence,
+    order_averaged,
     token_entropy,
 )
+from secl.settings.groups import Formula
 from secl.testing import ScriptedModel, toy_stream
+from tests.answers import make_record
 
 STREAM = [GivenAnswer(question, LETTERS[i % 4]) for i, question in enumerate(toy_stream(60))]
 COMPARING = METHODS["posterior"].evidence
@@ -59,7 +60,7 @@ def test_the_models_own_answer_given_to_it_is_rated_as_it_rates_it_unasked() -> 
 
 def test_numbers_of_a_given_answer_are_those_of_its_own_letter_and_of_the_rule_stepped_through_its_views() -> None:
     records = list(secl.load(ScriptedModel()).score_all(STREAM))
-    rated = ESTIMATORS["letter_probability"].estimate(records).confidence.tolist()
+    rated = SCORES["letter_probability"].estimate(records).confidence.tolist()
     assert min(rated) < 1 / 4 < max(rated)
     rule = PosteriorRule()
     state, asked = rule.start(), 0
@@ -199,17 +200,23 @@ BEAMS = DincoEvidence(
     nli_name="self",
 )
 EVIDENCE = Evidence(JUDGEMENT, ("B", "B", "A", None), BEAMS)
-SIGNALS: list[Signal] = [RawPTrue(), NormalisedPTrue(0.7), NormalisedPTrue(0.7, "exp"), SelfConsistency()]
-SIGNALS += [SelfConsistency("mode"), DincoSignal(), DincoSignal("greedy")]
+GREEDY = make_signal("self_consistency")
+RATING = [SCORES[name] for name in ("p_true", "norm_p_true", "self_consistency", "dinco", "dinco_greedy")]
+RATING += [make_signal("norm_p_true", 0.7), make_signal("norm_p_true", 0.7, "exp"), GREEDY]
 
 
-@pytest.mark.parametrize("signal", SIGNALS, ids=str)
-def test_a_signal_is_a_probability_of_a_named_answer_and_says_nothing_without_its_evidence(signal: Signal) -> None:
-    confidence = signal(CHOICE, REPLY, EVIDENCE)
+def rated(question: Question, reply: Reply, evidence: Evidence) -> Record:
+    return replace(make_record(), question=question, reply=reply, evidence=evidence, learning=None)
+
+
+@pytest.mark.parametrize("score", RATING, ids=lambda score: score.title)
+def test_a_score_is_a_probability_of_a_named_answer_and_says_nothing_without_its_evidence(score: Score) -> None:
+    record = rated(CHOICE, REPLY, EVIDENCE)
+    confidence = score.of(record)
     assert confidence is not None
     assert 0.0 <= confidence <= 1.0
-    assert signal.answer(CHOICE, REPLY, EVIDENCE) in CHOICE.letters
-    assert signal(CHOICE, REPLY, Evidence()) is None
+    assert score.answer(record) in CHOICE.letters
+    assert score.of(rated(CHOICE, REPLY, Evidence())) is None
 
 
 def test_what_a_reply_and_p_true_say_is_their_formula() -> None:
@@ -218,10 +225,11 @@ def test_what_a_reply_and_p_true_say_is_their_formula() -> None:
     assert answer_probability(REPLY) == math.exp(-0.2)
     assert answer_probability(replace(REPLY, log_probability=math.nan)) is None
     assert token_entropy(REPLY) == math.exp(-0.7)
-    assert RawPTrue()(CHOICE, REPLY, EVIDENCE) == 0.6
+    record = rated(CHOICE, REPLY, EVIDENCE)
+    assert SCORES["p_true"].of(record) == 0.6
     for formula in get_args(Formula):
         expected = normalised_p_true(JUDGEMENT.probabilities, 0.7, formula)
-        assert NormalisedPTrue(0.7, formula)(CHOICE, REPLY, EVIDENCE) == expected
+        assert make_signal("norm_p_true", 0.7, formula).of(record) == expected
 
 
 def test_equal_options_are_one_candidate() -> None:
@@ -229,34 +237,35 @@ def test_equal_options_are_one_candidate() -> None:
         return Evidence(PTrue(candidates=texts, probabilities=probabilities, source=OPTIONS))
 
     twice, once = judged(("4", "4", "5"), (0.6, 0.6, 0.2)), judged(("4", "5"), (0.6, 0.2))
-    for signal in (NormalisedPTrue(0.7), NormalisedPTrue(0.7, "exp")):
-        assert signal(CHOICE, REPLY, twice) == signal(CHOICE, REPLY, once)
-    assert NormalisedPTrue()(CHOICE, REPLY, judged(("4", "4"), (0.6, 0.6))) is None
+    for signal in (make_signal("norm_p_true", 0.7), make_signal("norm_p_true", 0.7, "exp")):
+        assert signal.of(rated(CHOICE, REPLY, twice)) == signal.of(rated(CHOICE, REPLY, once))
+    assert SCORES["norm_p_true"].of(rated(CHOICE, REPLY, judged(("4", "4"), (0.6, 0.6)))) is None
     question, samples = replace(CHOICE, options=("4", "5", "4")), Evidence(samples=("A", "B", "C", "B", "C"))
-    assert SelfConsistency()(question, replace(REPLY, text="A", answer="A"), samples) == 0.6
-    assert SelfConsistency("mode").answer(question, REPLY, samples) == "A"
-    assert SelfConsistency("mode")(question, REPLY, samples) == 0.6
+    assert GREEDY.of(rated(question, replace(REPLY, text="A", answer="A"), samples)) == 0.6
+    assert most_frequent(rated(question, REPLY, samples)) == "A"
+    assert SCORES["self_consistency"].of(rated(question, REPLY, samples)) == 0.6
 
 
 def test_self_consistency_counts_unreadable_samples_as_disagreement_and_the_mode_answers_for_itself() -> None:
-    assert SelfConsistency()(CHOICE, REPLY, EVIDENCE) == 0.5
-    assert SelfConsistency()(CHOICE, replace(REPLY, text="C", answer="C"), EVIDENCE) == 0.0
-    assert SelfConsistency()(CHOICE, replace(REPLY, text="", answer=None), EVIDENCE) is None
-    tied = Evidence(samples=(None, "The Nile.", "Amazon", "nile", "the amazon"))
-    mode, reply = SelfConsistency("mode"), replace(REPLY, text="Volga", answer="Volga")
-    assert mode.answer(OPEN, reply, tied) == "The Nile."  # the earliest of a tie wins
-    assert mode(OPEN, reply, tied) == 0.4
-    assert mode(OPEN, reply, Evidence(samples=(None, None))) is None
+    assert GREEDY.of(rated(CHOICE, REPLY, EVIDENCE)) == 0.5
+    assert GREEDY.of(rated(CHOICE, replace(REPLY, text="C", answer="C"), EVIDENCE)) == 0.0
+    assert GREEDY.of(rated(CHOICE, replace(REPLY, text="", answer=None), EVIDENCE)) is None
+    mode, reply = SCORES["self_consistency"], replace(REPLY, text="Volga", answer="Volga")
+    tied = rated(OPEN, reply, Evidence(samples=(None, "The Nile.", "Amazon", "nile", "the amazon")))
+    assert mode.answer(tied) == "The Nile."  # the earliest of a tie wins
+    assert mode.of(tied) == 0.4
+    assert mode.of(rated(OPEN, reply, Evidence(samples=(None, None)))) is None
 
 
 def test_dinco_is_the_mean_of_its_halves_for_the_answer_of_each_policy() -> None:
     # Beam: A, contradicted by B with (0.8 + 0.6) / 2; no other beam repeats B.
     nvc = 0.9 / max(1.0, 0.9 + 0.6 * 0.7)
-    assert DincoSignal()(CHOICE, REPLY, EVIDENCE) == pytest.approx((nvc + 3 / 6) / 2)
-    assert DincoSignal().answer(CHOICE, REPLY, EVIDENCE) == "A"
+    record = rated(CHOICE, REPLY, EVIDENCE)
+    assert SCORES["dinco"].of(record) == pytest.approx((nvc + 3 / 6) / 2)
+    assert SCORES["dinco"].answer(record) == "A"
     nvc = 0.6 / max(1.0, 0.6 + 0.9 * 0.7)
-    assert DincoSignal("greedy")(CHOICE, REPLY, EVIDENCE) == pytest.approx((nvc + 4 / 6) / 2)
-    assert DincoSignal("greedy").answer(CHOICE, REPLY, EVIDENCE) == "B"
+    assert SCORES["dinco_greedy"].of(record) == pytest.approx((nvc + 4 / 6) / 2)
+    assert SCORES["dinco_greedy"].answer(record) == "B"
     assert consistency([]) == 1.0
     assert consistency([0.9, 0.91]) == 2 / 3  # agreement above nine tenths counts, and the answer itself
 
@@ -273,6 +282,7 @@ def test_normalised_verbalised_confidence_is_the_published_sum_and_never_inflate
     for i in range(1, len(p)):
         unique = 1 / (1 + sum(e[j, i] for j in range(len(p)) if j not in (0, i)))
         total += p[i] * unique * (c[0, i] + c[i, 0]) / 2
-    found = normalised_verbalised_confidence(p_yes, entails, contradicts)
+    drawn = {"p_yes": p_yes, "entails": entails, "contradicts": contradicts, "beams": len(p_yes)}
+    found = normalised_verbalised_confidence(replace(BEAMS, **drawn), 0)  # type: ignore[arg-type]
     assert found == pytest.approx(p[0] / max(1, total), rel=1e-12)
     assert found <= p[0]

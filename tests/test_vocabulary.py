@@ -91,7 +91,7 @@ def test_objects_say_in_a_line_what_they_are_and_notebooks_show_tables_in_which_
         store.add(record, 0.5)
         assert repr(store) == f"Store(folder={store.folder}, records=1)"
     for thing, begin in (
-        (calibrator, "Calibrator(model='scripted', gate='Always', signal='NormalisedPTrue', position=1, version="),
+        (calibrator, "Calibrator(model='scripted', gate='Always', signal='norm_p_true', position=1, version="),
         (calibrator.model, "ScriptedModel(name='scripted', version="),
         (record, "Record(text="),
         (summary, "Summary(questions=1, unlabelled=0, "),

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from secl import Record
-from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import defined
-from secl.evaluation.series import Estimator, Series
 from secl.evaluation.summary import Summary, summarise
 from secl.metrics.measures import MEASURES
 from secl.runs.manifest import Manifest
+from secl.scores import Score, Series, make_scores
 from secl_paper.layout import COLUMNS, ISOLATED, Column, Row, Run, Table
 
 ROW = "row"
@@ -97,13 +96,13 @@ def _reduced(numbers: Numbers, first: Numbers) -> Numbers:
     return numbers if error is None or not before or numbers is first else {**numbers, "reduction": 1 - error / before}
 
 
-def estimator_of(row: Row, run: FinishedRun) -> Estimator:
+def estimator_of(row: Row, run: FinishedRun) -> Score:
     """Return the estimator of a row, at the temperature of the row or else of the run."""
     manifest = run.manifest
-    estimators = make_estimators(row.tau or manifest.tau, row.formula or manifest.settings.evidence.formula)
+    scores = make_scores(row.tau or manifest.tau, row.formula or manifest.settings.evidence.formula)
     if row.estimator != ISOLATED:
-        return estimators[str(row.estimator)]
-    learned = estimators["secl"]
+        return scores[str(row.estimator)]
+    learned = scores["secl"]
     return replace(learned, name=ISOLATED, title="SECL, each update alone", mapped=_after_own_update)
 
 
@@ -134,7 +133,9 @@ def _lines(row: Row, runs: Mapping[Run, FinishedRun], *, intervals: bool) -> lis
 
 def _summary(row: Row, run: FinishedRun, intervals: bool) -> Summary:
     in_domains = (ROW,) if row.each_domain else ()
-    return summarise(run.records, {ROW: estimator_of(row, run)}, intervals=intervals, in_domains=in_domains)
+    return summarise(
+        run.records, [replace(estimator_of(row, run), name=ROW)], intervals=intervals, in_domains=in_domains
+    )
 
 
 def _average(row: Row, summaries: Sequence[Summary]) -> Numbers:

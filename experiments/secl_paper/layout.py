@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from secl.evaluation.estimators import ESTIMATORS as BUILT_IN
+from secl.scores import SCORES as BUILT_IN
 from secl.settings.groups import Formula
 
 ISOLATED = "isolated"

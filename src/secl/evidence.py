@@ -187,7 +187,7 @@ COUNTED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DincoEvidence:
-    """Evidence of DINCO (Wang et al. 2025; formulas in `secl.signals`).
+    """Evidence of DINCO (Wang et al. 2025; formulas in `secl.scores`).
 
     Candidates are the answers of a beam search, the most probable first; a greedy answer outside the beams is the last.
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from secl.display import as_sentence, counted, percents
-from secl.evaluation.symptoms import Reason, Source, seen_in_one, source_of
+from secl.evaluation.symptoms import Reason, seen_in_one
 from secl.evidence import Posterior
 from secl.labels.state import observed
 from secl.methods import Plan
 from secl.metrics.probability import bin_index
 from secl.posterior.views import view_title
 from secl.prompts.parsing import is_brief
-from secl.records import Record
+from secl.records import ConfidenceSource, Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Explanation:
         learning: the gate's decision and the outcome of the lesson; empty for a method that does not learn.
     """
 
-    source: Source
+    source: ConfidenceSource
     number: str
     weights: str | None
     caveat: str | None
@@ -76,7 +76,7 @@ def explain(
     if plan is not None and plan.learns:
         lesson = _lesson(record, plan.loop.bin_gate, paused)
         learning = (f"gate: {_gate(record, threshold)}", f"lesson: {lesson}")
-    source, posterior = source_of(record), record.posterior
+    source, posterior = record.confidences.source, record.posterior
     return Explanation(
         source=source,
         number=_weighed(record, posterior) if posterior and source == "posterior" else _stated(record),
@@ -117,7 +117,7 @@ def caveat(record: Record, plan: Plan | None = None) -> str | None:
     """
     if record.answer is None:
         return "the answer could not be read, so it has no confidence."
-    if source_of(record) == "posterior":
+    if record.confidences.source == "posterior":
         return None
     if record.reply.answer is None or not record.reply.bins:
         return "the model stated no confidence."

@@ -11,13 +11,12 @@ again before the burst is over.
 from __future__ import annotations
 
 import math
-import runpy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, is_dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from secl.errors import ParameterError, check_finite, check_whole
+from secl.own import is_own, load_own
 from secl.records import UNTESTED, Decision
 
 Restart = Literal["sums", "all"]
@@ -287,30 +286,16 @@ def gate_class(name: str) -> Callable[..., Gate]:
     """
     if name in GATES:
         return GATES[name]
-    if not is_own_gate(name):
+    if not is_own(name):
         raise ParameterError(f"there is no gate {name!r}; take {', '.join(GATES)}, or FILE.py:CLASS for your own.")
-    file, _, attribute = name.rpartition(":")
-    if not Path(file).is_file():
-        raise ParameterError(f"the gate {name!r} cannot be loaded: there is no file {file}.")
+    own: Any = load_own(name, "gate")
     try:
-        own: Any = runpy.run_path(file).get(attribute)
-        state, decision = (None, None) if own is None else own().step(own().start(), 1.0)
+        state, decision = own().step(own().start(), 1.0)
     except Exception as problem:  # a user's file may raise anything
         raise ParameterError(f"the gate {name!r} cannot be loaded: {type(problem).__name__}: {problem}.") from problem
-    if own is None:
-        raise ParameterError(f"the gate {name!r} cannot be loaded: {file} defines no {attribute}.")
     if not ((state is None or is_dataclass(state)) and isinstance(decision, Decision)):
         raise ParameterError(
             f"the gate {name!r}: step() must return a state (a frozen dataclass of numbers, or None) and a Decision."
         )
     gate: Callable[..., Gate] = own
     return gate
-
-
-def is_own_gate(name: str) -> bool:
-    """Return whether a name has the form of a gate in a Python file, "FILE.py:CLASS".
-
-    >>> is_own_gate("mine.py:EveryTenth"), is_own_gate("always")
-    (True, False)
-    """
-    return name.rpartition(":")[0].endswith(".py")

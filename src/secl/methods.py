@@ -5,7 +5,7 @@ A method names a gate and kinds of evidence, and says whether to learn. `Plan.of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Self, get_args
 
@@ -16,8 +16,8 @@ from secl.model import Model, beam_search_of, learner_of
 from secl.posterior.rule import PosteriorRule
 from secl.question import Question
 from secl.records import LearningOutcome, Record, Reply, Update
+from secl.scores import Score
 from secl.settings.groups import EvidenceOn, LoopSettings
-from secl.signals import Signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,62 +26,66 @@ class Method:
 
     Attributes:
         gate: name of the gate in `secl.gates.GATES`.
-        reports: names of the estimators that a report shows, the most important last; empty for all.
+        main: names of the most important scores of its reports, the most important last; empty to show all scores.
         evidence: kinds of evidence to gather in addition to the kind that the training signal needs.
         paper: default of the setting `paper`.
     """
 
     gate: str
     evidence_on: EvidenceOn
-    reports: tuple[str, ...]
+    main: tuple[str, ...]
     note: str
     learns: bool = False
     evidence: tuple[EvidenceKind, ...] = ()
     paper: bool = False
 
+    def shows(self, score: Score, evidence: Collection[EvidenceKind]) -> bool:
+        """Return whether a report shows a score if the run has these kinds of evidence in addition to the method's."""
+        if score.learned and not self.learns:
+            return False
+        gathered = {*self.evidence, *(["p_true"] if self.learns else [])}
+        usual = not score.extra and (score.needs is None or score.needs in gathered)
+        return not self.main or score.name in self.main or usual or score.needs in evidence
 
-_FREE = (
-    *("stated", "constant", "constant_labelled", "letter_probability", "stated_temperature", "stated_platt"),
-    *("stated_with_labels", "posterior_with_labels"),
-)
-"""Estimators without extra tokens: baselines, and the method's confidences calibrated by labels."""
+    def foremost(self, names: Container[str]) -> str:
+        """Return the method's most important score among these names, or "stated" if the method has none of them."""
+        return next((name for name in reversed(self.main) if name in names), "stated")
 
-_SCORED = (*_FREE, "label_free_platt", "p_true", "norm_p_true")
 
 METHODS: dict[str, Method] = {
-    "secl": Method("entropy-shift", "burst", (*_SCORED, "secl"), "learn in bursts when the entropy shifts", True),
+    "secl": Method(
+        "entropy-shift", "burst", ("norm_p_true", "secl"), "learn in bursts when the entropy shifts", learns=True
+    ),
     "secl-paper": Method(
         "page-hinkley",
         "burst",
-        (*_SCORED, "secl"),
+        ("norm_p_true", "secl"),
         "SECL as the paper says; docs/paper.md lists what the paper leaves open",
-        True,
+        learns=True,
         paper=True,
     ),
     "posterior": Method(
         "never",
         "always",
-        (*_FREE, "order_averaged", "likelihood", "at_once", "thoughts", "posterior_best", "posterior"),
+        ("posterior_best", "posterior"),
         "a probability for every candidate, without learning or labels (the default)",
         evidence=("candidates",),
     ),
-    "stated": Method("never", "burst", (*_FREE[1:], "stated_hard", "stated"), "the stated confidence (Verbalized)"),
-    "p_true": Method("never", "always", (*_SCORED[:-1],), "raw P(True)", evidence=("p_true",)),
-    "norm_p_true": Method("never", "always", _SCORED, "normalised P(True)", evidence=("p_true",)),
-    "self_consistency": Method(
-        "never", "always", (*_FREE, "self_consistency"), "agreement of samples", evidence=("samples",)
-    ),
+    "stated": Method("never", "burst", ("stated_hard", "stated"), "the stated confidence (Verbalized)"),
+    "p_true": Method("never", "always", ("p_true",), "raw P(True)", evidence=("p_true",)),
+    "norm_p_true": Method("never", "always", ("norm_p_true",), "normalised P(True)", evidence=("p_true",)),
+    "self_consistency": Method("never", "always", ("self_consistency",), "agreement of samples", evidence=("samples",)),
     "dinco": Method(
         "never",
         "always",
-        (*_FREE, "self_consistency", "dinco_greedy", "dinco"),
+        ("dinco_greedy", "dinco"),
         "confidence relative to beam answers with NLI weights, averaged with self-consistency",
         evidence=("samples", "dinco"),
     ),
     "label_free": Method(
         "entropy-shift",
         "burst",
-        (*_FREE, "norm_p_true", "label_free_temperature", "label_free_platt"),
+        ("label_free_temperature", "label_free_platt"),
         "temperature and Platt scaling, fitted to normalised P(True) in bursts; the weights stay unchanged",
         evidence=("p_true",),
     ),
@@ -127,7 +131,7 @@ class Plan:
     """
 
     gate: str
-    signal: Signal
+    signal: Score
     posterior: PosteriorRule
     kinds: frozenset[EvidenceKind]
     on: EvidenceOn
@@ -139,7 +143,7 @@ class Plan:
     def of(
         cls,
         method: Method,
-        signal: Signal,
+        signal: Score,
         posterior: PosteriorRule,
         loop: LoopSettings,
         *,
@@ -153,7 +157,9 @@ class Plan:
             ParameterError: an unknown kind of evidence.
         """
         learns = method.learns if learns is None else learns
-        kinds = {*method.evidence, *evidence, *([signal.needs] if learns else [])}
+        kinds: set[EvidenceKind] = {*method.evidence, *evidence}
+        if learns and signal.needs is not None:
+            kinds.add(signal.needs)
         if "candidates" in kinds and "p_true" in posterior.views:
             kinds.add("p_true")
         for kind in sorted(kinds):

@@ -21,6 +21,7 @@ Probabilities lie in [0, 1], entropies are in nats.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -166,6 +167,10 @@ RecordKind = Literal["asked", "given", "field"]
 """
 
 
+ConfidenceSource = Literal["stated", "posterior"]
+"""The source of a confidence before labels."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confidences:
     """The confidences of one answer, as probabilities in [0, 1]; nan if unknown.
@@ -181,6 +186,11 @@ class Confidences:
     uncalibrated: float
     posterior: float
     stated: float
+
+    @property
+    def source(self) -> ConfidenceSource:
+        """Source of `uncalibrated`."""
+        return "stated" if math.isnan(self.posterior) else "posterior"
 
     @property
     def expected_grade(self) -> float:
@@ -369,3 +379,9 @@ class Record(Shown):
         shown |= {"accepted": self.accepted, "correct": judged}
         known = {name: value for name, value in shown.items() if value not in (None, ()) and value == value}  # no nan
         return {**known, "question": self.question.text}
+
+
+def main_source(records: Sequence[Record]) -> ConfidenceSource:
+    """Return the most frequent source of the confidences of records."""
+    stated = sum(record.confidences.source == "stated" for record in records)
+    return "stated" if 2 * stated >= len(records) else "posterior"

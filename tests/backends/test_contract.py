@@ -177,7 +177,7 @@ def test_evidence_of_lessons_behind_the_answers_is_about_these_answers(make: Mak
     for record in records:
         assert record.evidence.p_true is not None
         assert record.evidence.p_true.candidates[0] == record.question.text_of(record.reply.answer or "")
-        assert record.signal == calibrator.plan.signal(record.question, record.reply, record.evidence)
+        assert record.signal == calibrator.plan.signal.of(record)
     assert any(model.answer(record.question).reply.text != record.reply.text for record in records)
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from secl import Question, RunSettings, start_run
-from secl.evaluation.estimators import ESTIMATORS
 from secl.reports.run_report import command
 from secl.runs.folder import FILE
 from secl.runs.recipes import score_settings
 from secl.runs.runner import SUMMARY
 from secl.runs.sweep import Job, is_finished, plan, read_sweep
+from secl.scores import SCORES
 from secl.testing import ScriptedModel, toy_stream
 from tests.cli.conftest import Interrupt, Shell, Use, ask_file, scripted_run
 from tests.rough import PNG
@@ -182,7 +182,7 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
         summary = json.loads((job.folder / SUMMARY).read_text())["estimators"][name]
         (row,) = (line for line in rows.splitlines() if line.startswith(job.folder.name))
         numbers = rf"{summary['brier']:.3f} +{summary['ece']:.3f} .* {summary['n']} *$"
-        assert re.search(f"{re.escape(ESTIMATORS[name].title)} +{numbers}", row)
+        assert re.search(f"{re.escape(SCORES[name].title)} +{numbers}", row)
     assert rows.splitlines()[-1] == f"run folders: {out}/"
 
     use(AssertionError("a finished run was repeated"))

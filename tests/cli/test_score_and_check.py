@@ -12,12 +12,12 @@ import pytest
 
 import secl.cli.run as demo
 from secl import Question
-from secl.evaluation.estimators import ESTIMATORS
 from secl.evidence import OPTIONS, Evidence, EvidenceKind, Posterior, PTrue
 from secl.metrics.measures import MEASURES
 from secl.records import Reply
 from secl.reports.run_report import command
 from secl.runs.recipes import score_settings
+from secl.scores import SCORES
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import give_labels, stored
 from tests.cli.conftest import Interrupt, Shell, ask_file, scripted_run
@@ -262,7 +262,7 @@ def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: 
     assert "80 questions answered." in lines
     rows = json.loads((tmp_path / "runs" / "demo" / "summary.json").read_text())["estimators"]
     for name in ("stated", "posterior", "posterior_best", "secl"):
-        row, title = rows[name], ESTIMATORS[name].title
+        row, title = rows[name], SCORES[name].title
         shares = [f"{100 * row[key]:.1f}%" for key in ("accuracy", "mean_confidence")]
         cells = f"{title} {' '.join(shares)} {row['brier']:.3f} {row['auroc']:.3f}"
         assert cells in [" ".join(line.split()) for line in lines]

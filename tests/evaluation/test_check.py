@@ -13,7 +13,6 @@ from secl import Calibrator, LoopSettings, Question
 from secl.display import percent
 from secl.evaluation import check as check_module
 from secl.evaluation.check import MIN_GAIN, Check, decide
-from secl.evaluation.estimators import make_estimators
 from secl.evidence import (
     NO_OTHERS,
     OPTIONS,
@@ -31,6 +30,7 @@ from secl.metrics.intervals import Difference, Interval, paired_differences
 from secl.metrics.probability import normalised_p_true
 from secl.records import Record, Reply
 from secl.reports.comparison_report import check_sentences
+from secl.scores import make_scores
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import compared, make_record, make_reply
 
@@ -43,9 +43,8 @@ Rule = Callable[[Generator, float], tuple[float, bool]]
 
 def check(records: Sequence[Record], tau: float = 1.0) -> Check:
     """Check records by the estimators in a report of the posterior, and by those that need P(True)."""
-    estimators, reported = make_estimators(tau), method("posterior").reports
-    shown = {name: each for name, each in estimators.items() if name in reported or each.needs == "p_true"}
-    return check_module.check({name: each.estimate(records) for name, each in shown.items()})
+    shown = [each for each in make_scores(tau).values() if method("posterior").shows(each, ["p_true"])]
+    return check_module.check({each.name: each.estimate(records) for each in shown})
 
 
 def simulated(count: int, rule: Rule, seed: int, tau: float = 0.5) -> list[Record]:

@@ -16,7 +16,6 @@ from secl import Question, Record, Store, summarise
 from secl.errors import RunError
 from secl.evaluation import summary as summary_module
 from secl.evaluation.compare import Side, compare
-from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.json_values import json_value
 from secl.evaluation.summary import Measures, measure
 from secl.labels.label import label_of
@@ -27,9 +26,10 @@ from secl.metrics.recalibration import FOLDS
 from secl.records import Decision, Learning
 from secl.reports.comparison_report import remarks
 from secl.runs.labelling import current_records
+from secl.scores import SCORES
 from tests.answers import answered, make_record, make_stream, run_folder
 
-LEARNED = {name: ESTIMATORS[name] for name in ("stated", "p_true", "norm_p_true", "secl")}
+LEARNED = [SCORES[name] for name in ("stated", "p_true", "norm_p_true", "secl")]
 
 
 def test_measures_are_those_of_the_maths_with_their_intervals() -> None:
@@ -67,7 +67,7 @@ def test_each_confidence_is_graded_by_the_answer_it_belongs_to() -> None:
     ]
 
     def check(name: str, confidence: list[float], correct: list[float]) -> None:
-        series = LEARNED[name].estimate(records)
+        series = SCORES[name].estimate(records)
         assert series.confidence.tolist() == pytest.approx(confidence)
         assert series.correct.tolist() == pytest.approx(correct, nan_ok=True)
 
@@ -100,7 +100,7 @@ def test_the_counts_are_about_all_questions_and_the_papers_own_costs_come_out() 
     # The paper's table of costs has these numbers for 2,000 questions of each model.
     for trained, passes in ((512, 9168), (119, 3666)):
         records = [make_record(number, outcome="trained" if number < trained else "idle") for number in range(2000)]
-        summary = summarise(records, {"secl": LEARNED["secl"]}, intervals=False)
+        summary = summarise(records, [SCORES["secl"]], intervals=False)
         assert summary.estimators["secl"].cost_paper * 2000 == pytest.approx(passes)
 
 
@@ -163,15 +163,15 @@ def test_a_label_grades_every_equal_reply_and_moved_confidences_have_a_row(tmp_p
 def test_the_constant_is_the_mean_of_what_was_stated_before_or_the_share_right_in_the_other_folds() -> None:
     for grades in ((True, False, None, True), (False, False, False, None)):  # this constant does not depend on labels
         records = [make_record(n, frozen_digit=(9, 1, 5, 3)[n], frozen_correct=grade) for n, grade in enumerate(grades)]
-        series = ESTIMATORS["constant"].estimate(records)
+        series = SCORES["constant"].estimate(records)
         assert series.confidence.tolist() == pytest.approx([0.95, 0.95, 0.55, 0.55])
         known = [math.nan if grade is None else float(grade) for grade in grades]
         assert series.correct.tolist() == pytest.approx(known, nan_ok=True)
-    assert len(ESTIMATORS["constant"].estimate([])) == 0
-    assert not ESTIMATORS["constant"].needs_labels
+    assert len(SCORES["constant"].estimate([])) == 0
+    assert not SCORES["constant"].needs_labels
     records = [make_record(n, frozen_digit=n % 10, frozen_correct=n % 4 == 0 if n < 40 else None) for n in range(41)]
     assert "constant_labelled" not in summarise(records[:4], intervals=False).estimators
-    series = ESTIMATORS["constant_labelled"].estimate(records)
+    series = SCORES["constant_labelled"].estimate(records)
     assert series.positions.tolist() == list(range(40))
     by_confidence: dict[float, list[bool]] = {}
     for confidence, correct in zip(series.confidence.tolist(), series.correct.tolist(), strict=True):
@@ -192,7 +192,7 @@ def test_the_constant_is_the_mean_of_what_was_stated_before_or_the_share_right_i
 
 
 def side(records: Sequence[Record], name: str = "secl", total: int | None = None) -> Side:
-    return Side(records, len(records) if total is None else total, ESTIMATORS[name])
+    return Side(records, len(records) if total is None else total, SCORES[name])
 
 
 def expected(pairs: Sequence[tuple[Record, Record]]) -> dict[str, of.Difference]:

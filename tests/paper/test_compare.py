@@ -17,10 +17,10 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from secl import Calibrator, LoopSettings, RunSettings
 from secl.display import UNDEFINED
-from secl.evaluation.estimators import ESTIMATORS, LABELLED
 from secl.gates import Always, Gate, Never
 from secl.records import Record
 from secl.runs.manifest import Manifest
+from secl.scores import LABELLED, SCORES
 from secl.testing import ScriptedModel, toy_stream
 from secl_paper.compare import FilledTable, FinishedRun, Line, compare
 from secl_paper.figures import write_figure
@@ -136,7 +136,7 @@ def test_several_runs_give_each_their_mean_and_their_population_deviation() -> N
 
 
 def test_every_estimator_can_be_a_row_and_gives_every_measure(learned: FinishedRun) -> None:
-    for estimator in {*ESTIMATORS, ISOLATED} - {*LABELLED, "at_once", "thoughts"}:  # the run thinks nowhere
+    for estimator in {*SCORES, ISOLATED} - {*LABELLED, "at_once", "thoughts"}:  # the run thinks nowhere
         ours = numbers(learned, estimator)
         assert all(ours[name] is not None for name in ("ece", "ada_ece", "brier", "accuracy", "cost", "n")), estimator
 

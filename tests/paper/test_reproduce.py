@@ -12,11 +12,11 @@ import transformers
 from secl import RunSettings, ScriptedModel
 from secl.backends.local.loading.presets import PRESETS, parse_layers
 from secl.errors import ParameterError
-from secl.evaluation.estimators import ESTIMATORS
 from secl.methods import method
 from secl.runs.loading import build_calibrator, read_stream
 from secl.runs.runner import SUMMARY
 from secl.runs.sweep import Job, question_counts
+from secl.scores import SCORES
 from secl_paper import lora_sizes, reproduce
 from secl_paper.compare import columns_of
 from secl_paper.layout import Row, Run, Table
@@ -89,7 +89,7 @@ def test_our_own_table_has_every_estimator_and_three_gates() -> None:
     (methods,) = find(["methods"])
     elsewhere = {"stated_with_labels", "posterior_with_labels"}  # of runs that people labelled
     elsewhere |= {"at_once", "thoughts"}  # of runs that think
-    assert {row.estimator for row in methods.rows} == set(ESTIMATORS) - elsewhere
+    assert {row.estimator for row in methods.rows} == set(SCORES) - elsewhere
     assert {row.formula for row in methods.rows if row.estimator == "norm_p_true"} == {None, "exp"}
     gates = {row.runs[0].changes.get("gate.name") for row in methods.rows if row.estimator == "secl"}
     assert gates == {"entropy-shift", "page-hinkley", "always"}

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secl.evidence import OPTIONS, Evidence, LetterOrder, Likelihood, PTrue, Sample, Source, SourceKind, Thought
-from secl.posterior.open_views import DOUBT, VOTE, value
-from secl.posterior.views import VIEWS, Views, centred, p_true, read_views, view_title
+from secl.posterior.views import (
+    ANSWER_VIEWS,
+    DOUBT,
+    VIEWS,
+    VOTE,
+    Views,
+    centred,
+    p_true,
+    read_views,
+    value,
+    view_title,
+)
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import Question
 from secl.records import Learning
-from secl.settings.groups import ViewName
 from tests.answers import compared, make_record, replied
 
-ALL: tuple[ViewName, ...] = ("letters", "likelihood", "p_true")
+ALL: tuple[str, ...] = ("letters", "likelihood", "p_true")
 QUESTION = Question("Capital of France?", ("Rome", "Paris", "Bern"))
 REPLY = replied("B", (-3.0, -1.0, -2.0))
 LIKELIHOODS = [Likelihood(given=-g, alone=-a, tokens=n) for g, a, n in ((8, 6, 2), (3, 7, 1), (9, 9, 3))]
@@ -34,7 +43,7 @@ P_TRUE = PTrue(
 EVIDENCE = replace(COMPARED, p_true=P_TRUE)
 
 
-def maybe(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views | None:
+def maybe(names: tuple[str, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views | None:
     question, reply = changes.get("question", QUESTION), changes.get("reply", REPLY)
     frozen = changes.get("frozen", reply)
     learning = Learning(frozen=frozen, frozen_correct=None)
@@ -42,7 +51,7 @@ def maybe(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **ch
     return read_views(names, record)
 
 
-def read(names: tuple[ViewName, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views:
+def read(names: tuple[str, ...] = ALL, evidence: Evidence = EVIDENCE, **changes: Any) -> Views:
     views = maybe(names, evidence, **changes)
     assert views is not None
     return views
@@ -169,7 +178,7 @@ def test_a_value_that_was_read_alone_has_the_mean_of_both_log_odds(given: float,
 def test_a_field_has_its_views_whichever_are_chosen_for_answers() -> None:
     evidence, question = seven(-0.1, "fixed_values"), Question("Total?")
     for log_p, view in ((-0.1, "value"), (math.nan, "samples")):
-        chosen: tuple[tuple[ViewName, ...], ...] = (("letters",), ("samples", "text"), get_args(ViewName))
+        chosen: tuple[tuple[str, ...], ...] = (("letters",), ("samples", "text"), ANSWER_VIEWS)
         for names in chosen:
             reply = replace(REPLY, text="7", answer="7", option_log_p=(), log_probability=log_p)
             assert [*read(names, evidence, question=question, reply=reply).values] == [view]
@@ -208,7 +217,7 @@ def test_what_is_impossible_counts_as_the_least_possible_and_every_view_has_a_ti
     assert COMPARED.candidates is not None
     log_odds = p_true(COMPARED.candidates, REPLY, Evidence(p_true=certain))
     assert log_odds == pytest.approx((math.log(1e-12), -math.log(1e-12), math.log(1e-12)))  # far and finite
-    assert {view_title(name) for name in (*get_args(ViewName), "value")} == {view.title for view in VIEWS.values()}
+    assert {view_title(name) for name in (*ANSWER_VIEWS, "value")} == {view.title for view in VIEWS.values()}
     assert view_title("a view of one's own") == "a view of one's own"
 
 

@@ -14,7 +14,6 @@ from rich.console import Console
 from secl import Calibrator, Question, Record, References, ScriptedModel
 from secl.display import UNDEFINED, percent
 from secl.evaluation.acceptance import advise, answers_of
-from secl.evaluation.estimators import ESTIMATORS
 from secl.evaluation.summary import Measures, summarise
 from secl.evaluation.symptoms import Reason
 from secl.evaluation.trust import Verdict
@@ -34,6 +33,7 @@ from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import graders_line, posterior_notes, print_sections, sections_of
 from secl.reports.summary_table import COLUMNS, caption, domain_table, footnotes, main_table, summary_table
 from secl.reports.table import to_rich
+from secl.scores import SCORES
 from tests.answers import answered, compared, make_record, make_report, make_stream, weighed
 
 KEYS = ("stated", "posterior_best", "posterior")
@@ -193,7 +193,7 @@ def test_the_table_has_a_row_per_confidence_with_the_numbers_of_the_summary() ->
     table = summary_table(summary)
     assert tuple(column.heading for column in table.columns) == COLUMNS
     lines = {line[0].text: line for line in table.sections[""]}
-    assert [*lines] == [ESTIMATORS[name].title for name in ESTIMATORS if name in summary.estimators]
+    assert [*lines] == [SCORES[name].title for name in SCORES if name in summary.estimators]
     assert {len(line) for line in lines.values()} == {len(COLUMNS)}
     row = summary.estimators["secl"]
     assert row.intervals is not None
@@ -225,7 +225,7 @@ def test_what_is_undefined_is_a_dash_and_the_reason_is_given() -> None:
     assert "all answers are right or all are wrong" in reasons
     assert set(footnotes(summary)) <= {*table.notes}
     both = [make_record(0, correct=True, digit=9), make_record(1, correct=False, digit=1)]
-    assert footnotes(summarise(both, {"secl": ESTIMATORS["secl"]})) == []
+    assert footnotes(summarise(both, [SCORES["secl"]])) == []
 
 
 def test_nothing_is_cut_off_in_a_terminal_of_80_columns() -> None:
@@ -234,10 +234,10 @@ def test_nothing_is_cut_off_in_a_terminal_of_80_columns() -> None:
     measures |= {"n": 12_500, "accuracy": 1.0, "ece_within_floor": False, "needs_labels": False, "ranks": True}
     measures |= {"intervals": dict.fromkeys(MEASURES, Interval(0.1, 1.0))}
     measures |= {"cost_paper": 15.0, "cost_measured": 123.4, "fitted": "a=-37.6, b=26.2, range [0.00, 0.26]"}
-    rows = {name: Measures(**measures | {"title": each.title}) for name, each in ESTIMATORS.items()}
+    rows = {name: Measures(**measures | {"title": each.title}) for name, each in SCORES.items()}
     summary = replace(summarise([]), questions=12_500, trained=1, alarms=2, cost_measured=2.5, estimators=rows)
     table = to_rich(summary_table(summary))
-    assert table.row_count == len(ESTIMATORS)
+    assert table.row_count == len(SCORES)
     consoles = [Console(file=io.StringIO(), width=width) for width in (80, 200)]
     for console in consoles:
         console.print(table)
@@ -246,7 +246,7 @@ def test_nothing_is_cut_off_in_a_terminal_of_80_columns() -> None:
     assert max(map(len, narrow.splitlines())) <= 80
     for text in ("12,500", "0.100–1.000", "above 0.123", "100.0%", "15.0", "123.4", "0.26]"):  # noqa: RUF001
         assert narrow.count(text) == wide.count(text) > 0, text
-    assert all(estimator.title in wide for estimator in ESTIMATORS.values())
+    assert all(estimator.title in wide for estimator in SCORES.values())
 
 
 HIGH, LOW = [0.9] * 40 + [0.3] * 40, [True] * 36 + [False] * 4 + [True] * 12 + [False] * 28

@@ -17,7 +17,6 @@ from secl import Calibrator, LoopSettings, Store
 from secl.data.question_files import QuestionFile
 from secl.data.quiz import quiz
 from secl.errors import DataError, ParameterError, QuestionError, RunError
-from secl.evaluation.estimators import foremost
 from secl.gates import Always, Gate
 from secl.methods import METHODS
 from secl.model import version_of
@@ -28,7 +27,7 @@ from secl.runs.folder import FILE
 from secl.runs.loading import build_calibrator, load_for_asking
 from secl.runs.manifest import Manifest
 from secl.runs.recipes import score_settings, used_by_score
-from secl.runs.runner import ADAPTER, SUMMARY, TOO_WEAK, Run, estimators_of, resume_run, start_run, summary_of
+from secl.runs.runner import ADAPTER, SUMMARY, TOO_WEAK, Run, resume_run, scores_of, start_run, summary_of
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import KEEP_EVERY
 from secl.server.verify import examine
@@ -128,7 +127,7 @@ def test_a_domain_has_intervals_for_what_the_page_shows_of_it_and_for_little_els
     settings = RunSettings.of({"stream.benchmarks": ["capitals"], "method": name})
     records = list(build_calibrator(settings, ScriptedModel()).run(toy_stream(40)))
     summary = summary_of(Manifest(settings=settings), records)
-    shown = {"stated", foremost(METHODS[name], summary.estimators)}
+    shown = {"stated", METHODS[name].foremost(summary.estimators)}
     assert len(summary.domains) == 2
     for part in summary.domains.values():
         with_intervals = {name for name, row in part.estimators.items() if row.intervals is not None}
@@ -208,7 +207,7 @@ def test_a_run_of_ratings_is_an_ordinary_run_folder_and_a_stopped_one_goes_on(pa
     assert [record.reply.answer for record in records] == [LETTERS[i % 4] for i in range(40)]
     assert [record.correct for record in records] == [i % 4 == 0 for i in range(40)]
     assert all(record.kind == "given" for record in records)
-    assert {"p_true", "posterior", "stated"} <= set(estimators_of(manifest))
+    assert {"p_true", "posterior", "stated"} <= set(scores_of(manifest))
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["questions"] == 40
     assert summary["estimators"]["posterior"]["auroc"] is not None

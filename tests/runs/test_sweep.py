@@ -21,8 +21,8 @@ from secl.runs.lockstep import run_here
 from secl.runs.recipes import read_toml, with_absolute_paths
 from secl.runs.runner import SUMMARY
 from secl.runs.sweep import Job, groups, is_finished, plan, progress_of, read_files, read_sweep, run_job, write_files
+from secl.scores import most_frequent, own_answer
 from secl.settings.names import dotted
-from secl.signals import SelfConsistency
 from tests.answers import stored
 from tests.runs.conftest import LEARNING, setting, stop_after
 
@@ -145,7 +145,7 @@ def test_a_recipe_sets_what_it_names_and_survives_a_trip_through_json(tmp_path: 
 BOUNDS = (
     "evidence.tau=inf stream.per_domain=0 loop.alpha=0 loop.samples=0 adapter.rank=0 "
     "adapter.learning_rate=nan adapter.epochs=0 adapter.lora_alpha=0 adapter.beta=-0.1 evidence.distractors=10 "
-    "paper=most posterior.views=letters,luck evidence.extra_evidence=luck "
+    "paper=most evidence.extra_evidence=luck "
     "loop.answer=first gate.burst=many"
 )
 """A value of each kind of setting that is out of its range."""
@@ -158,6 +158,9 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"loop.delta": 2}, "loop.delta is 2; it must be a finite number above 0 and at most 1"),
     ({"loop.bin_gate": 10}, "loop.bin_gate is 10; it must be a whole number from 0 to 9, or off"),
     ({"posterior.views": []}, "posterior.views is .*; it must be a list of one or more of letters"),
+    ({"posterior.views": ["letters", "luck"]}, "posterior.views is .*luck.*; it must be a list of one or more of"),
+    ({"posterior.views": ["value"]}, "posterior.views is .*; it must be a list of one or more of letters"),
+    ({"evidence.signal": "luck"}, "there is no signal 'luck'; the signals are p_true, norm_p_true, self_consistency"),
     ({"loop.answer": "best"}, "the method 'secl' compares no candidates, so there is no best answer"),
     ({"seed": -1}, "seed is -1; it must be a whole number of at least 0 and below 9223372036854775808"),
     ({"stream": ["capitals"]}, r"stream is \['capitals'\]; it must be a table of the settings"),
@@ -215,8 +218,8 @@ def test_the_papers_method_is_the_paper_to_the_letter_unless_something_else_is_s
     assert [each.paper for each in (ours, paper, *named)] == [False, True, True, False]
     assert [each.plan().paper for each in (ours, paper, *named)] == [False, True, True, False]
     assert RunSettings.of(paper.to_json()) == paper
-    for name, signal in (("secl", SelfConsistency("greedy")), ("secl-paper", SelfConsistency("mode"))):
-        assert recipe({"method": name, "evidence.signal": "self_consistency"}).plan().signal == signal
+    for name, answer in (("secl", own_answer), ("secl-paper", most_frequent)):
+        assert recipe({"method": name, "evidence.signal": "self_consistency"}).plan().signal.answer is answer
 
 
 def test_paths_are_made_absolute_and_names_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

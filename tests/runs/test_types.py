@@ -29,10 +29,7 @@ MEMORY = "StreamState PosteriorState SharedSums LabelState Scaling"
 SIDES = "Verdict Reason Check Answers RiskCoverage Threshold EceFloor Bin"
 """Numbers of single sections of the report: verdict, recommended method, thresholds and reliability."""
 
-WORKERS = (
-    "Store Run Calibrator Plan PosteriorRule Never NormalisedPTrue RawPTrue SelfConsistency DincoSignal ScriptedModel "
-    "Meter Amount Word Estimator"
-)
+WORKERS = "Store Run Calibrator Plan PosteriorRule Never ScriptedModel Meter Amount Word Score"
 KNOWN = {name for names in (CARRIERS, PARTS, MEMORY, SIDES, WORKERS) for name in names.split()}
 
 

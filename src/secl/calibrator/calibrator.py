@@ -23,8 +23,8 @@ from secl.model import Model, Rating, learner_of
 from secl.posterior.rule import PosteriorRule
 from secl.question import GivenAnswer, Question
 from secl.records import Learning, Record, RecordKind
-from secl.settings.groups import LoopSettings, SignalName
-from secl.signals import NormalisedPTrue, Signal, make_signal
+from secl.scores import Score, make_signal
+from secl.settings.groups import LoopSettings
 from secl.writing import Piece
 
 
@@ -38,8 +38,7 @@ class Calibrator(Shown):
         method: a name from `secl.methods.METHODS`. "posterior" compares all candidates and never changes a weight;
             "secl" learns in bursts.
         gate: a gate or its name, such as "always"; by default the method's gate.
-        signal: a training signal or its name, such as "self_consistency"; by default normalised P(True) at the model's
-            tau.
+        signal: the training signal, a score or its name; by default normalised P(True) at the model's tau.
         posterior: combines evidence about all candidates; by default `PosteriorRule`.
         evidence: kinds of evidence to gather in addition to those that method, signal and posterior need.
         learns: whether lessons may change the weights; by default the method decides.
@@ -70,7 +69,7 @@ class Calibrator(Shown):
         *,
         method: str = "posterior",
         gate: Gate | str | None = None,
-        signal: Signal | SignalName | None = None,
+        signal: Score | str = "norm_p_true",
         posterior: PosteriorRule | None = None,
         evidence: Sequence[EvidenceKind] = (),
         learns: bool | None = None,
@@ -80,7 +79,7 @@ class Calibrator(Shown):
     ) -> None:
         if plan is None:
             chosen = method_to_follow(method)
-            signal = make_signal(signal, model.tau) if isinstance(signal, str) else signal or NormalisedPTrue(model.tau)
+            signal = make_signal(signal, model.tau) if isinstance(signal, str) else signal
             rule = posterior or PosteriorRule(letters=model.letters)
             plan = Plan.of(chosen, signal, rule, loop or LoopSettings(), evidence=evidence, learns=learns)
         plan.check(model)
@@ -95,7 +94,7 @@ class Calibrator(Shown):
 
     def _facts(self) -> dict[str, object]:
         learning = {"version": learner_of(self.model).version} if self.learns else {"learns": False}
-        facts = {"model": self.model.name, "gate": type(self.gate).__name__, "signal": type(self.plan.signal).__name__}
+        facts = {"model": self.model.name, "gate": type(self.gate).__name__, "signal": self.plan.signal.name}
         return {**facts, "position": self.state.position, **learning}
 
     @property
@@ -271,7 +270,7 @@ class Calibrator(Shown):
             self._latest = None
             reply = self.model.answer(record.question, evidence=wanted, written=reply.written).reply
         evidence = self.plan.gather(self.model, record, reply)
-        signal = self.plan.signal(record.question, reply, evidence)
+        signal = self.plan.signal.of(replace(record, reply=reply, evidence=evidence))
         learning = record.learning and replace(record.learning, outcome="idle")
         if learning is not None and learning.decision.in_burst and self.learns:
             outcome, update = self.plan.teach(self.model, record.question, reply, signal)

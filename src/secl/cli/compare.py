@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +13,9 @@ from secl.display import terminal_text
 from secl.errors import ParameterError, RunError
 from secl.evaluation.compare import Side
 from secl.evaluation.compare import compare as compare_sides
-from secl.evaluation.estimators import foremost, make_estimators
 from secl.evaluation.json_values import json_value
+from secl.evaluation.own_scores import load_score
+from secl.own import is_own
 from secl.records import Record
 from secl.reports.comparison_report import check_sentences, comparison_table, remarks
 from secl.reports.run_report import RunReport
@@ -22,9 +24,10 @@ from secl.reports.summary_table import main_table
 from secl.reports.table import to_rich
 from secl.runs.labelling import held_out_records
 from secl.runs.manifest import Manifest
-from secl.runs.runner import Run, estimators_of, start_run
+from secl.runs.runner import Run, scores_of, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+from secl.scores import make_scores
 from secl.settings.groups import FLAT, StreamSettings
 from secl.settings.names import OF_QUESTIONS, given_by
 
@@ -97,11 +100,10 @@ def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_jso
     Args:
         run_a: A run folder.
         run_b: Another run folder, or the same one.
-        estimator: Confidence to compare, or one for each run (stated:secl); by default the main one of each run.
+        estimator: Confidence to compare, or one for each run (stated:secl); FILE.py:NAME for a function of your own;
+            by default the main one of each run.
     """
-    names = (estimator or "").split(":") if estimator is not None else [None]
-    if len(names) > 2:
-        raise ParameterError(f"--estimator {estimator!r} has {len(names)} parts; give one or two, as in stated:secl.")
+    names = _names(estimator)
     with Store(run_a) as store_a, Store(run_b) as store_b:
         of_a, of_b = Manifest.of(store_a), Manifest.of(store_b)
         a = _side(run_a, of_a, list(held_out_records(store_a)), names[0])
@@ -138,13 +140,25 @@ def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | 
         raise RunError(
             f"{run} has no answers yet; continue a run with secl run --resume {run}, or ask the server questions."
         )
-    own, estimators = estimators_of(manifest), make_estimators(manifest.tau, manifest.settings.evidence.formula)
-    sides = {each: Side(records, manifest.total, estimator) for each, estimator in estimators.items()}
+    own, scores = scores_of(manifest), make_scores(manifest.tau, manifest.settings.evidence.formula)
+    if name is not None and is_own(name):
+        return Side(records, manifest.total, load_score(name))
+    sides = {each: Side(records, manifest.total, score) for each, score in scores.items()}
     if name is None:
-        return sides[foremost(manifest.settings.named_method, [each for each in own if len(sides[each].series)])]
+        return sides[manifest.settings.named_method.foremost([each for each in own if len(sides[each].series)])]
     if name not in sides:
-        raise ParameterError(f"there is no estimator {name!r}; the estimators are {', '.join(sides)}.")
-    if not len(sides[name].series) or (estimators[name].learned and "secl" not in own):
+        raise ParameterError(f"there is no estimator {name!r}; take {', '.join(sides)}, or FILE.py:NAME for your own.")
+    if not len(sides[name].series) or (scores[name].learned and "secl" not in own):
         present = ", ".join(each for each in own if len(sides[each].series))
         raise RunError(f"{run} has no confidences of {name!r}; its estimators are {present}.")
     return sides[name]
+
+
+def _names(estimator: str | None) -> list[str | None]:
+    """Return the one or two names in the flag --estimator; the colon of FILE.py:NAME separates no names."""
+    if estimator is None:
+        return [None]
+    names = re.findall(r"[^:]*\.py:[^:]*|[^:]+", estimator)
+    if len(names) not in (1, 2):
+        raise ParameterError(f"--estimator {estimator!r} has {len(names)} parts; give one or two, as in stated:secl.")
+    return names

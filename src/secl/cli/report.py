@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from cyclopts import Parameter
 from secl.cli.app import Flag, Full, RunFolder, app, console, echo
 from secl.display import percent, terminal_text
 from secl.errors import ParameterError, RunError
+from secl.evaluation.own_scores import load_score
 from secl.question import Grader
 from secl.reports.acceptance_report import promise_sentence
 from secl.reports.folder import check_folder, write_report
@@ -24,16 +26,26 @@ from secl.runs.labelling import advice_of, calibration_of
 from secl.runs.manifest import Manifest
 from secl.runs.runner import write_summary
 from secl.runs.store import Store
+from secl.scores import Score
 
 
 @app.command
-def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None = None, full: Full = False) -> None:
+def report(
+    run: RunFolder,
+    /,
+    *,
+    grader: Grader | None = None,
+    estimator: list[str] | None = None,
+    out: Path | None = None,
+    full: Full = False,
+) -> None:
     """Write a page about a run, finished or not, and print the result.
 
     All numbers are in summary.json beside the page. With --out, secl also writes the pictures as files.
 
     Args:
         grader: Grade open answers again by this rule, for this report only.
+        estimator: Add your own confidence to the tables: FILE.py:NAME, a function from a record to a number.
         out: Folder of the report; by default the run's own, or RUN/graded-GRADER with --grader.
     """
     if out is not None and out.resolve() == run.resolve():
@@ -43,7 +55,7 @@ def report(run: RunFolder, /, *, grader: Grader | None = None, out: Path | None 
     if out is not None:
         check_folder(out)
     with Store(run) as store:
-        write_and_print(store, out, grader=grader, full=full)
+        write_and_print(store, out, grader=grader, full=full, own=[load_score(name) for name in estimator or ()])
 
 
 @app.command
@@ -122,9 +134,19 @@ def _promised(store: Store, risk: float, certainty: float) -> tuple[float, str]:
     return advice.threshold.uncalibrated, f"{promise_sentence(advice)}{unit if extracted else ''}"
 
 
-def write_and_print(store: Store, out: Path | None = None, *, grader: Grader | None = None, full: bool = False) -> None:
-    """Write the report and the summary of a run; print all tables (`full`) or a short result."""
-    run = RunReport.of(store, grader)
+def write_and_print(
+    store: Store,
+    out: Path | None = None,
+    *,
+    grader: Grader | None = None,
+    full: bool = False,
+    own: Sequence[Score] = (),
+) -> None:
+    """Write the report and the summary of a run; print all tables (`full`) or a short result.
+
+    `own`: further scores, of the user.
+    """
+    run = RunReport.of(store, grader, own)
     page = write_report(out or store.folder, run, of_run=out is None)
     write_summary(store, run.summary, run.trust, page.parent)
     screen, sections = console(), list(sections_of(run))
@@ -136,6 +158,6 @@ def write_and_print(store: Store, out: Path | None = None, *, grader: Grader | N
         screen.print(store.pruned, soft_wrap=True)
     screen.print(f"page: {page}", soft_wrap=True)
     if not full:
-        again = "the same command with --full" if out else f"secl report {shlex.quote(str(store.folder))} --full"
+        again = "the same command with --full" if out or own else f"secl report {shlex.quote(str(store.folder))} --full"
         screen.print(f"all tables: {again}", soft_wrap=True)
         screen.print(f"next: {next_step(run, store.folder)}", soft_wrap=True)

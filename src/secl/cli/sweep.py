@@ -16,7 +16,6 @@ from secl.cli.app import Flag, app, console, echo, fail
 from secl.cli.run import follow
 from secl.display import counted, percent
 from secl.errors import ParameterError, check_whole
-from secl.evaluation.estimators import foremost
 from secl.evaluation.summary import summarise
 from secl.reports.summary_table import score_cells
 from secl.reports.table import Cell, Column, Table, listing, to_rich
@@ -24,7 +23,7 @@ from secl.runs.labelling import held_out_records
 from secl.runs.lockstep import run_here
 from secl.runs.manifest import Manifest
 from secl.runs.ray_sweep import run_on_ray
-from secl.runs.runner import estimators_of
+from secl.runs.runner import scores_of
 from secl.runs.store import Store
 from secl.runs.sweep import Job, OnProgress, is_finished, plan, progress_of, question_counts, read_sweep
 from secl.settings.groups import FLAT
@@ -117,10 +116,10 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
     rows = []
     for job in jobs:
         with Store(job.folder) as store:
-            estimators, records = estimators_of(Manifest.of(store)), list(held_out_records(store))
-        by_name = summarise(records, estimators, intervals=False).estimators
-        name = foremost(job.settings.named_method, by_name)
-        cells = score_cells(summarise(records, {name: estimators[name]}).estimators[name])
+            scores, records = scores_of(Manifest.of(store)), list(held_out_records(store))
+        by_name = summarise(records, scores.values(), intervals=False).estimators
+        name = job.settings.named_method.foremost(by_name)
+        cells = score_cells(summarise(records, [scores[name]]).estimators[name])
         best = by_name.get("posterior_best") if name != "posterior_best" else None
         share = None if best is None else best.accuracy
         accuracy = Cell(cells["Accuracy"].text, "" if share is None else f"best {percent(share, 1)}")

@@ -25,8 +25,8 @@ from typing import Literal
 
 import numpy as np
 
-from secl.evaluation.series import Series
 from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference, paired_differences
+from secl.scores import Series
 
 METHODS = ("stated", "posterior", "norm_p_true")
 """Methods that may be recommended, from the cheapest to the most expensive."""
@@ -76,7 +76,7 @@ class Check:
 
 
 def check(series: Mapping[str, Series]) -> Check:
-    """Compare the estimators of a run that does not learn; a missing series counts as empty."""
+    """Compare the scores of a run that does not learn; a missing series counts as empty."""
     names = (*METHODS, "posterior_best", "at_once", "thoughts")
     series = {name: series.get(name, Series()) for name in names}
     stated, own, rated, best, at_once, thoughts = series.values()

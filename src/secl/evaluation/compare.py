@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from secl.errors import RunError
-from secl.evaluation.series import Estimator, Series
 from secl.metrics.intervals import Difference, Interval, paired_differences
 from secl.metrics.measures import OF_BOTH_KINDS, EceFloor, ece_floor
 from secl.question import Question
 from secl.records import Record
-from secl.signals import key_of
+from secl.scores import Score, Series, key_of
 
 Key = tuple[str, ...]
 """Identity of a question: id and text; or text, passage and sorted options if these are unique in both runs."""
@@ -28,7 +27,7 @@ class Side:
 
     records: Sequence[Record]
     total: int
-    estimator: Estimator
+    estimator: Score
     by_text: bool = False
 
     def key(self, question: Question) -> Key:
@@ -46,11 +45,10 @@ class Side:
 
     @cached_property
     def answers(self) -> dict[Key, object]:
-        """For each question, a key of the rated answer (`secl.signals.key_of`); None if unreadable."""
-        ratings = self.estimator.rate(self.records)
-        rated = zip((record.question for record in self.records), ratings, strict=True)
+        """For each question, a key of the rated answer (`secl.scores.key_of`); None if unreadable."""
+        rated = ((record.question, self.estimator.answer(record)) for record in self.records)
         # Keys, not letters, because the other run may show the options in another order.
-        return {self.key(question): key_of(question, answer) for question, (answer, _) in rated}
+        return {self.key(question): key_of(question, answer) for question, answer in rated}
 
     def graded(self) -> dict[Key, tuple[float, bool]]:
         """Return confidence and grade of each graded question."""

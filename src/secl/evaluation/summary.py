@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Container, Hashable, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.display import Shown
-from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import HIDDEN
-from secl.evaluation.series import Estimator, Series
+from secl.evaluation.own_scores import as_scores
 from secl.evaluation.symptoms import LOW_DIGIT_MASS, true_masses
 from secl.metrics.intervals import RESAMPLES, Interval, ada_ece_interval, ece_interval, intervals
 from secl.metrics.measures import MEASURES, OF_BOTH_KINDS, ece_floor, prr, standard_measures
 from secl.metrics.probability import graded
 from secl.records import Record
+from secl.scores import SCORES, Of, Score, Series
 
 OF_ORDER = (*OF_BOTH_KINDS, "prr")
 """Measures of ranking, which are undefined for a constant confidence."""
@@ -48,7 +48,7 @@ class Measures:
         cost_paper: forward passes per question, as the paper counts.
         cost_measured: tokens through the network per token of plain answering.
         fitted: fitted parameters in words; None without a fit.
-        title, needs_labels, ranks: copied from the `secl.evaluation.series.Estimator`.
+        title, needs_labels, ranks: copied from the `secl.scores.Score`.
     """
 
     n: int
@@ -160,7 +160,7 @@ class Summary(Shown):
 
 def summarise(
     records: Sequence[Record],
-    estimators: Mapping[str, Estimator] | None = None,
+    estimators: Iterable[Score | Of] | None = None,
     *,
     intervals: bool = True,
     in_domains: Collection[str] = (),
@@ -169,12 +169,24 @@ def summarise(
 
     Args:
         records: records of one run, in order.
-        estimators: by name; by default those of `make_estimators`.
+        estimators: scores, or functions of your own from a record to a probability that its answer is correct (or
+            None); by default `secl.scores.SCORES`.
         intervals: whether to compute 95% intervals (a quarter of a second per estimator and 2,000 questions).
         in_domains: names of the estimators that also get intervals in the `DOMAINS` largest domains.
+
+    Raises:
+        ParameterError: a function of your own fails, or returns anything else than a number from 0 to 1 or None.
+
+    >>> from secl import Calibrator, ScriptedModel
+    >>> from secl.testing import toy_stream
+    >>> def cautious(record):
+    ...     return record.confidence / 2
+    >>> records = list(Calibrator(ScriptedModel()).run(toy_stream(20)))
+    >>> list(summarise(records, [cautious], intervals=False).estimators)
+    ['cautious']
     """
-    estimators = make_estimators() if estimators is None else estimators
-    series = {name: estimator.estimate(records) for name, estimator in estimators.items()}
+    scores = {score.name: score for score in as_scores(SCORES.values() if estimators is None else estimators)}
+    series = {name: score.estimate(records) for name, score in scores.items()}
     domains: dict[str, list[Record]] = {}
     for record in records:
         domains.setdefault(record.question.domain, []).append(record)
@@ -185,8 +197,8 @@ def summarise(
     for domain, part in domains.items():
         own = {name: of_domain[domain] for name, of_domain in parts.items() if domain in of_domain}
         with_intervals = in_domains if intervals and domain in largest else ()
-        summaries[domain] = _summary(part, _rows(part, estimators, own, with_intervals), {})
-    rows = _rows(records, estimators, series, estimators if intervals else ())
+        summaries[domain] = _summary(part, _rows(part, scores, own, with_intervals), {})
+    rows = _rows(records, scores, series, scores if intervals else ())
     return replace(_summary(records, rows, summaries), series=series)
 
 
@@ -199,7 +211,7 @@ def _by_domain(series: Series, domain_of: Mapping[int, str]) -> dict[str, Series
 
 def _rows(
     records: Sequence[Record],
-    estimators: Mapping[str, Estimator],
+    scores: Mapping[str, Score],
     series: Mapping[str, Series],
     intervals: Container[str],
 ) -> dict[str, Measures]:
@@ -209,18 +221,18 @@ def _rows(
     for name, part in series.items():
         if not len(part):
             continue
-        estimator = estimators[name]
+        score = scores[name]
         rated = [by_position[position] for position in part.positions.tolist()]
         domains = [each.question.domain for each, known in zip(rated, part.has_grade, strict=True) if known]
         several = domains if len(set(domains)) > 1 else None
         resamples = RESAMPLES if name in intervals else 0
-        measures = measure(*part.graded(), domains=several, resamples=resamples, ranks=estimator.ranks)
+        measures = measure(*part.graded(), domains=several, resamples=resamples, ranks=score.ranks)
         plain = sum(record.plain_tokens for record in rated)
         rows[name] = replace(
             measures,
-            title=estimator.title,
-            needs_labels=estimator.needs_labels,
-            cost_paper=sum(map(estimator.paper_passes, rated)) / len(rated),
+            title=score.title,
+            needs_labels=score.needs_labels,
+            cost_paper=sum(map(score.paper_passes, rated)) / len(rated),
             cost_measured=sum(part.tokens.tolist()) / plain if plain else math.nan,
             fitted=part.fitted,
         )

@@ -11,7 +11,7 @@ from typing import Literal
 
 from secl.display import counted
 from secl.metrics.measures import chance_of_count
-from secl.records import Record
+from secl.records import Record, main_source
 
 Severity = Literal["note", "doubt", "stop"]
 """A note does not change the verdict. A doubt excludes "fine". A stop means "do not act on it"."""
@@ -52,9 +52,6 @@ class Reason:
     sentence: str
     values: Mapping[str, float] = field(default_factory=dict)
 
-
-Source = Literal["stated", "posterior"]
-"""The source of a reported confidence, before labels."""
 
 NEARLY_ALL = 0.9
 """Share of the answers that counts as nearly all."""
@@ -116,7 +113,7 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
 
 def _of_digits(records: Sequence[Record]) -> Reason | None:
     """Return a symptom if the model gives all ten digits together a low probability."""
-    masses = [record.reply.digit_mass for record in records if source_of(record) == "stated"]
+    masses = [record.reply.digit_mass for record in records if record.confidences.source == "stated"]
     if len(masses) < FEWEST or median(masses) >= LOW_DIGIT_MASS:
         return None
     mass = f"median probability of {median(masses):.2g} in {len(masses):,} replies"
@@ -173,17 +170,6 @@ def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
     sentence = f"Learning changed {len(changed):,} of {counted(len(records), 'answer')}{known}."
     values = {"count": len(changed), "won": won, "lost": lost}
     return Reason("answers_changed", "doubt" if harm else "note", sentence, values)
-
-
-def source_of(record: Record) -> Source:
-    """Return the source of the label-free confidence of a record."""
-    return "stated" if math.isnan(record.confidences.posterior) else "posterior"
-
-
-def main_source(records: Sequence[Record]) -> Source:
-    """Return the most frequent source of the reported confidences."""
-    sources = [source_of(record) for record in records]
-    return "stated" if 2 * sources.count("stated") >= len(sources) else "posterior"
 
 
 def seen_in_one(record: Record) -> list[Reason]:

@@ -14,11 +14,11 @@ from statistics import fmean
 from typing import Literal
 
 from secl.display import counted, number, percent
-from secl.evaluation.symptoms import FEWEST, RARE, UNLIKELY, Code, Reason, Severity, main_source, seen
+from secl.evaluation.symptoms import FEWEST, RARE, UNLIKELY, Code, Reason, Severity, seen
 from secl.grading.rules import reported_correct
 from secl.metrics.intervals import Interval, intervals
 from secl.metrics.measures import auroc, chance_of_count, ece, ece_floor
-from secl.records import Record
+from secl.records import Record, main_source
 
 Level = Literal["fine", "unproven", "do not act on it"]
 """fine: tests on graded answers found no error. unproven: too few graded answers, or doubts."""

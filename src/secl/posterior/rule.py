@@ -22,9 +22,9 @@ from secl.errors import ParameterError
 from secl.evidence import Posterior
 from secl.metrics.probability import softmax
 from secl.posterior.shared import SharedSums, factor_of
-from secl.posterior.views import LETTERS, VIEWS, Views, read_views
+from secl.posterior.views import ANSWER_VIEWS, LETTERS, VIEWS, Views, read_views
 from secl.records import Record
-from secl.settings.groups import DEFAULT_VIEWS, ViewName
+from secl.settings.groups import DEFAULT_VIEWS
 
 RELIABILITY = 0.5
 """Prior correlation of the letters between two orders, for an unmeasured model."""
@@ -195,14 +195,17 @@ class PosteriorRule:
             not find these questions again.
 
     Raises:
-        ParameterError: a correlation outside [-1, 1].
+        ParameterError: an unknown view, or a correlation outside [-1, 1].
     """
 
-    views: tuple[ViewName, ...] = DEFAULT_VIEWS
+    views: tuple[str, ...] = DEFAULT_VIEWS
     letters: float | None = None
     shares: bool = True
 
     def __post_init__(self) -> None:
+        if not self.views or not {*self.views} <= {*ANSWER_VIEWS}:
+            known = ", ".join(ANSWER_VIEWS)
+            raise ParameterError(f"posterior.views is {self.views!r}; it must be a list of one or more of {known}.")
         if self.letters is not None and not -1 <= self.letters <= 1:
             raise ParameterError(f"the letters' correlation is {self.letters}; it must lie in [-1, 1].")
 
@@ -260,3 +263,13 @@ def _scores(views: Views, weights: Mapping[str, float], letters: LetterSums) -> 
     sums = [math.fsum(weight * columns[name][number] for name, weight in weights.items()) for number in views.distinct]
     mean = math.fsum(sums) / len(sums)
     return [total - mean for total in sums]
+
+
+def replayed(rule: PosteriorRule, records: Sequence[Record]) -> list[Posterior | None]:
+    """Compute a rule's posteriors again from recorded evidence; None for a record without evidence."""
+    state = rule.start()
+    posteriors: list[Posterior | None] = []
+    for record in records:
+        state, posterior = rule.follow(state, record)
+        posteriors.append(posterior)
+    return posteriors

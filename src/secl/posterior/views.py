@@ -1,8 +1,7 @@
 """Views: one number for each candidate answer to a question, from one kind of evidence.
 
 A view is a pure function of evidence. Its numbers are natural logarithms plus a constant for each question, so only
-differences between candidates matter. A new view is one function and one entry in `VIEWS`. `secl.posterior.open_views`
-has the views of open questions.
+differences between candidates matter. A new view is one function and one row in `VIEWS`.
 
 The views of the example in `secl.evidence`, before place effects are subtracted from the letters:
 
@@ -17,20 +16,50 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder
+from secl.ledger import Purpose
 from secl.metrics.probability import log_sum, softmax
-from secl.posterior import open_views
-from secl.posterior.open_views import DOUBT, Values
 from secl.question import Question
 from secl.records import Record, Reply
-from secl.settings.groups import ViewName
 
 P_TRUE_CLIP = 1e-12
 """Added to P(True) and P(False) before the logarithm, so that their ratio stays finite."""
+
+Values = tuple[float | None, ...]
+"""One number for each candidate; None if unknown."""
+
+SMOOTHING = 0.5
+"""Pseudo-count of every candidate among the samples."""
+
+VOTE = 2.6
+"""Nats that each solution adds to its number, before multiplication by the weight of the view."""
+
+DOUBT = 0.2
+"""Weight of the uniform distribution in the mixture with probabilities after thoughts."""
+
+LEAST_REST = 0.05
+"""Minimum probability of an answer outside the candidates."""
+
+VALUE_COEFFICIENTS = (0.6, -1.4, 0.02, -0.7)
+"""a, b, c, d in a field's log-odds: a + b ln(H + c), plus d for a fixed form. H: entropy in nats (`value`)."""
+
+VALUE_SLOPE = 0.6
+"""Ratio of a value's log-odds to the log-odds of its text, if the entropy is unknown."""
+
+TOOL_SLOPE = 2.0
+"""Ratio of the log-odds of a choice of a tool to the log-odds of its first tokens. The ratio is above 1, because most
+other first tokens lead to the same choice."""
+
+ALONE_SLOPE = 0.8
+"""Ratio of a value's log-odds to the log-odds of its text in the reply to a request for this field alone."""
+
+LEAST_WRONG = 0.01
+"""Minimum probability that the value of a field is wrong, before log-odds are multiplied by a slope."""
 
 
 def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values:  # noqa: ARG001
@@ -74,6 +103,103 @@ def p_true(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> V
     return tuple(odds.get(candidate) for candidate in candidates.candidates)
 
 
+def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:
+    """Return ln of the number of samples for each candidate of an open question, with a pseudo-count.
+
+    The model's own answer counts as one sample, and every candidate gets a pseudo-count (`SMOOTHING`). Samples that
+    equal no candidate count for the last candidate. For numbers, the view is linear: every solution adds `VOTE` nats to
+    its number, because independent solutions rarely agree on a wrong number. The view `value` replaces this view for
+    fields, because both views estimate the same probability.
+    """
+    if not candidates.samples or value(candidates, reply, evidence) is not None:
+        return None
+    last = len(candidates.candidates) - 1
+    programs = any(sample.program for sample in candidates.samples)
+    # A program without a result does not count. Reasoning without a result counts for "None of these".
+    ways = [sample.candidate for sample in candidates.samples if not sample.program or sample.text is not None]
+    counts = Counter([0, *(last if number is None else number for number in ways)])
+    return tuple(
+        VOTE * counts[number] if programs else math.log(counts[number] + SMOOTHING) for number in range(last + 1)
+    )
+
+
+def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+    """Return the log-probability of each candidate's text, divided by the square root of its word count.
+
+    The square root is a compromise: a sum makes every sentence improbable, a mean makes every sentence probable. The
+    last candidate has the remaining probability. Numbers do not have this view, because their texts are the reasoning.
+    Fields have the view `value` instead.
+    """
+    log_p = _log_p_of_texts(candidates, reply)
+    if not log_p or candidates.source.of_field:
+        return None
+    words = candidates.words or [len(candidate.split()) for candidate in candidates.candidates]
+    scores = [log_p[n] / math.sqrt(max(1, words[n])) if n in log_p else None for n in range(len(words) - 1)]
+    rest = 1 - math.fsum(math.exp(score) for score in scores if score is not None)
+    return (*scores, math.log(max(rest, LEAST_REST)))
+
+
+def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+    """Return ln of the probability of each value of a field.
+
+    The model's own value has the probability sigmoid(L). L = a + b ln(H + c), plus d for a fixed form. H is the entropy
+    of the value's tokens under the schema; `VALUE_COEFFICIENTS` holds a to d. If a server does not report H,
+    L = `VALUE_SLOPE` logit P. P is the probability of the value's text, clipped at 1 - `LEAST_WRONG`. For the choice of
+    a tool, L = min(`TOOL_SLOPE` logit P, -ln `LEAST_WRONG`). If secl also asked for this field alone, and the
+    value has the probability P' in that reply, L becomes the mean of L and `ALONE_SLOPE` logit P'. The other values
+    share the remaining probability in proportion to the probabilities of their texts.
+
+    If the model thinks, the probability of a value is the mean over several thoughts, mixed with the uniform
+    distribution (`DOUBT`).
+    """
+    log_p = _log_p_of_texts(candidates, reply)
+    if not log_p or not candidates.source.of_field:
+        return None
+    if reply.thought is not None:
+        return _behind_thoughts(candidates, reply)
+    own = min(log_p[0], math.log1p(-LEAST_WRONG))
+    count = len(candidates.candidates)
+    others = [max(math.exp(log_p.get(n, -math.inf)), LEAST_WRONG / 100) for n in range(1, count - 1)]
+    others.append(max(1 - math.exp(own) - math.fsum(others), LEAST_WRONG))
+    odds = own - math.log1p(-math.exp(own))
+    if candidates.source.kind == "tools":
+        log_odds = min(TOOL_SLOPE * odds, -math.log(LEAST_WRONG))
+    elif math.isnan(reply.entropy):
+        log_odds = VALUE_SLOPE * odds
+    else:
+        a, b, c, d = VALUE_COEFFICIENTS
+        log_odds = a + b * math.log(reply.entropy + c) + (d if candidates.source.kind == "fixed_values" else 0.0)
+    alone = candidates.likelihoods[0]
+    if alone is not None:
+        asked = min(max(math.exp(alone.given), LEAST_WRONG), 1 - LEAST_WRONG)
+        log_odds = (log_odds + ALONE_SLOPE * math.log(asked / (1 - asked))) / 2
+    right, wrong = -log_sum((0.0, -log_odds)), -log_sum((0.0, log_odds))
+    return (right, *(wrong + math.log(other / math.fsum(others)) for other in others))
+
+
+def _behind_thoughts(candidates: CandidateEvidence, reply: Reply) -> Values:
+    """Return ln of each value's mean probability over thoughts; the last candidate has the remaining probability."""
+    count, thoughts = len(candidates.candidates), 1 + len(candidates.samples)
+    shares = [0.0] * count
+    for number, log_p in [(0, reply.log_probability), *((each.candidate, each.log_p) for each in candidates.samples)]:
+        if number is not None and log_p is not None:
+            shares[number] += math.exp(log_p) / thoughts
+    shares[-1] = max(0.0, 1 - math.fsum(shares[:-1]))
+    return tuple(math.log((1 - DOUBT) * share + DOUBT / count) for share in shares)
+
+
+def _log_p_of_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int | None, float]:
+    """Return {candidate: ln P of one text with this meaning}; empty without samples and for numbers."""
+    drawn = candidates.samples
+    if not drawn or any(sample.program for sample in drawn) or math.isnan(reply.log_probability):
+        return {}
+    log_p: dict[int | None, float] = {0: reply.log_probability}
+    for sample in drawn:
+        if sample.log_p is not None and sample.text is not None:
+            log_p.setdefault(sample.candidate, sample.log_p)
+    return log_p
+
+
 Weight = Callable[[float, bool], float]
 """Weight of a view, by the reliability of the letters and by whether the question is open."""
 
@@ -87,18 +213,22 @@ class View:
         weight: returns the factor of the values in the posterior's sum. Its arguments are the reliability of the
             letters (0 to 1; 0 without letters), and whether the question is open, which means that the candidates are
             the model's own answers.
+        row: title in reports for the confidence by this view alone; "" for none (`secl.scores`).
+        purpose: purpose of the tokens that the view needs besides the reply.
     """
 
     title: str
     read: Callable[[CandidateEvidence, Reply, Evidence], Values | None]
     weight: Weight
+    row: str = ""
+    purpose: Purpose = "reordering"
 
 
-FIELD_VIEWS: tuple[str, ...] = ("samples", "value")
-"""Views of the values of a field, for any setting of `views`; `samples` is used only without evidence for `value`."""
-
-LETTERS: ViewName = "letters"
+LETTERS = "letters"
 """The view of the option letters, read in several orders of the options (`Views.orders`)."""
+
+FIELD_VIEWS = ("samples", "value")
+"""Views of the values of a field, for any setting of `views`; `samples` is used only without evidence for `value`."""
 
 VIEWS: dict[str, View] = {
     # The weight of letters grows with their reliability, and is lower for open questions. Likelihoods share evidence
@@ -106,19 +236,28 @@ VIEWS: dict[str, View] = {
     LETTERS: View(
         "option letters, mean over orders", lambda *_: None, lambda s, is_open: (0.3 if is_open else 0.8) * s
     ),
-    "likelihood": View("likelihood of the text, per token", likelihood, lambda s, _: 0.5 - s / 3),
+    "likelihood": View(
+        "likelihood of the text, per token",
+        likelihood,
+        lambda s, _: 0.5 - s / 3,
+        row="Likelihood, normalised",
+        purpose="likelihood",
+    ),
     # The weight is constant, so samples still count if letters are unreliable.
-    "samples": View("share of the samples", open_views.samples, lambda *_: 0.4),
+    "samples": View("share of the samples", samples, lambda *_: 0.4),
     # If all samples agree, `samples` is the same for each question, but `text` still differs between questions.
-    "text": View("probability of the text", open_views.text, lambda *_: 0.4),
+    "text": View("probability of the text", text, lambda *_: 0.4),
     # This view is the only evidence about a field's values.
-    "value": View("probability of the value", open_views.value, lambda *_: 1.0),
+    "value": View("probability of the value", value, lambda *_: 1.0),
     # The weight is low for two reasons: thoughts share evidence with the letters before them, and no measured model was
     # trained to think.
-    "thoughts": View("letters after thoughts", thoughts, lambda *_: 0.5),
+    "thoughts": View("letters after thoughts", thoughts, lambda *_: 0.5, row="Letters after thoughts"),
     "p_true": View("P(True) against P(False)", p_true, lambda *_: 0.3),
 }
-"""Every view by its name: the views of answers (`secl.settings.groups.ViewName`), and `value` for fields."""
+"""Every view by its name: the views of answers (`ANSWER_VIEWS`), and `value` for fields."""
+
+ANSWER_VIEWS = tuple(name for name in VIEWS if name != "value")
+"""Names of the views that `posterior.views` may name."""
 
 
 def view_title(name: str) -> str:
@@ -159,7 +298,7 @@ class Views:
         return tuple(place_of[text] for text in self.candidates)
 
 
-def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
+def read_views(names: Sequence[str], record: Record) -> Views | None:
     """Return the views for which a record has evidence; None without evidence, or without two different candidates.
 
     The model's own answer comes from the record's `reply`, and the letters of the answering pass come from `frozen`.
@@ -172,7 +311,7 @@ def read_views(names: Sequence[ViewName], record: Record) -> Views | None:
     chosen = FIELD_VIEWS if candidates.source.of_field else names
     answering = frozen if frozen.answer == reply.answer else reply
     read = {name: VIEWS[name].read(candidates, answering, record.evidence) for name in chosen}
-    values = {name: centred(texts, view) for name, view in read.items() if view is not None and any(map(_known, view))}
+    values = {name: centred(texts, row) for name, row in read.items() if row is not None and any(map(_known, row))}
     orders = _letter_orders(frozen, candidates) if LETTERS in chosen else ()
     if not values and not orders:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from secl.display import excerpt, number
-from secl.evaluation.symptoms import LOW_DIGIT_MASS, source_of
+from secl.evaluation.symptoms import LOW_DIGIT_MASS
 from secl.grading.rules import reported_correct
 from secl.posterior.views import pmi_of
 from secl.question import References
@@ -38,7 +38,7 @@ def signs_of(record: Record) -> tuple[Sign, ...]:
         "unreadable": record.answer is None,
         "low": record.confidences.expected_grade < LOW,
         "another": record.best_answer != record.reply.answer,
-        "digits": source_of(record) == "stated" and record.reply.digit_mass < LOW_DIGIT_MASS,
+        "digits": record.confidences.source == "stated" and record.reply.digit_mass < LOW_DIGIT_MASS,
     }
     return tuple(sign for sign in SIGNS if holds[sign])
 

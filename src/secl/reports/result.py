@@ -11,11 +11,11 @@ from statistics import fmean
 
 from secl.display import amount, counted, excerpt, number, percent, percents
 from secl.evaluation.acceptance import advise
-from secl.evaluation.symptoms import FEWEST, Source, main_source
+from secl.evaluation.symptoms import FEWEST
 from secl.evaluation.trust import ENOUGH, Level, separation
 from secl.grading.rules import reported_correct
 from secl.metrics.measures import Z, wilson
-from secl.records import Record
+from secl.records import ConfidenceSource, Record, main_source
 from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import NOTHING, SIGNS, answered, asked, neediest, signs_of
 from secl.reports.run_report import RunReport
@@ -195,7 +195,7 @@ def headline(run: RunReport) -> str:
 
 
 def _basis(run: RunReport, records: Sequence[Record]) -> str:
-    names: dict[Source, str] = {
+    names: dict[ConfidenceSource, str] = {
         "posterior": "the posterior",
         "stated": "the confidences that the adapted model states" if run.summary.trained else "the stated confidences",
     }

@@ -12,7 +12,6 @@ from typing import Self
 from secl.errors import ParameterError, RunError
 from secl.evaluation.acceptance import Answers, answers_of
 from secl.evaluation.check import Check, check
-from secl.evaluation.estimators import foremost
 from secl.evaluation.summary import Summary
 from secl.evaluation.trust import Verdict, assess
 from secl.grading.rules import regrade
@@ -24,6 +23,7 @@ from secl.runs.recipes import used_by_score
 from secl.runs.runner import summary_of
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
+from secl.scores import Score
 from secl.settings.names import flag_of, shown
 
 
@@ -36,6 +36,7 @@ class RunReport:
         measured: the same with the confidences that measures of calibration use (`held_out_records`).
         seconds: time spent on these questions.
         answers: confidences and labels, for thresholds.
+        own: names of the user's scores.
     """
 
     name: str
@@ -45,13 +46,15 @@ class RunReport:
     seconds: float
     summary: Summary
     answers: Answers
+    own: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, store: Store, grader: str | None = None) -> Self:
+    def of(cls, store: Store, grader: str | None = None, own: Sequence[Score] = ()) -> Self:
         """Evaluate the records of an open run.
 
         Args:
             grader: grades open answers again.
+            own: further scores, of the user.
 
         Raises:
             RunError: the run has no records.
@@ -72,7 +75,8 @@ class RunReport:
             records, measured = regrade(records, grader), regrade(measured, grader)
         manifest, name = Manifest.of(store), store.folder.resolve().name
         answers = answers_of(records, store.label_log(), calibration_of(store))
-        return cls(name, records, measured, manifest, store.seconds, summary_of(manifest, measured), answers)
+        summary, names = summary_of(manifest, measured, own), tuple(score.name for score in own)
+        return cls(name, records, measured, manifest, store.seconds, summary, answers, names)
 
     @cached_property
     def trust(self) -> Verdict:
@@ -101,15 +105,15 @@ class RunReport:
     def main(self) -> str:
         """Name of the method's most important estimator, for the answers that the run returned."""
         graded = [name for name, row in self.summary.estimators.items() if not math.isnan(row.brier)]
-        name = foremost(self.manifest.settings.named_method, graded)
+        name = self.manifest.settings.named_method.foremost(graded)
         if name == "posterior" and self.summary.answered_best:
             name = "posterior_best"
         return name
 
     @property
     def foremost(self) -> tuple[str, ...]:
-        """Names of the estimators to show first: "stated", `main`, and the posterior for own and for best answers."""
-        return tuple(dict.fromkeys(("stated", self.main, "posterior", "posterior_best")))
+        """Names of the estimators to show first: "stated", `main`, both posteriors, and the user's."""
+        return tuple(dict.fromkeys(("stated", self.main, "posterior", "posterior_best", *self.own)))
 
     @property
     def watched(self) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from secl.display import RANGE, UNDEFINED, amount, counted, number, percent
-from secl.evaluation.estimators import LABELLED
 from secl.evaluation.summary import Measures, Summary
 from secl.metrics.intervals import Interval
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Row, Table, plain_table
+from secl.scores import LABELLED
 
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
 """Headings of `summary_table`. `secl.reports.sections.COST_NOTE` explains the two costs."""

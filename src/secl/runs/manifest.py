@@ -14,10 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from secl.data.question_files import QuestionFile
 from secl.data.streams import fingerprint
 from secl.errors import RunError
-from secl.gates import Gate, is_own_gate
+from secl.gates import Gate
 from secl.labels.label import Label
 from secl.methods import Plan
 from secl.model import Model
+from secl.own import is_own
 from secl.runs.extracting import DocumentFile, failures
 from secl.runs.recipes import with_absolute_paths
 from secl.runs.settings import Recipe, RunSettings
@@ -124,7 +125,7 @@ class Manifest(BaseModel):
             ParameterError: the gate cannot be loaded.
         """
         own = self.settings.gate_name
-        if is_own_gate(own) and with_absolute_paths({"gate.name": named}) != with_absolute_paths({"gate.name": own}):
+        if is_own(own) and with_absolute_paths({"gate.name": named}) != with_absolute_paths({"gate.name": own}):
             raise RunError(
                 f"the gate {own!r} is a Python file, which secl executes only if you name it; if you trust the file, "
                 f"add --gate {own}"

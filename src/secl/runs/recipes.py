@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from secl.errors import DataError, ParameterError
-from secl.gates import is_own_gate
+from secl.own import is_own
 from secl.runs.settings import RunSettings
 from secl.settings.names import dotted
 
@@ -59,7 +59,7 @@ def _path(name: str, value: str) -> str | None:
         return value
     path = os.path.expanduser(value)
     if name == "gate.name":
-        return path if is_own_gate(path) else None
+        return path if is_own(path) else None
     if name == "evidence.nli":
         return path if os.path.isdir(path) else None
     if not os.path.exists(path):

@@ -12,9 +12,7 @@ from pathlib import Path
 from secl.calibrator import Calibrator
 from secl.data.question_files import QuestionFile
 from secl.errors import RunError
-from secl.evaluation.estimators import make_estimators
 from secl.evaluation.json_values import json_value
-from secl.evaluation.series import Estimator
 from secl.evaluation.summary import Summary, summarise
 from secl.evaluation.trust import Verdict, assess
 from secl.gates import Always
@@ -30,6 +28,7 @@ from secl.runs.manifest import Manifest, Mode, environment, stream_fingerprint
 from secl.runs.recipes import check_scored, with_absolute_paths
 from secl.runs.settings import RunSettings
 from secl.runs.store import KEEP_EVERY, Store, Version
+from secl.scores import Score, make_scores
 
 SUMMARY, ADAPTER = "summary.json", "adapter"
 
@@ -251,21 +250,24 @@ def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[
     return f"{manifest.total} then, {len(questions)} now; {where}"
 
 
-def estimators_of(manifest: Manifest) -> dict[str, Estimator]:
-    """Return the estimators of a run's method and extra evidence. Only a run that learns has adapted estimators."""
+def scores_of(manifest: Manifest) -> dict[str, Score]:
+    """Return the scores that reports of a run show, by name. Only a run that learns has adapted confidences."""
     settings, method = manifest.settings, manifest.settings.named_method
-    estimators = make_estimators(manifest.tau, settings.evidence.formula)
-    names = {*(method.reports or estimators)}
-    names |= {name for name, each in estimators.items() if each.needs in settings.evidence.extra_evidence}
-    names |= {"p_true"} if manifest.mode == "score" else set()
-    return {name: each for name, each in estimators.items() if name in names and (settings.learns or not each.learned)}
+    shown = {
+        name: score
+        for name, score in make_scores(manifest.tau, settings.evidence.formula).items()
+        if method.shows(score, settings.evidence.extra_evidence) or (name == "p_true" and manifest.mode == "score")
+    }
+    return {name: score for name, score in shown.items() if settings.learns or not score.learned}
 
 
-def summary_of(manifest: Manifest, records: Sequence[Record]) -> Summary:
-    """Summarise the records of a run. By domain, only estimators in the report's domain table get intervals."""
-    return summarise(
-        records, estimators_of(manifest), in_domains=("stated", *manifest.settings.named_method.reports[-2:])
-    )
+def summary_of(manifest: Manifest, records: Sequence[Record], own: Sequence[Score] = ()) -> Summary:
+    """Summarise the records of a run, with scores of the user's `own`.
+
+    By domain, only scores in the report's domain table get intervals.
+    """
+    scores = (*scores_of(manifest).values(), *own)
+    return summarise(records, scores, in_domains=("stated", *manifest.settings.named_method.main))
 
 
 def write_summary(store: Store, summary: Summary, verdict: Verdict, folder: Path) -> dict[str, object]:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from secl.errors import ParameterError
-from secl.gates import Gate, gate_class, is_own_gate
+from secl.gates import Gate, gate_class
 from secl.methods import Method, Plan, method
+from secl.own import is_own
 from secl.posterior.rule import PosteriorRule
+from secl.scores import make_signal
 from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights, StreamSettings, masked
 from secl.settings.names import RecipeTables, RunTables, as_compared, dotted, tables
-from secl.signals import make_signal
 
 MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.endpoint")
 """Settings of the machine, which do not determine records."""
@@ -94,7 +95,7 @@ class Recipe(RecipeTables):
                 "evidence.show_thought works only with prompts.thinking and a local or vLLM model; leave "
                 "evidence.show_thought out."
             )
-        if not is_own_gate(self.gate_name):  # building the user's gate would execute the user's file
+        if not is_own(self.gate_name):  # building the user's gate would execute the user's file
             self.build_gate()
         self._check_engine()
 

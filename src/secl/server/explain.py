@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from typing_extensions import TypedDict
 
-from secl.evaluation.symptoms import Source
 from secl.explain import explain
 from secl.gates import GATES
 from secl.prompts.templates import answer_prompt, confidence_prompt, request_for, thinking_prompt
 from secl.question import Question
-from secl.records import Reply
+from secl.records import ConfidenceSource, Reply
 from secl.runs.encoding import to_export
 from secl.runs.manifest import Manifest
 from secl.server.entries import Keep, Served
@@ -38,7 +37,7 @@ class Explained(TypedDict):
     time: float
     batch: int
     label: bool | None
-    source: Source
+    source: ConfidenceSource
     why: list[str]
     keep_text: Keep
     prompt: list[Said] | None

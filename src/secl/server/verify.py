@@ -157,7 +157,7 @@ def _replay(store: Store, manifest: Manifest, gate: Gate, found: Verification) -
         detail = f"the evidence now gives {_in_words(posterior)}; the record has {_in_words(record.posterior)}"
         found.compare("posterior", position, furthest(posterior, record.posterior), detail)
         found.compare("labels", position, *labels.difference(record))
-        signal = plan.signal(record.question, record.reply, record.evidence)  # None if texts were not kept
+        signal = plan.signal.of(record)  # None if texts were not kept
         if None not in (signal, record.signal) and furthest(signal, record.signal) > ARITHMETIC:
             found.find("integrity", position, "its signal does not follow from its evidence")
         if isinstance(store, ServerStore):

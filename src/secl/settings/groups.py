@@ -47,8 +47,6 @@ Accumulate = Literal["stream", "question"]
 Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
 Engine = Literal["local", "vllm", "openai"]
-ViewName = Literal["letters", "likelihood", "samples", "text", "thoughts", "p_true"]
-SignalName = Literal["norm_p_true", "p_true", "self_consistency"]
 AnswerName = Literal["own", "best"]
 
 
@@ -257,7 +255,7 @@ class EvidenceSettings(Settings):
 
     TABLE = "evidence."
 
-    signal: SignalName = Field("norm_p_true", description="Training signal.")
+    signal: str = Field("norm_p_true", description="Training signal: norm_p_true, p_true or self_consistency.")
     tau: float | None = Field(None, gt=0, description="Temperature of normalised P(True); the model's own by default.")
     formula: Formula = Field("log", description="log: softmax(log P / tau); exp: softmax(P / tau).")
     distractors: int = Field(4, ge=1, le=9, description="Distractors of an open answer (K).")
@@ -268,10 +266,10 @@ class EvidenceSettings(Settings):
     show_thought: bool = Field(False, description="Show the thought in the question for P(True).")
 
 
-ENDPOINT_VIEWS: tuple[ViewName, ...] = ("letters", "samples", "text", "thoughts", "p_true")
+ENDPOINT_VIEWS: tuple[str, ...] = ("letters", "samples", "text", "thoughts", "p_true")
 """Views that a server with OpenAI's API supports, which reports no likelihoods of texts."""
 
-DEFAULT_VIEWS: tuple[ViewName, ...] = ("letters", "likelihood", "samples", "text", "thoughts")
+DEFAULT_VIEWS: tuple[str, ...] = ("letters", "likelihood", "samples", "text", "thoughts")
 """Views that the posterior combines by default."""
 
 
@@ -280,9 +278,8 @@ class PosteriorSettings(Settings):
 
     TABLE = "posterior."
 
-    views: Annotated[tuple[ViewName, ...], BeforeValidator(_split)] = Field(
+    views: Names = Field(
         DEFAULT_VIEWS,
-        min_length=1,
         description="Evidence to combine: letters, likelihood, samples, text, thoughts, p_true.",
     )
 

@@ -18,8 +18,8 @@ from secl.errors import ModelError, ParameterError
 from secl.methods import Plan, method
 from secl.metrics.probability import directional_target
 from secl.posterior.rule import PosteriorRule
+from secl.scores import make_signal
 from secl.settings.groups import AdapterSettings, LoopSettings
-from secl.signals import NormalisedPTrue
 from tests.backends.local.conftest import MakeModel
 from tests.tiny import FAMILIES, tiny_model
 
@@ -104,7 +104,7 @@ def test_a_lesson_with_a_gradient_that_is_not_finite_fails_and_leaves_everything
     reply = model.answer(second).reply
     signal = 0.9 if reply.stated < 0.5 else 0.1
     model.meter.take()
-    plan = Plan.of(method("secl"), NormalisedPTrue(), PosteriorRule(), LoopSettings())
+    plan = Plan.of(method("secl"), make_signal("norm_p_true"), PosteriorRule(), LoopSettings())
     assert plan.teach(model, second, reply, signal) == ("failed", None)
     assert next(gradients) == 2, "the second of three steps was refused"
     assert model.learner.snapshot() == before

@@ -28,7 +28,7 @@ from secl.question import Question
 from secl.records import Record
 from secl.runs.loading import build_calibrator
 from secl.runs.settings import RunSettings
-from secl.signals import NormalisedPTrue
+from secl.scores import make_signal
 from tests.backends.local.conftest import MakeModel
 from tests.backends.local.paper_by_hand import OPEN, PaperByHand, secl_paper
 from tests.conftest import ROOT
@@ -63,7 +63,7 @@ def test_the_library_gives_the_records_of_the_method_by_hand(family: str, bursts
     gate = gates.PageHinkley(**limits, restart="all") if bursts else Always()
     by_hand: dict[str, Any] = {"gate": "page-hinkley", "detector": PageHinkley(**limits)} if bursts else {}
     hand = ByHand(tiny_model(family), tiny_tokenizer(), (2, 3), FAMILIES[family])
-    asking = Calibrator(make_model(family), method="secl", gate=gate, signal=NormalisedPTrue(0.7))
+    asking = Calibrator(make_model(family), method="secl", gate=gate, signal=make_signal("norm_p_true", 0.7))
     records = list(asking.run(questions))
     agree(list(secl(hand, as_rows(questions), **by_hand)), records, 1e-5)
     if bursts:
@@ -130,7 +130,9 @@ def test_smollm2_gives_the_records_of_the_method_by_hand_on_its_first_questions(
     hand = ByHand(by_hand.model, by_hand.tokenizer, range(26, 30), FAMILIES["llama"])
     rows = list(secl(hand, as_rows(questions)))
     model = LocalModel.load(smollm2, dtype="fp32")
-    records = list(Calibrator(model, method="secl", gate=Always(), signal=NormalisedPTrue(0.7)).run(questions))
+    records = list(
+        Calibrator(model, method="secl", gate=Always(), signal=make_signal("norm_p_true", 0.7)).run(questions)
+    )
     agree(rows, records, 1e-5)
     assert sum(record.update is not None for record in records) >= 2
 

@@ -38,7 +38,7 @@ def test_a_setting_or_flag_is_refused_before_the_model_is_looked_for(refused: An
         ((*STREAM, "--evidence.tau"), "--evidence.tau", "requires an argument"),
         ((*STREAM, "--evidence.tao=1"), "--evidence.tao", "Did you mean --evidence.tau?"),
         ((*STREAM, "--evidence.tau=hot"), "evidence.tau is 'hot'", "a finite number above 0"),
-        ((*STREAM, "--evidence.show_thought=perhaps"), "--evidence.show_thought", "perhaps"),
+        ((*STREAM, "--paper=perhaps"), "--paper", "perhaps"),
         ((*STREAM, "--tau=1"), "--tau", "Did you mean --evidence.tau?"),
     ):
         refused(run_of("no such model", *arguments), *words)

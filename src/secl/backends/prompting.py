@@ -12,7 +12,6 @@ from secl.backends.generation import Draft, list_tokens
 from secl.backends.token_ids import TokenIds, common_length
 from secl.conversation import Prompt
 from secl.errors import QuestionError, TooLongError
-from secl.evidence import Thought
 from secl.prompts.parsing import as_written
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,
@@ -47,7 +46,6 @@ class Prompting:
             (docs/paper.md lists our choices). secl's own prompts ask for the confidence in a later turn.
         distractors: number of distractors of an open answer.
         thinker: how the model thinks before it answers; None if it answers at once.
-        show_thought: whether the prompt for P(True) contains the thought before the answer.
 
     Attributes:
         thinks: whether the model thinks before it answers.
@@ -63,10 +61,9 @@ class Prompting:
         paper: bool = False,
         distractors: int = 4,
         thinker: Thinker | None = None,
-        show_thought: bool = False,
     ) -> None:
         self.token_ids = token_ids if thinker is None else replace(token_ids, thinker=thinker)
-        self.thinks, self.show_thought = thinker is not None, show_thought
+        self.thinks = thinker is not None
         self.thinker = thinker or Thinker(token_ids.tokenizer)
         self._prefers_prefill = prefers_prefill
         self.paper = paper
@@ -177,13 +174,9 @@ class Prompting:
         positions = [(0, length) for length in (*range(start, end + 1), len(sequence))]
         return Bundle([sequence], positions, draft=draft)
 
-    def verdicts(
-        self, question: Question, candidates: Sequence[str], thought: Thought | None = None
-    ) -> list[list[int]]:
-        """Return, for each candidate, the token ids up to True or False; `thought` led to the answer."""
-        shown = (thought.text or "") if thought is not None and self.show_thought else ""
-        asked = (p_true_prompt(question, candidate, paper=self.paper, thought=shown) for candidate in candidates)
-        return [self._before(prompt, "True") for prompt in asked]
+    def verdicts(self, question: Question, candidates: Sequence[str]) -> list[list[int]]:
+        """Return, for each candidate, the token ids up to True or False."""
+        return [self._before(p_true_prompt(question, each, paper=self.paper), "True") for each in candidates]
 
     def program(self, question: Question) -> list[int]:
         """Return the token ids of the prompt for a program."""

@@ -262,17 +262,16 @@ def digit_prompt(answered: Prompt, text: str) -> Prompt:
     return replace(answered, turns=(*answered.turns, text, _ASK_DIGIT), prefill="")
 
 
-def p_true_prompt(question: Question, candidate: str, *, paper: bool = False, thought: str = "") -> Prompt:
+def p_true_prompt(question: Question, candidate: str, *, paper: bool = False) -> Prompt:
     """Ask whether `candidate` is correct, True or False (P(True), Sec. 3.2 of the paper).
 
-    `paper` takes the wording of the paper. Otherwise the prompt shows a `thought` before the candidate.
+    `paper` takes the wording of the paper.
     """
     if paper:
         sentence = "Is the following answer to the question correct? (True/False)"
         return _prompt(question, f"{_asked(question)}{sentence}\nAnswer: {unstated(candidate)}")
-    reasoning = f"Reasoning: {unstated(thought)}\n" if thought else ""
     user = (
-        f"{_asked(question)}{reasoning}Proposed answer: {unstated(candidate)}\n"
+        f"{_asked(question)}Proposed answer: {unstated(candidate)}\n"
         "Is the proposed answer to the question correct? Reply with exactly one word, True or False."
     )
     return _prompt(question, user)

@@ -164,7 +164,6 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
             answer_weights=settings.answer_weights,
             nli=settings.evidence.nli,
             thinking=settings.prompts.thinking,
-            show_thought=settings.evidence.show_thought,
             seed=settings.seed,
             shared=shared,
         )

@@ -90,11 +90,6 @@ class Recipe(RecipeTables):
         if self.prompts.thinking != "off" and (self.paper or "dinco" in kinds):
             what = "the setting paper" if self.paper else "DINCO"
             raise ParameterError(f"{what} works only without thoughts; leave prompts.thinking out.")
-        if self.evidence.show_thought and (self.prompts.thinking == "off" or self.model.answered_by == "openai"):
-            raise ParameterError(
-                "evidence.show_thought works only with prompts.thinking and a local or vLLM model; leave "
-                "evidence.show_thought out."
-            )
         if not is_own(self.gate_name):  # building the user's gate would execute the user's file
             self.build_gate()
         self._check_engine()

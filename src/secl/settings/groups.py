@@ -263,7 +263,6 @@ class EvidenceSettings(Settings):
         (), description="Evidence to record in addition to the method's: candidates, p_true, samples, dinco."
     )
     nli: str | None = Field(None, description="NLI model for dinco; the model itself by default.")
-    show_thought: bool = Field(False, description="Show the thought in the question for P(True).")
 
 
 ENDPOINT_VIEWS: tuple[str, ...] = ("letters", "samples", "text", "thoughts", "p_true")

@@ -15,13 +15,12 @@ from secl.backends.generation import Draft
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import common_length
 from secl.calibrator import Calibrator
-from secl.errors import ParameterError, QuestionError, TooLongError
+from secl.errors import QuestionError, TooLongError
 from secl.fields.extraction import ObjectRequest, request_of
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.prompts.templates import other_order
 from secl.question import GivenAnswer, Question
-from secl.runs.settings import Recipe
 from secl.writing import Writing, joined
 from tests.answers import sampled
 from tests.backends.local.conftest import QUESTIONS, alike, tiny_with, tokens_seen
@@ -303,30 +302,15 @@ def test_lessons_move_the_digit_behind_the_thought(brief: None) -> None:
             assert (after.stated, again.stated) == pytest.approx((update.after,) * 2, abs=1e-3)
 
 
-@pytest.mark.parametrize("shown", [False, True])
-def test_p_true_is_asked_with_the_thought_or_without(shown: bool, brief: None) -> None:
-    model = thinking("Qwen 3", show_thought=shown)
+def test_p_true_is_asked_without_the_thought(brief: None) -> None:
+    model = thinking("Qwen 3")
     plain = Prompting(model.backend.token_ids)
     for question in (CHOICE, SHORT):
-        reply = model.answer(question, evidence=["p_true"]).reply
-        thought, p_true = reply.thought, model.gather(question, reply, ["p_true"]).p_true
-        assert model.gather(question, reply, ["p_true"]).p_true == p_true
-        assert thinking("Qwen 3", show_thought=shown).gather(question, reply, ["p_true"]).p_true is not None
-        (own,) = model.prompting.verdicts(question, p_true.candidates[:1], thought)
-        assert (f"Reasoning: {thought.text}\nProposed answer:" in said(model, own)) is shown
-        if not shown:
-            assert [own] == plain.verdicts(question, p_true.candidates[:1])
+        p_true = model.gather(question, model.answer(question, evidence=["p_true"]).reply, ["p_true"]).p_true
+        (own,) = plain.verdicts(question, p_true.candidates[:1])
         (reading,) = model.backend.read([Bundle(verdicts=[own])])
         again = model.asker.readout.p_true(reading, p_true.candidates[:1], "")
         assert again.probabilities[0] == pytest.approx(p_true.probabilities[0], abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, {"prompts.thinking": 64, "model.endpoint": "http://h", "model.engine": "openai"}]
-)
-def test_a_thought_that_no_model_shows_is_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(ParameterError, match=r"works only with prompts.thinking .* leave evidence.show_thought out"):
-        Recipe.of({"evidence.show_thought": True, **settings})
 
 
 @pytest.mark.parametrize("budget", ["auto", 12])

@@ -51,7 +51,6 @@ class LocalModel(Answering, StructuredWriting, Shown):
         answer_weights: which weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
         thinking: whether the model thinks before it answers: "off", "auto", or the maximum number of tokens.
-        show_thought: whether the prompts for P(True) of the answer and its distractors contain the model's thought.
         seed: seed of the adapter's initial weights, and of sampled answers and distractors.
         shared: cache of frozen answers for models with the same weights; None if not shared.
 
@@ -76,7 +75,6 @@ class LocalModel(Answering, StructuredWriting, Shown):
         answer_weights: AnswerWeights = "adapted",
         nli: str | None = None,
         thinking: Thinking = "off",
-        show_thought: bool = False,
         seed: int = 42,
         shared: SharedAnswers | None = None,
     ) -> None:
@@ -100,14 +98,12 @@ class LocalModel(Answering, StructuredWriting, Shown):
         # Models share readings only with equal precision and first adapted layer, because the last digits of
         # probabilities depend on both.
         computed = str(loaded.model.dtype), self.backend.first
-        alike = loaded.fingerprint, *computed, paper, distractors, thinking, show_thought, seed
+        alike = loaded.fingerprint, *computed, paper, distractors, thinking, seed
         self._windows, verdicts = (None, None) if shared is None else shared.to(*alike)
         known = loaded.preset.prefilled
         prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known
         thinker = None if thinking == "off" else with_budget(loaded.thinker, thinking)
-        self.prompting = Prompting(
-            ids, prefers, paper=paper, distractors=distractors, thinker=thinker, show_thought=show_thought
-        )
+        self.prompting = Prompting(ids, prefers, paper=paper, distractors=distractors, thinker=thinker)
         readout = Readout(ids, paper=paper)
         self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, verdicts)
         self._nli = None if nli is None else nli_model(nli, self.backend.device)

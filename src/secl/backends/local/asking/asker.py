@@ -18,7 +18,7 @@ from secl.backends.prompting import Prompting
 from secl.backends.token_ids import TokenIds
 from secl.data.quiz import quiz
 from secl.errors import ModelError
-from secl.evidence import OPTIONS, PTrue, Source, Thought
+from secl.evidence import OPTIONS, PTrue, Source
 from secl.ledger import Meter
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.templates import answer_prompt
@@ -102,8 +102,8 @@ class Asker:
             if is_brief(answer, question.form):
                 rivals, tokens = self.distractors(question, answer, listing)
                 self.meter.spend("scoring", tokens)
-            return self._judge(question, (answer, *rivals.answers), rivals.source, reply.thought)
-        known = of_options or self._judge(question, question.options, OPTIONS, reply.thought)
+            return self._judge(question, (answer, *rivals.answers), rivals.source)
+        known = of_options or self._judge(question, question.options, OPTIONS)
         own = question.letters.index(answer)
         order = [own, *(number for number in range(len(question.options)) if number != own)]
         return replace(
@@ -113,11 +113,11 @@ class Asker:
             false_probabilities=tuple(known.false_probabilities[i] for i in order),
         )
 
-    def _judge(self, question: Question, candidates: Sequence[str], source: Source, thought: Thought | None) -> PTrue:
-        key = (question, tuple(candidates), source, thought if self.prompting.show_thought else None)
+    def _judge(self, question: Question, candidates: Sequence[str], source: Source) -> PTrue:
+        key = (question, tuple(candidates), source)
         known = None if self.verdicts is None else self.verdicts.get(key)
         if known is None:
-            (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates, thought))])
+            (reading,) = self.backend.read([Bundle(verdicts=self.prompting.verdicts(question, candidates))])
             known = self.readout.p_true(reading, candidates, source), reading.tokens
             if self.verdicts is not None:
                 self.verdicts[key] = known

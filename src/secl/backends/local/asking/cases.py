@@ -146,7 +146,7 @@ def read_answers(asker: Asker, cases: Sequence[Case]) -> None:
             bundle = replace(prompting.choices(question, thought), draft=case.draft)
         else:
             bundle = prompting.written(question, case.text, case.draft, thought)
-        bundle = replace(bundle, verdicts=prompting.verdicts(question, case.judged, case.thought))
+        bundle = replace(bundle, verdicts=prompting.verdicts(question, case.judged))
         if case.comparison is not None:
             bundle = replace(bundle, orders=case.comparison.orders, spans=case.comparison.spans)
         bundles.append(bundle)

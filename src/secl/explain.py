@@ -25,7 +25,8 @@ class Explanation:
         weights: weights of the posterior's views (`weights_sentence`); None without a posterior.
         caveat: why the confidence is missing or not from the posterior (`caveat`).
         symptoms: reasons to doubt the confidence.
-        evidence: the evidence for the model's own answer; None if another candidate is more probable.
+        evidence: the evidence for the model's own answer; None if another candidate is more probable, or if the model
+            chooses another option when the options are in another order.
         labels: how labels moved the confidence; None before calibration.
         near: accuracy of the labelled answers near this confidence; None without these labels.
         accepted: whether the threshold accepts the answer; None without a threshold.
@@ -76,14 +77,16 @@ def explain(
     if plan is not None and plan.learns:
         lesson = _lesson(record, plan.loop.bin_gate, paused)
         learning = (f"gate: {_gate(record, threshold)}", f"lesson: {lesson}")
-    source, posterior = record.confidences.source, record.posterior
+    source, posterior, symptoms = record.confidences.source, record.posterior, tuple(seen_in_one(record))
+    other_order = any(reason.code == "same_letter" for reason in symptoms)  # the model chooses another option there
+    supported = posterior is None or (posterior.own == posterior.best and not other_order)
     return Explanation(
         source=source,
         number=_weighed(record, posterior) if posterior and source == "posterior" else _stated(record),
         weights=None if posterior is None else weights_sentence(posterior),
         caveat=caveat(record, plan),
-        symptoms=tuple(seen_in_one(record)),
-        evidence=_evidence(record) if posterior is None or posterior.own == posterior.best else None,
+        symptoms=symptoms,
+        evidence=_evidence(record) if supported else None,
         labels=_labels(record),
         near=_near_labels(record),
         accepted=None if record.accept is None else accepted_line(record.answer, record.confidence, record.accept),

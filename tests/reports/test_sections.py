@@ -424,5 +424,6 @@ def test_a_stored_answer_and_the_terminal_have_the_same_sentences() -> None:
         assert set(explained.grounds) <= {*explained.lines}
         assert all(line.endswith((".", "?")) for line in explained.lines)
     assert explain(turned, plan).learning == ()
+    assert "the same option" not in " ".join(explain(turned, plan).lines)
     assert explain(turned, learner).lines[-1] == "Lesson: idle, because the question is outside a burst."
     assert explain(long, learner).caveat is None  # the method "secl" compares no answers

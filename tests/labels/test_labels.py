@@ -25,6 +25,7 @@ from secl.labels.label import MIN_CHANCE, Label, label_of, random_order, utc
 from secl.labels.state import LabelState, Prior, fit, held_out, label_weights, log_odds, observed
 from secl.runs.labelling import current_records, held_out_records, review_queue
 from secl.runs.runner import Run, resume_run, start_run
+from secl.server.verify import examine
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import answered, give_labels
 
@@ -303,6 +304,30 @@ def test_a_run_takes_over_what_the_labels_of_another_taught_and_needs_its_folder
         assert both.labels == 21
         # The references of the questions count, and no label of the first run.
         assert answers_of(store.records(), store.label_log()).curve.total == 40
+
+
+def test_a_calibrated_run_also_takes_over_what_rows_with_the_same_options_share(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_text("".join(["text\n", *(f"row {number}\n" for number in range(12))]), encoding="utf-8")
+    rows = {"stream.benchmarks": [], "stream.questions": str(table), "stream.template": "What is {text}?"}
+    rows |= {"stream.options": ["red", "green", "blue"], "method": "posterior"}
+    first = begun(tmp_path / "first", **rows)
+    first.proceed()
+    first.store.close()
+    give_labels(tmp_path / "first", lambda position: position % 3 == 0, 6)
+    second = begun(tmp_path / "second", **rows, **{"model.calibration": str(tmp_path / "first")})
+    steps = second.steps()
+    before = [next(steps) for _ in range(5)]
+    second.store.close()
+    shutil.rmtree(tmp_path / "first")
+    resumed = resume_run(tmp_path / "second", load=lambda _settings: ScriptedModel())
+    resumed.proceed()
+    assert resumed.records[:5] == before
+    shared = [record.posterior and record.posterior.shared for record in resumed.records]
+    assert shared == [*range(12, 24)]
+    found = examine(resumed.store)
+    assert (found.examined, found.findings) == (12, [])
+    resumed.store.close()
 
 
 def test_labels_that_do_not_apply_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,6 +193,7 @@ class PosteriorRule:
             (`secl.model.Model.letters`); None takes `RELIABILITY`.
         shares: whether questions with the same options share a bias of each option. A server that keeps no texts could
             not find these questions again.
+        known: sums over the questions of an earlier run, for lists of options (`PosteriorState.shared`).
 
     Raises:
         ParameterError: an unknown view, or a correlation outside [-1, 1].
@@ -201,6 +202,7 @@ class PosteriorRule:
     views: tuple[str, ...] = DEFAULT_VIEWS
     letters: float | None = None
     shares: bool = True
+    known: Mapping[str, SharedSums] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.views or not {*self.views} <= {*ANSWER_VIEWS}:
@@ -210,7 +212,7 @@ class PosteriorRule:
             raise ParameterError(f"the letters' correlation is {self.letters}; it must lie in [-1, 1].")
 
     def start(self) -> PosteriorState:
-        return PosteriorState()
+        return PosteriorState(shared=self.known)
 
     def step(self, state: PosteriorState, views: Views | None) -> tuple[PosteriorState, Posterior | None]:
         """Return the state after a question, and the posterior of its candidates; None without views."""

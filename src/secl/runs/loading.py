@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from itertools import repeat
@@ -16,11 +16,10 @@ from secl.calibrator import Calibrator
 from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError
-from secl.labels.label import Label
 from secl.machine import without_garbage_collection
 from secl.model import Model, check_given, learner_of
 from secl.runs.extracting import DocumentFile, read_document_stream, writer_of
-from secl.runs.manifest import Manifest, Mode
+from secl.runs.manifest import NO_RUN, Earlier, Manifest, Mode
 from secl.runs.settings import Recipe, RunSettings
 from secl.runs.store import Store
 from secl.settings.groups import ENDPOINT_KEY
@@ -180,8 +179,8 @@ def model_cache() -> ModelCache:
     return ModelCache()
 
 
-def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Label, ...]:
-    """Return the labels of the earlier run or server that `settings.model.calibration` names, if any.
+def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> Earlier:
+    """Return what to take over from the earlier run or server that `settings.model.calibration` names, if any.
 
     The labels that calibrated the earlier run come first.
 
@@ -189,9 +188,11 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
         RunError: the folder is not a run or has no labels, or its model, mode or other settings differ.
     """
     if settings.model.calibration is None:
-        return ()
+        return NO_RUN
     with Store(Path(settings.model.calibration)) as store:
         manifest, labels = Manifest.of(store), store.labels()
+        rule = manifest.plan.posterior
+        posterior = functools.reduce(lambda state, record: rule.follow(state, record)[0], store.records(), rule.start())
     folder, there = settings.model.calibration, manifest.settings
     if manifest.model != model.fingerprint:
         raise RunError(f"{folder} was made with another model ({there.model.name}); name a run of the model in use.")
@@ -214,13 +215,15 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> tuple[Lab
             f"{folder} has no labels, so there is nothing to calibrate with; label answers with secl label {folder}, "
             f"or turn the right answers of its table into labels with secl label {folder} --references."
         )
-    return (*manifest.calibration, *labels)
+    several = {options: sums for options, sums in posterior.shared.items() if sums.questions > 1}
+    return Earlier((*manifest.calibration, *labels), several)
 
 
-def build_calibrator(settings: Recipe, model: Model, calibration: Sequence[Label] = ()) -> Calibrator:
-    """Return a calibrator with these settings for a model. `calibration` holds the labels of an earlier run."""
+def build_calibrator(settings: Recipe, model: Model, earlier: Earlier = NO_RUN) -> Calibrator:
+    """Return a calibrator with these settings for a model."""
     plan = settings.plan(model.tau, model.letters)
-    return Calibrator(model, plan=plan, gate=settings.build_gate(), calibration=calibration)
+    plan = replace(plan, posterior=replace(plan.posterior, known=earlier.shared))
+    return Calibrator(model, plan=plan, gate=settings.build_gate(), calibration=earlier.labels)
 
 
 def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tuple[Calibrator, Recipe]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, Self
@@ -19,6 +20,7 @@ from secl.labels.label import Label
 from secl.methods import Plan
 from secl.model import Model
 from secl.own import is_own
+from secl.posterior.shared import SharedSums
 from secl.runs.extracting import DocumentFile, failures
 from secl.runs.recipes import with_absolute_paths
 from secl.runs.settings import Recipe, RunSettings
@@ -32,6 +34,22 @@ PRECISIONS: dict[str, Dtype] = {"bfloat16": "bf16", "float16": "fp16", "float32"
 """The name of a precision in settings, by its name in PyTorch."""
 
 _LIBRARIES = ("secl", "torch", "transformers", "peft")
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a run takes over from an earlier run of the same model and method.
+
+    Attributes:
+        labels: the labels, which calibrate the confidences.
+        shared: sums over questions with the same options (`PosteriorRule.known`).
+    """
+
+    labels: tuple[Label, ...] = ()
+    shared: Mapping[str, SharedSums] = field(default_factory=dict)
+
+
+NO_RUN = Earlier()
 
 
 class Manifest(BaseModel):
@@ -51,6 +69,7 @@ class Manifest(BaseModel):
         environment: versions of libraries, machine and device, which affect rounding.
         adapter: configuration of the adapter in PEFT's format; empty without an adapter.
         calibration: copies of the labels of an earlier run (`secl.runs.loading.calibration`).
+        shared: sums over the questions of the same earlier run that have the same options.
         created: date and time in ISO format.
         keep_text: texts that a server keeps: "none" or "full".
     """
@@ -69,6 +88,7 @@ class Manifest(BaseModel):
     environment: dict[str, str | int] = {}
     adapter: dict[str, Any] = {}
     calibration: tuple[Label, ...] = ()
+    shared: dict[str, SharedSums] = {}
     created: str = ""
     keep_text: str = "full"
 
@@ -79,7 +99,7 @@ class Manifest(BaseModel):
         model: Model,
         asked: QuestionFile,
         unanswerable: tuple[str, ...] = (),
-        calibration: tuple[Label, ...] = (),
+        earlier: Earlier = NO_RUN,
     ) -> Self:
         """Return the manifest of a run that begins now."""
         return cls(
@@ -94,7 +114,8 @@ class Manifest(BaseModel):
             unanswerable=unanswerable,
             environment=environment(model),
             adapter={} if model.learner is None else model.learner.config,
-            calibration=calibration,
+            calibration=earlier.labels,
+            shared=dict(earlier.shared),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
@@ -155,7 +176,13 @@ class Manifest(BaseModel):
     @property
     def plan(self) -> Plan:
         plan = self.settings.plan(self.model_tau, self.letters)
-        return replace(plan, posterior=replace(plan.posterior, shares=self.keep_text == "full"))
+        rule = replace(plan.posterior, shares=self.keep_text == "full", known=self.shared)
+        return replace(plan, posterior=rule)
+
+    @property
+    def earlier(self) -> Earlier:
+        """What secl took over from the run that `--calibration` names."""
+        return Earlier(self.calibration, self.shared)
 
 
 def stream_fingerprint(asked: QuestionFile) -> str:

@@ -159,9 +159,9 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     settings.build_gate()  # check the gate before loading the model
     model = (load or load_model)(settings)
     asked, unanswerable = askable(asked, model, settings.stream.skip_bad)
-    labels = calibration(settings, model, mode)
-    calibrator = build_calibrator(settings, model, labels)
-    manifest = Manifest.new(settings, model, asked, unanswerable, labels)
+    earlier = calibration(settings, model, mode)
+    calibrator = build_calibrator(settings, model, earlier)
+    manifest = Manifest.new(settings, model, asked, unanswerable, earlier)
     store = Store.create(folder, manifest.to_json(), FAILURES if mode == "extract" else "")
     hard = settings.stream.options or settings.extract.schema_file
     notes = (TOO_WEAK,) if hard and settings.model.name == EMBEDDED else ()
@@ -198,7 +198,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
             raise RunError(f"the questions of {folder} have changed ({changed}); restore them or start a new run.")
         model = (load or load_model)(manifest.to_load(settings))
         notes = _check_same(manifest, model, folder)
-        calibrator = build_calibrator(settings, model, manifest.calibration)
+        calibrator = build_calibrator(settings, model, manifest.earlier)
         snapshot = store.snapshot()
         if snapshot is not None:
             learner_of(model).restore(snapshot)

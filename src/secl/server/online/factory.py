@@ -81,8 +81,8 @@ def open_service(
             raise _differs(folder, f"model: {state.manifest['model']} there, {model.fingerprint} here")
         note_environment(state, environment(model))
         failure.pop_all()
-    labels = Manifest.of(state).calibration
-    answering, learning = (build_calibrator(settings, each, labels) for each in (model, twin))
+    earlier = Manifest.of(state).earlier
+    answering, learning = (build_calibrator(settings, each, earlier) for each in (model, twin))
     service = Service(answering, learning, state, limits, retention)
     if twin.learner is not None:
         twin.learner.set_pause_hook(service.scheduler.wait)
@@ -111,7 +111,7 @@ def _differs(folder: Path, those: str) -> RunError:
 
 def create_state(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
     """Create the state folder of a new server. Raises the errors of `ServerStore.create`."""
-    manifest = Manifest.new(settings, model, QuestionFile(()), calibration=calibration(settings, model))
+    manifest = Manifest.new(settings, model, QuestionFile(()), earlier=calibration(settings, model))
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
 
 

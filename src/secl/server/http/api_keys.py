@@ -123,4 +123,4 @@ def permits(role: Role | None, needed: Role) -> bool:
 
 
 def hash_of(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -27,7 +27,7 @@ COST_WRONG, COST_REVIEW = 2.0, 1.0
 
 
 def main(model: str = "smollm2", file: str = str(Path(__file__).with_suffix(".csv")), folder: str = "morning") -> None:
-    questions = secl.read_questions(Path(file))
+    questions = secl.read_rows(Path(file)).questions
     chat = secl.load(model)
     # secl does not see the right answers. The script uses them instead of a person's labels, and to grade all answers.
     records = list(chat.ask_all([replace(question, reference=None) for question in questions]))

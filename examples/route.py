@@ -95,7 +95,7 @@ def main(file: str, small: str, large: str, price_small: str = "0", price_large:
     """Route the questions of a file. Print each answer, then the bill."""
     first, second = Endpoint.at(small, float(price_small), key="none"), Endpoint.at(large, float(price_large))
     answers = []
-    for each in route(secl.read_questions(Path(file)), first, second):
+    for each in route(secl.read_rows(Path(file)).questions, first, second):
         answers.append(each)
         print(f"{each.by}  {each.confidence:.2f}  {each.question.text[:60]}  ->  {each.answer}")
     print(bill(answers))

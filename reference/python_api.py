@@ -13,7 +13,7 @@ from secl.settings.base import Settings
 
 GROUPS = {
     "Asking": ("load", "CalibratedModel", "Question", "References", "Turn"),
-    "Questions": ("read_questions", "read_rows", "load_stream"),
+    "Questions": ("read_rows", "load_stream"),
     "Records": ("Record", "Extraction", "Calls", "GivenAnswer", "summarise", "assess", "to_frame"),
     "Runs": ("RunSettings", "start_run", "resume_run", "Store", "current_records"),
     "Settings of components": ("LoopSettings", "AdapterSettings", "EntropyShift", "PageHinkley"),

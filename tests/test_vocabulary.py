@@ -193,7 +193,7 @@ def test_rows_of_any_source_are_asked_one_by_one(tmp_path: Path, capsys: pytest.
         return [answer.question.text for answer in scripted().ask_all(source, **how)]
 
     rows: list[Any] = [{"question": PERU, "options": CITIES}, {"question": "And of Chile?", "options": CITIES}]
-    questions, model = secl.read_questions(rows), scripted()
+    questions, model = secl.read_rows(rows).questions, scripted()
     alone = [model.ask(question) for question in questions]
     for source in (rows, questions, iter(rows)):
         assert list(scripted().ask_all(source)) == alone

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from secl.calibrated_model import CalibratedModel as CalibratedModel
     from secl.calibrator import Calibrator as Calibrator
     from secl.conversation import Turn as Turn
-    from secl.data.question_files import read_questions as read_questions
     from secl.data.question_files import read_rows as read_rows
     from secl.data.streams import load_stream as load_stream
     from secl.entry import load as load
@@ -54,7 +53,7 @@ _HOMES = {
         "secl.calibrated_model": "CalibratedModel",
         "secl.calibrator": "Calibrator",
         "secl.conversation": "Turn",
-        "secl.data.question_files": "read_questions read_rows",
+        "secl.data.question_files": "read_rows",
         "secl.data.streams": "load_stream",
         "secl.entry": "load",
         "secl.errors": "QuestionError SeclError",

@@ -13,7 +13,6 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from secl import read_questions
 from secl.data.cells import as_json
 from secl.data.question_files import read_rows
 from secl.errors import DataError
@@ -55,7 +54,7 @@ def test_a_cell_of_a_workbook_is_read_as_people_see_it(tmp_path: Path) -> None:
         if number_format:
             sheet.cell(row, 2).number_format = number_format
     book.save(tmp_path / "q.xlsx")
-    assert [question.reference for question in read_questions(tmp_path / "q.xlsx")] == [seen for *_, seen in SEEN]
+    assert [question.reference for question in read_rows(tmp_path / "q.xlsx").questions] == [seen for *_, seen in SEEN]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_a_column_of_32_bits_keeps_its_short_numbers(tmp_path: Path) -> None:
     frame = pd.DataFrame({"question": ["a", "b"], "reference": np.array([0.1, np.nan], "float32")})
     frame.to_parquet(tmp_path / "q.parquet")
     for source in (frame, tmp_path / "q.parquet"):
-        assert [question.reference for question in read_questions(source)] == ["0.1", None]
+        assert [question.reference for question in read_rows(source).questions] == ["0.1", None]
 
 
 def test_true_and_false_can_be_options_and_references(tmp_path: Path) -> None:
@@ -109,7 +108,7 @@ def test_true_and_false_can_be_options_and_references(tmp_path: Path) -> None:
     (tmp_path / "q.json").write_text(json.dumps(listed))
     frame = pd.DataFrame(rows[1:], columns=rows[0])
     for source in (tmp_path / "q.xlsx", tmp_path / "q.csv", tmp_path / "q.json", listed, frame):
-        first, second = read_questions(source)
+        first, second = read_rows(source).questions
         assert [option.casefold() for option in first.options] == ["true", "false"]
         assert (first.reference, second.reference) == ("A", "B")
 
@@ -149,28 +148,28 @@ def test_a_half_labelled_column_is_read_from_the_csv_file_of_pandas(tmp_path: Pa
 )
 def test_the_delimiter_is_the_one_that_gives_the_needed_columns(text: str, tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text(text)
-    (question,) = read_questions(tmp_path / "q.csv")
+    (question,) = read_rows(tmp_path / "q.csv").questions
     assert (question.text, question.reference) == ("Who?", "Ann")
 
 
 def test_a_header_without_the_needed_columns_is_named_with_its_columns(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text("frage;antwort (a, b)\nWer?;Ann\n")
     with pytest.raises(DataError, match=r"has no column 'question'; its columns are 'frage', 'antwort \(a, b\)'"):
-        read_questions(tmp_path / "q.csv")
+        read_rows(tmp_path / "q.csv")
 
 
 @pytest.mark.parametrize(("option", "answer"), [("Café", "Cafe\u0301"), ("Cafe\u0301", "Café"), ("가", "\u1100\u1161")])
 def test_composed_and_separate_accents_name_the_same_option(option: str, answer: str) -> None:
     assert letter_of(Question("Which?", options=(option, "Tea")), answer) == "A"
     rows = [{"question": "Which?", "options": [option, "Tea"], "reference": answer}]
-    assert read_questions(rows)[0].reference == "A"
+    assert read_rows(rows).questions[0].reference == "A"
 
 
 def test_the_numbers_of_a_column_show_its_decimal_mark(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text(
         "question;reference;form\nHow long?;1.234;number\nHow wide?;0,5;number\nHow far?;1,250;short\nWho?;Ann;\n"
     )
-    questions = read_questions(tmp_path / "q.csv")
+    questions = read_rows(tmp_path / "q.csv").questions
     assert [question.reference for question in questions] == ["1234", "0,5", "1.250", "Ann"]
     answers = ["1234", "0.5", "1.25", "Ann"]
     assert all(grade(question, answer) for question, answer in zip(questions, answers, strict=True))
@@ -179,4 +178,4 @@ def test_the_numbers_of_a_column_show_its_decimal_mark(tmp_path: Path) -> None:
 def test_a_reference_that_is_not_one_number_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text("question,reference,form\nHow many?,3,number\nHow long?,3 to 5 days,number\n")
     with pytest.raises(DataError, match=r"q\.csv, line 3 cannot be asked: .*'3 to 5 days' is not one number; give a"):
-        read_questions(tmp_path / "q.csv")
+        read_rows(tmp_path / "q.csv")

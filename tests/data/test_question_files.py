@@ -23,7 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl import GivenAnswer, Question, References, read_questions, read_rows
+from secl import GivenAnswer, Question, References, read_rows
 from secl.data import tables
 from secl.errors import DataError, ParameterError, SeclError
 
@@ -117,20 +117,22 @@ READ: list[tuple[dict[str, object], Question]] = [
 
 @pytest.mark.parametrize(("row", "question"), READ)
 def test_every_key_of_a_row_is_understood(row: dict[str, object], question: Question, tmp_path: Path) -> None:
-    (found,) = read_questions(str(written(tmp_path / "default.JSONL", json.dumps({"id": "", **row}))))
+    (found,) = read_rows(str(written(tmp_path / "default.JSONL", json.dumps({"id": "", **row})))).questions
     assert replace(found, id=question.id, row=()) == question
     assert found.id == (question.id or "default-0001")
 
 
 def test_csv_takes_options_in_letter_columns_or_in_one(tmp_path: Path) -> None:
     letters = '\ufeffquestion,A,B,C,reference\n"One,\r\ntwo?",x,y,,y\r\n,,,,\nOpen?,,,,some text\nZ?,p,q,r,C\n'
-    found = read_questions(written(tmp_path / "l.csv", letters))
+    found = read_rows(written(tmp_path / "l.csv", letters)).questions
     assert [replace(question, row=()) for question in found] == [
         Question("One,\r\ntwo?", ("x", "y"), "B", "l", "l-0002"),
         Question("Open?", (), "some text", "l", "l-0005"),
         Question("Z?", ("p", "q", "r"), "C", "l", "l-0006"),
     ]
-    one, two = read_questions(written(tmp_path / "p.csv", "id,question,options,reference\na,1?,x | y|z,z\nb,2?,,\n"))
+    one, two = read_rows(
+        written(tmp_path / "p.csv", "id,question,options,reference\na,1?,x | y|z,z\nb,2?,,\n")
+    ).questions
     assert (one.options, one.reference, one.id, two.options, two.id) == (("x", "y", "z"), "C", "a", (), "b")
 
 
@@ -201,7 +203,7 @@ BAD_FILES: list[tuple[str, str | bytes, str]] = [
 def test_a_bad_file_is_refused_in_one_sentence_with_its_place(tmp_path: Path) -> None:
     for name, content, message in BAD_FILES:
         with pytest.raises(DataError, match=rf"{re.escape(name)}.*{message}") as caught:
-            read_questions(written(tmp_path / name, content))
+            read_rows(written(tmp_path / name, content))
         assert "\n" not in str(caught.value)
 
 
@@ -210,7 +212,7 @@ def test_a_bad_file_is_refused_in_one_sentence_with_its_place(tmp_path: Path) ->
 def test_no_content_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, content: bytes, name: str) -> None:
     path = written(tmp_path_factory.mktemp("any") / name, content)
     with contextlib.suppress(DataError):
-        assert read_questions(path)
+        assert read_rows(path).questions
 
 
 def test_an_answer_is_an_answer_and_no_reference(tmp_path: Path) -> None:
@@ -224,7 +226,7 @@ def test_an_answer_is_an_answer_and_no_reference(tmp_path: Path) -> None:
     file = read_rows(path, rate=True)
     given = file.given or ()
     assert [(each.answer, each.correct, each.question.reference) for each in given] == [found for _, found in read]
-    assert [each.question for each in given] == [*file.questions] == read_questions(path)
+    assert tuple(each.question for each in given) == file.questions == read_rows(path).questions
     for row in ({"question": "None?", "answer": "", "correct": None}, {"question": "One?", "correct": 1.0}):
         assert read_rows([row]).given is None
         with pytest.raises(DataError, match="row 1 has no 'answer' to rate"):
@@ -263,7 +265,7 @@ def test_columns_of_workbooks_and_parquet_files_may_lack_a_name_or_a_cell(tmp_pa
     for cells in (["question", None, "reference"], ["a", None, "b"], ["c", "d", "e"]):
         book.worksheets[0].append(cells)
     book.save(tmp_path / "f.xlsx")
-    questions = read_questions(tmp_path / "f.xlsx")
+    questions = read_rows(tmp_path / "f.xlsx").questions
     with pytest.raises(DataError, match="row 2 has no 'answer' to rate"):
         read_rows(tmp_path / "f.xlsx", rate=True)
     assert [question.reference for question in questions] == ["b", "e"]
@@ -274,7 +276,7 @@ def test_columns_of_workbooks_and_parquet_files_may_lack_a_name_or_a_cell(tmp_pa
     choice = {"question": "a", "A": "x", "B": "y", "reference": "B"}  # the file declares its columns
     pyarrow.parquet.write_table(pa.Table.from_pylist([choice, {**choice, "A": None}]), tmp_path / "gap.parquet")
     with pytest.raises(DataError, match="row 2 has no option A but a later option"):
-        read_questions(tmp_path / "gap.parquet")
+        read_rows(tmp_path / "gap.parquet")
 
 
 SHEET = (
@@ -346,12 +348,12 @@ def test_columns_are_read_by_the_names_that_people_give_them(tmp_path: Path) -> 
     path = written(tmp_path / "f.csv", "Frage,Lösung,Thema,prompt\na,b,c,d\n")
     plain = written(tmp_path / "q.csv", "question,reference\nx,y\n")
     columns = {"question": "frage", "reference": "Lösung", "domain": "Thema"}
-    (asked,) = read_questions(path, columns=columns)
+    (asked,) = read_rows(path, columns=columns).questions
     cells = (("Frage", "a"), ("Lösung", "b"), ("Thema", "c"), ("prompt", "d"))
     assert asked == Question("a", (), "b", "c", "f-0002", row=cells)
     choice = {"question": "a", "choices": ["x", "y"], "answer": 0}
-    (question,) = read_questions([choice], columns={"reference_index": "answer"})  # an index counts from 0
-    assert (question.reference, read_questions([choice])[0].reference) == ("A", None)
+    (question,) = read_rows([choice], columns={"reference_index": "answer"}).questions  # an index counts from 0
+    assert (question.reference, read_rows([choice]).questions[0].reference) == ("A", None)
     file = read_rows([{"question": "a", "refrence": "b", "answers": ["c"], "year": 1}])
     assert [note.split("'")[1] for note in file.notes] == ["refrence", "answers"]
     assert file.notes[1].endswith("add --columns 'references=answers'.")
@@ -371,7 +373,7 @@ def test_numbers_dates_and_lists_of_a_frame_are_plain_values_and_whole_numbers_s
     values = ["a", np.array(["x", "y"]), "y", pd.Timestamp("2024-05-01"), np.float32(0.5), [1, 2]]
     gaps = ["b", ["1", "2"], 2, pd.NaT, math.nan, None]
     frame = pd.DataFrame([values, gaps], columns=["question", "options", "reference", "when", "score", "many"])
-    one, two = read_questions(frame)
+    one, two = read_rows(frame).questions
     assert (one.options, one.reference, two.reference) == (("x", "y"), "B", "B")
     plain = {"options": "x | y", "reference": "y", "when": "2024-05-01", "score": 0.5, "many": "[1, 2]"}
     assert dict(one.row[1:]) == plain
@@ -383,13 +385,13 @@ def test_numbers_dates_and_lists_of_a_frame_are_plain_values_and_whole_numbers_s
     frame.to_excel(tmp_path / "f.xlsx", index=False)
     frame.to_json(tmp_path / "f.jsonl", orient="records", lines=True)
     for source in (frame, *(tmp_path / f"f{suffix}" for suffix in (".parquet", ".xlsx", ".jsonl"))):
-        first, second, third = read_questions(source, name="f")
+        first, second, third = read_rows(source, name="f").questions
         assert (first.id, first.reference, dict(first.row)["year"]) == ("12", "1535", 1868)
         assert (second.id[:2], second.reference) == ("f-", None)
         assert (third.id, third.options, dict(third.row)["year"]) == ("14", ("1", "2.5"), 1e300)
     truths = pd.DataFrame({"question": ["a", "b"], "answer": ["x", "y"], "correct": [1.0, None]})
     assert [each.correct for each in read_rows(truths, rate=True).given or ()] == [True, None]
-    index = read_questions([{"question": "x", "options": [1.0, 2.0], "reference_index": 1.0}])[0]
+    index = read_rows([{"question": "x", "options": [1.0, 2.0], "reference_index": 1.0}]).questions[0]
     assert (index.options, index.reference) == (("1", "2"), "B")
 
 
@@ -398,7 +400,7 @@ def test_a_number_or_a_pattern_that_python_cannot_hold_is_refused_by_its_row() -
         rows: list[dict[str, Any]] = [{"question": "x"}, {"question": "y", column: value}]
         with pytest.raises(DataError, match=r"questions, row 2 holds a number with thousands of digits"):
             read_rows(rows)
-        assert len(read_questions(rows, skip_bad=True)) == 1
+        assert len(read_rows(rows, skip_bad=True).questions) == 1
     for pattern in ("(" * 5000 + ")" * 5000, "a{99999999999999999999}", "a{" + "9" * 5000 + "}", "("):
         with pytest.raises(DataError, match="is not a regular expression"):
             read_rows([{"question": "x", "reference": pattern, "grader": "regex"}])

@@ -182,17 +182,6 @@ def _given(
         raise DataError(f"cannot be rated: {problem}") from problem
 
 
-def read_questions(
-    source: object, *, name: str = "questions", skip_bad: bool = False, columns: Mapping[str, str] | None = None
-) -> list[Question]:
-    """Return the questions of a file or a table in memory; see `read_rows`.
-
-    >>> read_questions([{"question": "Capital of Peru?", "reference": "Lima", "year": 1535}])[0].row
-    (('question', 'Capital of Peru?'), ('reference', 'Lima'), ('year', 1535))
-    """
-    return list(read_rows(source, name=name, skip_bad=skip_bad, columns=columns).questions)
-
-
 def read_given(source: object) -> list[GivenAnswer]:
     """Return answers to rate, from a list of `GivenAnswer`s or of pairs (question, answer), or from a table."""
     if isinstance(source, list | tuple) and all(isinstance(row, GivenAnswer | tuple) for row in source):

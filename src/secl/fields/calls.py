@@ -240,7 +240,8 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
         calls.append(Call(call.name, value, whole_confidence(whole), chosen, MappingProxyType(fields)))
     ended = choice(len(own.calls), own.ended)
     turn = Turn("assistant", own.text, tuple(ToolCall(call.name, call.arguments.text) for call in own.calls))
-    every += [] if ended is None else [ended]
+    if ended is not None:
+        every.append(ended)
     confidence = math.nan if own.cut else whole_confidence(every)
     return Calls(own.text, tuple(calls), confidence, ended, accept(), turn, written.tokens, own.thought, own.cut)
 

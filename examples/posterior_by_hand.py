@@ -103,7 +103,7 @@ class PosteriorByHand:
         strength = (part / (left + 40 * 0.3) * (n + 40) / unit).sqrt() / (1 - part) * (k - 1) / k
         likely = (strength * (x - bias) + (n * share + 3).log()).softmax(0)
         self.shared[(*options,)] = torch.cat([scores, x[None]]), share.lerp(likely, step), won.lerp(likely @ x, step)
-        return (1 + strength) / 2 * (x - bias)
+        return (1 + strength / 2) * (x - bias)
 
     def options(self, question: str, options: Sequence[str]) -> list[float]:
         """Return the probability of each option."""

@@ -161,7 +161,9 @@ def test_one_repeated_row_keeps_its_answer_and_its_doubt() -> None:
     _, posteriors = stream([record] * 200)
     single, last = posteriors[0], posteriors[-1]
     assert last.best == single.best
-    assert max(single.probabilities) < max(last.probabilities) < max(single.probabilities) + 0.2
+    assert last.own_probability == pytest.approx(
+        single.own_probability, abs=0.02
+    )  # the letters' reliability moves a little
     assert set(last.bias) == {0.0}
 
 

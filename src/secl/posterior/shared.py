@@ -45,7 +45,7 @@ HIGHEST_SHARE = 0.95
 
 SAME = 1e-6
 """If the scores vary between questions by less than this fraction of their squares, all questions are the same, and
-nothing tells a bias from an answer."""
+nothing tells a bias from an answer. Bias and strength are then 0."""
 
 LEAST = 1e-9
 """Minimum variance, in square nats."""
@@ -102,7 +102,7 @@ class SharedSums:
         square = self.squares / (max(n, 1) * count)
         spread = square - math.fsum(mean * mean for mean in means) / count  # variance between questions
         if n > 1 and spread < SAME * square:
-            return SharedSums.empty(count).estimate()
+            return [0.0] * count, 0.0
         # The equations for signal and bias, solved together:
         #     bias = kept (mean - signal (share - 1 / count)),  signal (1 - 1 / count) = won - sum of share * bias
         kept = n / (n + BIAS_ROWS)
@@ -120,11 +120,11 @@ class SharedSums:
 
 
 def factor_of(strength: float) -> float:
-    """Return the factor of the scores in the posterior: the mean of 1, as for a single question, and the strength.
+    """Return the factor of the scores in the posterior: 1, as for a single question, plus half of the strength.
 
     The model of the scores takes errors that the views share for signal, so half of the strength is left out.
     """
-    return (1 + strength) / 2
+    return 1 + strength / 2
 
 
 def _with_prior(value: float, prior: float, questions: int) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import secl
 from secl.data.benchmarks import BENCHMARKS
 from secl.errors import SeclError
-from secl.evidence import Evidence
+from secl.evidence import Evidence, Posterior
 from secl.gates import gate_class
 from secl.methods import method
 from secl.settings.names import SETTINGS, flag_of
@@ -191,10 +191,11 @@ def wrong_settings(text: str) -> list[str]:
     wrong = []
     for part in (*inline(text), *examples(text)):
         for group, key in re.findall(rf"(?<![\w./])({GROUPS})\.(?!py\b)(\w+)", part):
-            recorded = group == "evidence" and key in {field.name for field in fields(Evidence)}
+            kinds = {"evidence": Evidence, "posterior": Posterior}
+            recorded = group in kinds and key in {field.name for field in fields(kinds[group])}
             wrong += [] if f"{group}.{key}" in SETTINGS or recorded else [f"{group}.{key}"]
         for name, value in re.findall(rf"--((?:{GROUPS})\.[a-z_]+)[= ]([^\s;)`]+)", part):
-            wrong += [] if _taken(setting, f"{name}={value}") else [f"{name}={value}"]
+            wrong += [] if name in SETTINGS and _taken(setting, f"{name}={value}") else [f"{name}={value}"]
         for flag, value in re.findall(rf"--({'|'.join(VALUED)})[ =]([a-z0-9][\w,:-]*)(?![\w.])", part):
             (name,) = (name for name in SETTINGS if flag_of(name) == f"--{flag}")
             known = {"method": method, "gate.name": gate_class}.get(name)

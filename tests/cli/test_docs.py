@@ -14,6 +14,7 @@ import pytest
 from secl.cli.app import app
 from secl.metrics.risk_control import fewest_labels
 from secl.records import LearningOutcome
+from secl.settings.names import SETTINGS, flag_of
 from tests.cli import pages
 from tests.conftest import ROOT
 
@@ -31,7 +32,7 @@ FOREIGN_CODE = {
     *("PIP_EXTRA_INDEX_URL", "VLLM_BATCH_INVARIANT=1", "gpu-memory-utilization", "docker build", "datasets.Dataset"),
     *("proxy_buffering off", "proxy_next_upstream ... non_idempotent", "balance leastconn"),
     "MoritzLaurer/DeBERTa-v3-large-mnli-fever-anli-ling-wanli",
-    *("the Eiffel tower.", "a Color", "<|im_end|>"),
+    *("the Eiffel tower.", "a Color", "<|im_end|>", "secl.backends.mine"),
     *("option_a", "secl_unreadable_total", "secl show STATE 31", "NAME_accepted"),
     *("math-verify", "text2num", "quantulum3", "price-parser", "babel", "tab:domain_order", "tab:domain_order_full"),
     # LM-Polygraph and UQLM
@@ -119,8 +120,8 @@ def flags_of(command: str) -> set[str]:
 def test_all_that_a_page_names_exists(page: Path, words: set[str]) -> None:
     text = page.read_text(encoding="utf-8")
     assert [part for part in pages.problems(page, ROOT, words, flags_of) if part not in FOREIGN_CODE] == []
-    known = {flag for name in COMMANDS for flag in flags_of(name)}
-    assert sorted({*re.findall(r"`(--[a-z][a-z-]*)", text)} - known - FOREIGN) == []
+    known = {flag for name in COMMANDS for flag in flags_of(name)} | {flag_of(name) for name in SETTINGS}
+    assert sorted({*re.findall(r"`(--[a-z][a-z-]*+)(?!\.)", text)} - known - FOREIGN) == []
 
 
 @pytest.mark.parametrize("page", MEASURED)

@@ -17,8 +17,6 @@ from secl.labels.label import Label, LabelSource, label_of
 from secl.labels.state import held_out
 from tests.answers import answered, compared, make_record, weighed
 
-CONFIDENCE = [0.9] * 30 + [0.5] * 30
-
 
 def said(record: Record, correct: bool, source: LabelSource) -> Label:
     chance = None if source == "feedback" else 1.0
@@ -40,22 +38,12 @@ def test_people_count_before_references_and_volunteers_not_at_all_beside_them() 
     assert (answers.curve.total, int(answers.curve.wrong[-1])) == (22, 11)
 
 
-def test_volunteers_give_an_estimate_and_no_promise() -> None:
-    records = answered(CONFIDENCE, [None] * 60)
-    log = [said(records[k], k < 30, "feedback") for k in (*range(21), 40, 41, 42)]
-    graded = [*(record.with_label(True) for record in records[:21]), *records[21:]]  # labels do not count as references
-    assert {answers_of(each, log).basis for each in (records, graded)} == {"volunteers"}
-    advice = advise(answers_of(records, log), 0.1)
-    assert advice.labels == 24
-    assert advice.threshold is not None
-    assert (advice.threshold.coverage, advice.threshold.labels) == (0.5, 21)
-    assert advise(answers_of(records, log[:21]), 0.1).basis == "confidences"
-
-
 def test_a_promise_rests_on_one_random_sample() -> None:
     records = answered([0.9] * 100, [None] * 100)
     drawn = [said(record, True, "review") for record in records[:30]]
     assert advise(answers_of(records, drawn), 0.1).basis == "labels"
+    labelled = [*(record.with_label(True) for record in records[:30]), *records[30:]]  # a label is no reference
+    assert answers_of(labelled, [replace(label, chance=None) for label in drawn]).basis == "volunteers"
     unequal = [replace(drawn[0], chance=0.5), *drawn[1:]]
     assert advise(answers_of(records, unequal), 0.1).basis == "volunteers"
     taken_back = [replace(label, number=label.number + 100, correct=None) for label in drawn]

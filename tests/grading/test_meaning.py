@@ -17,6 +17,7 @@ n ≠ 5 = n != 5 | 6.022e23 = 6.022 × 10^23 | 9.109×10⁻³¹ kg = 9.109e-31 k
 50 = $50 | $50 = 50 dollars | 50 € = EUR 50 | £5 = 5 pounds | 5 km = 5 kilometres | 5 km = 5 KM | 5% = 5 percent
 1.5 million = 1,500,000 | $5k = $5,000 | 3,5 = 3.5 | 1.234,50 = 1234.50 | 10 000 = 10,000 | 5 ± 0.1 = 5 | A- = A-
 Café = Cafe\u0301 | Zürich = Zu\u0308rich | (1,234) = -1,234
+The Beatles = beatles | U.S.A. = USA | well-known = well known | Straße = STRASSE | $1,000 = 1000.00 | 50% = 50
 """
 OTHER = """
 2³ = 23 | 2² = 22 | x² = x2 | 10⁶ = 106 | 1½ = 11/2 | n = 5 = n ≠ 5 | n = 5 = n != 5 | a ∈ B = a ∉ B | A ⊂ B = A ⊄ B
@@ -25,7 +26,7 @@ x > 5 = x < 5 | $50 = €50 | 50 dollars = 50 euros | £5 = ¥5 | 5 km = 5 m | 2
 mW = MW | mg = Mg | -5 = 5 | C = C++ | C++ = C# | F# = F | A = A+ | A- = A | A- = A+ | O+ = O- | p = p' | f' = f
 100 °C = 100 °F | 10 AM = 10 PM | 10:30 AM = 10:30 PM | 1939-1945 = 1939-1944 | 1939-1945 = 1939 | 3:1 = 1:3 | 007 = 7
 Cl⁻ = Cl | Fe2+ = Fe3+ | 3,5 = 5 | 3,5 = 4,5 | 1/3 = 1/4 | か = が | 44 BC = 44 AD
-i = -i | Rr = rr | BB Bb = Bb bb
+i = -i | Rr = rr | BB Bb = Bb bb | ! = ?
 """
 
 

@@ -92,6 +92,8 @@ def same_text(one: str, other: str, question: str = "", passage: str = "") -> bo
 
     >>> same_text("1.234,50 €", "1,234.5"), same_text("5 mW", "5 MW"), same_text("3.1", "3.10", "Which version?")
     (True, False, False)
+    >>> same_text("The Nile", "nile"), same_text("Vitamin A", "vitamin"), same_text("7 apples", "7")
+    (True, False, False)
     """
     if is_version(question, one) or is_version(question, other):
         return _version(one) == _version(other)

@@ -49,7 +49,7 @@ class Collector(ObjectWriter):
     """
 
     def __init__(self, model: LocalModel) -> None:
-        super().__init__(model.backend, model.asker, model.name)
+        super().__init__(model.backend, model.driver, model.name)
         self.rich = False
         self.free: list[list[float]] = []
         self.whole: list[Sequence[WrittenObject | None]] = []

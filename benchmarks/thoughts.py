@@ -27,9 +27,9 @@ from secl.backends.local.fast.batch import Batch, KeptRow, go_on, next_logits
 from secl.backends.local.loading.loader import ModelCache
 from secl.backends.local.model import LocalModel
 from secl.backends.local.writer import draw
-from secl.backends.open_answers import PROGRAM_TOKENS, computed
 from secl.backends.token_ids import common_length
 from secl.data.benchmarks import load
+from secl.flow.further import PROGRAM_TOKENS, computed
 from secl.prompts.parsing import read_answer
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import other_order
@@ -193,7 +193,7 @@ def rows_of(model: LocalModel, question: Question) -> list[Row]:
         row = Row(question, other_order(len(given)) if number % 2 and given else given, Draft([], "text", 1), number)
         row.draft = model.prompting.thought(row.shown, model.backend.limit)
         if number:
-            row.draft.seed, row.draft.top_p = model.asker.seed_for(question, f"thought {number}"), model.prompting.top_p
+            row.draft = model.driver.drawn(row.draft, question, f"thought {number}")
         rows.append(row)
     return rows
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmarks.study import heading, row
-from secl.backends.open_answers import compare, settled
 from secl.evidence import CandidateEvidence, Evidence, LetterOrder, Sample, Thought
+from secl.flow.further import compare, settled
 from secl.grading.numbers import parse_number
 from secl.metrics.intervals import Difference, paired_differences
 from secl.metrics.measures import auroc, ece_floor, standard_measures

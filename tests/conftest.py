@@ -53,10 +53,10 @@ def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut answers after 20 tokens, because a random model never ends its answer."""
-    from secl.backends import generation
+    from secl.flow import further
     from secl.prompts import templates
 
-    for limits in (templates.MAX_ANSWER_TOKENS, generation.MAX_LIST_TOKENS):
+    for limits in (templates.MAX_ANSWER_TOKENS, further.MAX_LIST_TOKENS):
         for form, limit in limits.items():
             monkeypatch.setitem(limits, form, min(limit, 20))
 

@@ -17,8 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-EvidenceKind = Literal["p_true", "samples", "dinco", "candidates"]
-"""Kinds of evidence from the frozen model."""
+EvidenceKind = Literal["p_true", "samples", "dinco", "candidates", "verdicts"]
+"""Kinds of evidence from the frozen model. "p_true" is P(True) of the answer and its distractors, "verdicts" is P(True)
+of all candidates of the posterior."""
 
 SourceKind = Literal["options", "answers", "values", "fixed_values", "tools"]
 """What candidates are. "fixed_values" are numbers, booleans, or members of an enumeration."""
@@ -66,16 +67,24 @@ class PTrue:
     """P(True) of an answer and of its distractors, from the frozen model.
 
     Attributes:
-        candidates: the answer first, then its distractors.
+        candidates: the answer first, then its distractors, then other candidates of the posterior.
         probabilities: P("True") of each candidate.
         false_probabilities: P("False") of each candidate; may be empty.
         source: origin of the distractors.
+        extra: number of candidates at the end that are no distractors, but candidates of the posterior.
     """
 
     candidates: tuple[str, ...]
     probabilities: tuple[float, ...]
     false_probabilities: tuple[float, ...] = ()
     source: Source
+    extra: int = 0
+
+    @property
+    def compared(self) -> dict[str, float]:
+        """P("True") by text of the answer and of its distractors."""
+        count = len(self.candidates) - self.extra
+        return dict(zip(self.candidates[:count], self.probabilities[:count], strict=True))
 
     @property
     def mass(self) -> float | None:

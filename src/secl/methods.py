@@ -161,7 +161,7 @@ class Plan:
         if learns and signal.needs is not None:
             kinds.add(signal.needs)
         if "candidates" in kinds and "p_true" in posterior.views:
-            kinds.add("p_true")
+            kinds.add("verdicts")
         for kind in sorted(kinds):
             if kind not in get_args(EvidenceKind):
                 raise ParameterError(f"evidence is {kind!r}; it must be one of {', '.join(get_args(EvidenceKind))}.")
@@ -175,14 +175,20 @@ class Plan:
     def weighed(self, in_burst: bool) -> frozenset[EvidenceKind]:
         """Return the kinds of evidence that the posterior needs, before secl reports the confidence."""
         wanted = self.wanted(in_burst)
-        read = {"candidates", "p_true"} if "p_true" in self.posterior.views else {"candidates"}
-        return wanted & read if "candidates" in wanted else frozenset()
+        if "candidates" not in wanted:
+            return frozenset()
+        # One field of a record holds P(True) of distractors and of candidates, so secl gathers both at once.
+        return wanted & {"candidates", "verdicts", "p_true"} if "verdicts" in wanted else frozenset({"candidates"})
 
     @property
     def rated(self) -> frozenset[EvidenceKind]:
         """Kinds of evidence about a given answer, in addition to the answer's P(True)."""
-        asked = "p_true" in self.kinds or "p_true" in self.posterior.views
-        return frozenset({"candidates", "p_true"} if asked else {"candidates"})
+        kinds: set[EvidenceKind] = {"candidates"}
+        if "p_true" in self.kinds:
+            kinds.add("p_true")
+        if "p_true" in self.posterior.views:
+            kinds.add("verdicts")
+        return frozenset(kinds)
 
     def returns_best(self, question: Question) -> bool:
         """Return whether secl returns the best candidate, not the model's own answer; False for the form "text"."""

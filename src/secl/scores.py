@@ -196,12 +196,8 @@ def norm_p_true(record: Record, tau: float = 1.0, formula: Formula = "log") -> f
     Eq. normp.
     """
     judged = record.evidence.p_true
-    if judged is None:
-        return None
-    distinct: dict[str, float] = {}
-    for candidate, probability in zip(judged.candidates, judged.probabilities, strict=True):
-        distinct.setdefault(candidate, probability)
-    return normalised_p_true([*distinct.values()], tau, formula) if len(distinct) > 1 else None
+    compared = {} if judged is None else judged.compared
+    return normalised_p_true([*compared.values()], tau, formula) if len(compared) > 1 else None
 
 
 def _tokens_of_one_p_true(record: Record) -> float:

@@ -159,7 +159,7 @@ class ScriptedModel(Shown, Model, Learner):
     ) -> Evidence:
         return Evidence(
             candidates=self._compared(question, reply) if "candidates" in evidence else None,
-            p_true=self._p_true(question, reply) if "p_true" in evidence else None,
+            p_true=self._p_true(question, reply) if {"p_true", "verdicts"} & {*evidence} else None,
             samples=self._samples(question, samples) if "samples" in evidence else None,
         )
 
@@ -175,8 +175,13 @@ class ScriptedModel(Shown, Model, Learner):
         reply = replace(answer.frozen, text=given.answer, answer=given.answer)
         gathered = self.gather(question, reply, {"p_true", *evidence})
         p_true = gathered.p_true
-        if p_true is not None and "p_true" not in evidence:
-            p_true = replace(p_true, candidates=p_true.candidates[:1], probabilities=p_true.probabilities[:1])
+        if p_true is not None and not {"p_true", "verdicts"} & {*evidence}:
+            p_true = replace(
+                p_true,
+                candidates=p_true.candidates[:1],
+                probabilities=p_true.probabilities[:1],
+                false_probabilities=p_true.false_probabilities[:1],
+            )
             gathered = replace(gathered, p_true=p_true)
         ledger, self.meter = self.meter.take(), meter
         return Rating(reply=reply, evidence=gathered, ledger=ledger, plain_tokens=answer.plain_tokens)

@@ -140,7 +140,7 @@ def test_a_lesson_moves_the_confidence_and_leaves_the_frozen_model_alone(make: M
     assert update.after < update.before
     assert update.losses[0] == pytest.approx(0.01, rel=1e-2)
     after = model.answer(CHOICE)
-    assert (model.version, after.reply.version) == (1, 1)
+    assert (model.learner.version, after.reply.version) == (1, 1)
     assert after.reply.stated == pytest.approx(update.after, abs=1e-4)
     assert after.frozen.bins == pytest.approx(before.frozen.bins, abs=1e-5)
     model.answer(OPEN)
@@ -153,12 +153,12 @@ def test_a_lesson_is_about_the_answer_that_was_given_before_whatever_would_be_an
     model = make()
     for letter in CHOICE.letters:
         reply = model.answer(CHOICE, written=letter).reply
-        assert (reply.text, reply.answer, reply.version) == (letter, letter, model.version)
+        assert (reply.text, reply.answer, reply.version) == (letter, letter, model.learner.version)
         update = model.learner.learn(CHOICE, reply, reply.stated - 0.1)
         assert update.after < update.before == reply.stated
         assert model.answer(CHOICE, written=letter).reply.stated == pytest.approx(update.after, abs=1e-4)
     reply = model.answer(OPEN, written="Marlowe").reply
-    assert (reply.text, reply.version) == ("Marlowe", model.version)
+    assert (reply.text, reply.version) == ("Marlowe", model.learner.version)
 
 
 @learners

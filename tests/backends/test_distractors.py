@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.backends.open_answers import choose_distractors, distinct, near_numbers
+from secl.flow.further import choose_distractors, distinct, near_numbers
 from secl.grading.numbers import parse_number
 from secl.grading.texts import normalise_text
 from secl.prompts.templates import distractor_prompt
@@ -36,4 +36,4 @@ def test_as_many_distractors_are_asked_for_and_kept_as_are_set(count: int) -> No
     (turn,) = distractor_prompt(Question("How many?", form="number"), count + 1).turns
     said = "two three four five six seven eight nine ten".split()[count - 1]  # noqa: SIM905
     assert turn.count(f"{said} ") == 2
-    assert len(choose_distractors("12", "number", count, ["15", "12.0"], lambda _: ["16"]).answers) == count
+    assert len(choose_distractors("12", "number", count, ["15", "12.0"], [["16"]]).answers) == count

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from secl.backends.open_answers import computed
+from secl.flow.further import computed
 from secl.grading import everyday, rules
 from secl.grading.mentions import read_words
 from secl.grading.numbers import final_number

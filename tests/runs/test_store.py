@@ -38,7 +38,7 @@ WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str
 @st.composite
 def questions(draw: st.DrawFn) -> Question:
     """Draw a question with options, with a reference of either kind, or without a reference."""
-    options = draw(st.just([]) | st.lists(WORD, min_size=2, max_size=26))
+    options = draw(st.just([]) | st.lists(WORD, min_size=2, max_size=26).filter(lambda texts: len({*texts}) > 1))
     reference: str | References | None = None
     if options:
         reference = draw(st.none() | st.sampled_from("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(options)]))

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from secl import Question, Record, RunSettings, Store
-from secl.backends.local.asking.answers import Answering, SharedAnswers
 from secl.backends.local.model import LocalModel
+from secl.backends.token_driver import TokenDriver
 from secl.errors import ParameterError, RunError, StorageError
+from secl.flow.model import SharedAnswers
+from secl.flow.requests import Run as FlowRun
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs import runner
 from secl.runs.loading import read_stream
@@ -312,15 +314,15 @@ def test_the_frozen_model_answers_a_window_once_and_models_of_another_precision_
         alone, *others = [model.answer(question, evidence=["p_true"]) for model in models]
         assert others == [alone, alone]
     asked: list[int] = []
-    original = Answering._read_choices
+    original = TokenDriver.run
 
-    def counted(self: Answering, cases: Any) -> None:
-        asked.append(len(cases))
-        original(self, cases)
+    def counted(self: TokenDriver, runs: Sequence[FlowRun]) -> None:
+        asked.append(len(runs))
+        original(self, runs)
 
-    monkeypatch.setattr(Answering, "_read_choices", counted)
+    monkeypatch.setattr(TokenDriver, "run", counted)
     run_here(jobs_of(tiny_llama, tmp_path, [{"loop.alpha": alpha} for alpha in (0.2, 0.3, 0.4)]))
-    assert sum(asked) == 14  # of 17 questions those with options
+    assert asked.count(16) == 1
 
 
 @pytest.mark.slow

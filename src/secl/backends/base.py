@@ -1,11 +1,11 @@
-"""Bundles of token sequences, and the interface of the engines that read and write them."""
+"""Bundles of token sequences, and the interfaces of the engines that read, write and train."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from secl.backends.generation import Draft
 from secl.backends.token_ids import distinct_tokens
@@ -140,14 +140,12 @@ class Training:
     tokens: float
 
 
-R = TypeVar("R", bound=Reading)
+T = TypeVar("T")
+S = TypeVar("S")
 
 
-class TokenBackend(Protocol[R]):
-    """The engine of a model: a network in this process, or servers.
-
-    Version 0 is the frozen model. The version of adapted weights is the number of the update that produced them.
-    """
+class Engine(Protocol):
+    """What reads and writes token ids with the frozen model: a network in this process, or vLLM servers."""
 
     limit: int
     """Maximum number of tokens of a prompt with its answer."""
@@ -156,44 +154,53 @@ class TokenBackend(Protocol[R]):
     def environment(self) -> dict[str, str | int]:
         """Properties on which the last digits of results depend, such as device and precision."""
 
-    def read(self, bundles: Sequence[Bundle]) -> Sequence[R]:
-        """Read bundles with the frozen model."""
-
-    def adapt(self, readings: Sequence[R], version: int) -> Sequence[R]:
-        """Read the bundles of `readings` again, with an adapted version and only at their `positions`."""
+    def read(self, bundles: Sequence[Bundle]) -> Sequence[Reading]:
+        """Read bundles."""
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
-        """Finish drafts with the frozen model. Drafts of one batch go through the network together.
+        """Finish drafts. Drafts of one batch go through the network together.
 
-        The backend may keep its state in `Draft.begun`. Then `read` and later drafts do not recompute the prompt.
+        The engine may keep its state in `Draft.begun`. Then `read` and later drafts do not recompute the prompt.
         """
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
-        """Write texts after a prompt with the frozen model.
-
-        The last piece of each text holds its draft.
+        """Write texts after a prompt. The last piece of each text holds its draft.
 
         Args:
             writing: parameters with a `max_tokens` that fits into the model's window.
             ends: ids of tokens that end a text, besides the model's own end tokens.
         """
 
-    def rewrite(self, drafts: Sequence[Draft], readings: Sequence[R], version: int) -> list[Draft | None]:
+    def map(self, work: Callable[[T], S], items: Sequence[T]) -> list[S]:
+        """Return `work` of each item, which computes results from readings; in parallel if this is faster."""
+
+    def close(self) -> None:
+        """Close connections and end threads, if any."""
+        return
+
+
+class Trainer(Protocol):
+    """What reads and writes with adapted weights, and trains them.
+
+    A version is the number of the update that produced the weights.
+    """
+
+    def adapt(self, readings: Sequence[Any], version: int) -> Sequence[Reading]:
+        """Read the bundles of the frozen model's readings again, only at their `positions`."""
+
+    def rewrite(self, drafts: Sequence[Draft], readings: Sequence[Any], version: int) -> list[Draft | None]:
         """Return the drafts as an adapted version writes them.
 
         An entry is None if the version's `readings` show that the version would write the same text.
         """
 
-    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """Run jobs that compute replies and evidence from readings, in parallel if this is faster."""
-
-    def train(self, reading: R, position: Position, target: float) -> Training:
+    def train(self, reading: Any, position: Position, target: float) -> Training:
         """Move the confidence stated at a position towards `target`; the new weights become the present version."""
 
     def publish(self) -> None:
-        """Make servers use the adapter's present weights. An engine in this process always uses the present weights."""
+        """Make servers use the adapter's present weights. A network in this process always uses the present weights."""
         return
 
-    def close(self) -> None:
-        """Close connections and end threads, if any."""
-        return
+
+class Servers(Engine, Trainer, Protocol):
+    """Servers that read and write for a model that trains in this process."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -10,39 +9,16 @@ from typing import Any
 
 from secl.backends.chat_templates import Decoder
 from secl.evidence import Thought
-from secl.prompts.parsing import THOUGHTS, Marks, bare_thought, is_complete, read_list, trim_answer
+from secl.prompts.parsing import THOUGHTS, Marks, bare_thought, is_complete, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
-from secl.question import Form, Question
+from secl.question import Form
 from secl.writing import Finish, Piece, Token, Writing
-
-MAX_LIST_TOKENS: dict[Form, int] = {
-    "choice": 1,
-    "number": 40,
-    "short": 56,
-    "sentence": 140,
-    "text": 140,
-}
-"""Maximum number of tokens of a list of five answers."""
 
 CONTEXT = 4
 """Number of earlier tokens that are decoded together with a text."""
 
 HALF = "\ufffd"
 """A decoder's text for an incomplete character."""
-
-
-def list_tokens(form: Form, listed: int) -> int:
-    """Return the maximum number of tokens of a list of `listed` answers."""
-    return -(-MAX_LIST_TOKENS[form] * listed // 5)
-
-
-def question_seed(seed: int, question: Question, purpose: object) -> int:
-    """Return a seed for one purpose of one question.
-
-    A resumed run then draws the same samples as an uninterrupted run.
-    """
-    digest = hashlib.sha256(f"{seed}/{purpose}/{question.id}/{question.text}".encode()).digest()
-    return int.from_bytes(digest[:7], "big")
 
 
 def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[int]) -> str:
@@ -232,13 +208,6 @@ class TextRules:
 def _first_stop(text: str, stops: Sequence[str]) -> int | None:
     """Return where the first stop text begins; None without one."""
     return min((text.find(stop) for stop in stops if stop in text), default=None)
-
-
-def items_of(text: str, form: Form, listed: int) -> list[str]:
-    """Return the items of a written list of `listed` answers; leave out a last line that may be unfinished."""
-    lines = text.splitlines()[:listed]
-    complete = lines[:-1] if 1 < len(lines) < listed and not text.endswith("\n") else lines
-    return read_list("\n".join(complete), form)
 
 
 def _overlap(text: str, stop: str) -> int:

@@ -8,10 +8,11 @@ from functools import cached_property
 
 from secl.backends.base import Bundle, Span
 from secl.backends.chat_templates import Thinker
-from secl.backends.generation import Draft, list_tokens
+from secl.backends.generation import Draft
 from secl.backends.token_ids import TokenIds, common_length
 from secl.conversation import Prompt
 from secl.errors import QuestionError, TooLongError
+from secl.flow.further import list_tokens
 from secl.prompts.parsing import as_written
 from secl.prompts.templates import (
     MAX_ANSWER_TOKENS,

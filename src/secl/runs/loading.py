@@ -25,9 +25,9 @@ from secl.runs.store import Store
 from secl.settings.groups import ENDPOINT_KEY
 
 if TYPE_CHECKING:
-    from secl.backends.local.asking.answers import SharedAnswers
     from secl.backends.local.loading.loader import Loaded, ModelCache
     from secl.backends.local.model import LocalModel
+    from secl.flow.model import SharedAnswers
 
 Load = Callable[[Recipe], Model]
 """Function that loads the model named by settings."""

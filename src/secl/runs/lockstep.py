@@ -21,7 +21,7 @@ from secl.runs.runner import Run
 from secl.runs.sweep import Job, OnProgress, groups, is_finished, open_job, raise_first
 
 if TYPE_CHECKING:
-    from secl.backends.local.asking.answers import SharedAnswers
+    from secl.flow.model import SharedAnswers
 
 TOGETHER = 16
 """Maximum number of runs in lockstep. Each run holds an adapter in memory and an open database."""
@@ -41,7 +41,7 @@ def _run_in_lockstep(jobs: Sequence[Job], on_progress: OnProgress) -> list[SeclE
     """Finish runs in lockstep, and return the errors of failed runs."""
     shared: SharedAnswers | None = None
     if len(jobs) > 1:
-        from secl.backends.local.asking.answers import SharedAnswers  # torch takes seconds to import
+        from secl.flow.model import SharedAnswers  # torch takes seconds to import
 
         shared = SharedAnswers()
     load = None if shared is None else partial(load_model, shared=shared)

@@ -69,8 +69,18 @@ def test_an_open_answer_is_compared_with_further_answers(model: Any, server: Fak
     assert [(each.text, each.candidate) for each in compared.samples] == [("Lima", 0)] * 3
     assert compared.samples[0].log_p == pytest.approx(math.log(PLAIN["Lima"]))
     assert len(compared.letters) == 2
-    assert p_true.candidates == ("Lima",)
-    # Answer, digit, three further answers, two orders of the letters, one verdict.
+    assert (p_true.candidates, p_true.extra) == (("Lima", "Rio", "Quito", "Bogota"), 0)
+    # Answer, digit, three further answers, two orders of the letters, three lists of distractors, four verdicts.
+    assert len(server.asked) == 2 + 3 + 2 + 3 + 4
+
+
+def test_the_view_of_verdicts_judges_the_candidates_and_not_distractors(model: Any, server: FakeServer) -> None:
+    reply = model.answer(OPEN, evidence=["candidates", "verdicts"]).reply
+    gathered = model.gather(OPEN, reply, ["candidates", "verdicts"])
+    assert (gathered.p_true.candidates, gathered.p_true.compared) == (
+        ("Lima",),
+        {"Lima": gathered.p_true.probabilities[0]},
+    )
     assert len(server.asked) == 2 + 3 + 2 + 1
 
 

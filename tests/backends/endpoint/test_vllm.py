@@ -79,8 +79,8 @@ def remote(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm)
 
 
 def backend_of(model: LocalModel) -> VllmBackend:
-    assert isinstance(model.asker.backend, VllmBackend)
-    return model.asker.backend
+    assert isinstance(model.driver.engine, VllmBackend)
+    return model.driver.engine
 
 
 def alike(one: Reply, other: Reply, entropy: float = 0.4) -> None:
@@ -293,7 +293,7 @@ def test_servers_hear_of_versions_that_answer(remote: Any, local: Any, server: F
         each.prefetch(questions, [()] * 3, weights_fixed=True)
     for question in questions:
         alike(remote.answer(question).reply, local.answer(question).reply)
-    assert server.loaded == [*trial, backend_of(remote).adapter_name(remote.version)]
+    assert server.loaded == [*trial, backend_of(remote).adapter_name(remote.learner.version)]
 
 
 def test_a_server_of_another_model_or_without_versions_is_refused(

@@ -48,7 +48,7 @@ def model(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm) 
         return np.asarray(logits)
 
     server.rule = scripted
-    model.asker.backend.limit = 8192
+    model.driver.engine.limit = 8192
     return model
 
 
@@ -120,7 +120,7 @@ def test_texts_under_learned_weights_are_read_in_one_request(model: LocalModel, 
 def test_rare_drawn_tokens_leave_the_entropy(model: LocalModel, server: FakeVllm, monkeypatch: Patch) -> None:
     monkeypatch.setattr(server, "rule", lambda _, prompt: np.cos(np.arange(len(tiny_tokenizer())) * len(prompt)))
     prompt = model.prompting.answer(LONG)
-    vllm: Any = model.asker.backend
+    vllm: Any = model.driver.engine
     (text,) = joined(model.write(LONG, Writing(max_tokens=20, temperature=2.0, seed=1)))
     draft: Any = text.draft
     assert any(len(step.log_p) > vllm.top for step in draft.steps)

@@ -20,13 +20,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from secl.backends import generation
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.loader import wrap
 from secl.backends.local.loading.model_parts import twin
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
+from secl.flow import further
 from secl.gates import Always
 from secl.prompts import templates
 from secl.question import Question
@@ -153,7 +153,7 @@ def records(*, spread: bool) -> tuple[list[Record], float]:
 
 def main() -> None:
     """Compare records and adapters of a spread model with those of a model on the CPU."""
-    for limits in (templates.MAX_ANSWER_TOKENS, generation.MAX_LIST_TOKENS):
+    for limits in (templates.MAX_ANSWER_TOKENS, further.MAX_LIST_TOKENS):
         limits.update(dict.fromkeys(limits, 12))
     register()  # before the first gradients, because PyTorch then counts the devices
     hooks.set_module_tensor_to_device = place_tensor

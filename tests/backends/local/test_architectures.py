@@ -68,7 +68,7 @@ def test_a_model_answers_writes_and_learns_as_plain_transformers_says(architectu
             (verdict,) = prompting.verdicts(question, [candidate])
             assert p == pytest.approx(log_p(by_itself, verdict)[-1, list(ids.true)].exp().sum().item(), abs=2e-5)
     for question in OPEN:
-        reply, item = model.answer(question).reply, model._latest
+        reply, item = model.answer(question).reply, model.learner.latest(question)
         assert reply.text == trim_answer(generated(by_itself, model, question), question.form).strip()
         behind = prompting.confidence(question, item.text or "")
         assert reply.bins == bins(by_itself, behind, ids.digits)
@@ -107,8 +107,8 @@ def check_lesson(model: Any) -> None:
         before = model.answer(question).reply
         update = model.learner.learn(question, before, 0.05)
         assert update.after < before.stated
-        reply, item = model.answer(question).reply, model._latest
-        said = reply.text if question.options else item.by(model.version).text or ""
+        reply, item = model.answer(question).reply, model.learner.latest(question)
+        said = reply.text if question.options else item.text or ""
         with model.adapter.on():
             expected = bins(
                 model.backend.model, model.prompting.confidence(question, said), model.backend.token_ids.digits

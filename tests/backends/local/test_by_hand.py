@@ -15,12 +15,13 @@ from examples.posterior_by_hand import PosteriorByHand
 from examples.secl_by_hand import ByHand, PageHinkley, secl
 from secl import gates
 from secl.backends.chat_templates import render
-from secl.backends.local.asking.cases import Case
 from secl.backends.local.loading.loader import load
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.data.streams import load_stream
+from secl.flow.questions import Case, answer
+from secl.flow.requests import Flow, Run, Write
 from secl.gates import Always
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.templates import answer_prompt
@@ -54,6 +55,20 @@ def agree(rows: list[dict[str, Any]], records: list[Record], tolerance: float) -
 
 def as_rows(questions: list[Question]) -> list[dict[str, Any]]:
     return [{"question": each.text, "options": each.options, "form": each.form} for each in questions]
+
+
+def recorded(flow: Flow, written: dict[str, str]) -> Flow:
+    """Pass on what a flow asks and gets, and note the first text of each kind."""
+    requests = next(flow, ())
+    while requests:
+        results = yield requests
+        for request, result in zip(requests, results, strict=True):
+            if isinstance(request, Write):
+                written.setdefault(request.what, result.text)
+        try:
+            requests = flow.send(results)
+        except StopIteration:
+            return
 
 
 @pytest.mark.parametrize(("family", "bursts"), [("llama", False), ("phi3", False), ("llama", True)])
@@ -95,9 +110,10 @@ def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
     hand.optimizer.param_groups[0]["lr"] = 1e-3
     spaced: set[str] = set()
     for question in opened:
-        (item,) = model._answered([Case(question, kinds=frozenset({"p_true"}))], 0).values()
-        assert model.backend.rules.text(item.listing).splitlines() == hand.listed(*as_rows([question]))
-        spaced |= {question.form} if item.text.startswith(" ") else set()
+        written: dict[str, str] = {}
+        model.driver.run([Run(recorded(answer(Case(question, model.driver), {"p_true"}), written))])
+        assert written["list"].splitlines() == hand.listed(*as_rows([question]))
+        spaced |= {question.form} if written["answer"].startswith(" ") else set()
     assert spaced == {"short", "sentence"}  # the space after "Answer:" belongs to the answer
     parameters = {key.removeprefix("gate."): value for key, value in gate.items()}
     detector = None if "name" in parameters else PageHinkley(**parameters)

@@ -46,8 +46,7 @@ def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: A
     question = Question("Which river is longest?", form=form)
     for version in range(2):
         reply = model.answer(question).reply
-        item = model._latest
-        answer = item.by(version)
+        answer = model.learner.latest(question)
         text = render(model.backend.token_ids.tokenizer, confidence_prompt(question, answer.text, alongside=True))
         assert list(answer.reading.bundle.answers[0]) == model.backend.token_ids.before(text, "0")
         with model.adapter.on() if version else contextlib.nullcontext():
@@ -65,7 +64,7 @@ def test_the_papers_hyperparameters_of_a_lesson_and_its_evidence_can_be_set(make
     evidence, update = record.evidence, record.update
     assert len(evidence.p_true.candidates) <= 1 + 2
     assert (len(evidence.samples), len(update.losses)) == (3, 2)
-    assert model.asker.list_of_answers(question).lines == 1 + 2
+    assert model.prompting.listed == 1 + 2
     assert model.learner.config["lora_alpha"] == 4
     (usual,) = run(make_model(epochs=2, distractors=2), [question], loop=loop)
     assert usual.update.losses[0] == update.losses[0]
@@ -200,7 +199,7 @@ def test_an_adapted_model_rates_as_the_frozen_one(make_model: MakeModel) -> None
     given = [GivenAnswer(METAL, "B"), GivenAnswer(HAMLET, "Marlowe", ("Kyd",))]
     before = rated_by(model, given)
     model.learner.learn(METAL, model.answer(METAL).reply, 0.1)
-    assert model.version == 1
+    assert model.learner.version == 1
     after = rated_by(model, given)
     assert [all_numbers(rating) for rating in after] == [all_numbers(rating) for rating in before]
 

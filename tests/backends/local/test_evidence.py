@@ -15,7 +15,7 @@ from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
 from secl.backends.chat_templates import render
 from secl.backends.generation import Draft
 from secl.backends.local import passes
-from secl.backends.local.asking.dinco import NliModel
+from secl.backends.local.dinco import NliModel
 from secl.backends.local.loading.loader import ModelCache
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator

@@ -11,18 +11,21 @@ from typing import Any
 import pytest
 import torch
 
+from secl.backends import readout
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
 from secl.backends.local import model as model_module
-from secl.backends.local.asking import asker, cases
-from secl.backends.local.asking.cases import Case, compare_options
 from secl.backends.local.model import LocalModel
-from secl.backends.open_answers import FIRST, FURTHER, LISTED, compare, settled
 from secl.data.quiz import quiz
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind, Sample
+from secl.flow import questions
+from secl.flow.further import FIRST, FURTHER, LISTED, compare, settled
+from secl.flow.questions import Case, gather
+from secl.flow.requests import Run, Text
 from secl.prompts.templates import MAX_ANSWER_TOKENS, NONE_OF_THESE, other_order
 from secl.question import Question
+from secl.records import Reply
 from tests.backends.local.alone import FEW_WORDS, ONE_SENTENCE, Alone, chat, tokens_of
 from tests.backends.local.conftest import MakeModel
 
@@ -55,11 +58,13 @@ def test_letters_likelihoods_and_verdicts_are_those_of_transformers_alone(family
 
 def bundle_of(model: LocalModel, question: Question) -> Bundle:
     """Return everything that the model reads about a question with both kinds of evidence."""
-    prompting, case = model.prompting, Case(question)
-    compare_options(model.asker, case)
-    more: Any = case.comparison
-    verdicts = prompting.verdicts(question, question.options)
-    return replace(prompting.choices(question), verdicts=verdicts, orders=more.orders, spans=more.spans)
+    prompting = model.prompting
+    return replace(
+        prompting.choices(question),
+        verdicts=prompting.verdicts(question, question.options),
+        orders=prompting.orders(question, [other_order(len(question.options))]),
+        spans=prompting.spans(question, question.options),
+    )
 
 
 def spent(model: LocalModel, question: Question, evidence: tuple[EvidenceKind, ...]) -> dict[str, float]:
@@ -144,9 +149,10 @@ def sample(text: str | None) -> Sample:
 
 def compared(model: LocalModel, question: Question, answer: str) -> Any:
     """Return the evidence about an answer and its candidates."""
-    case = Case(question, answer=answer)
-    cases.compare_answers(model.asker, [case])
-    return case.candidates
+    case = Case(question, model.driver)
+    case.reply = Reply(text=answer, answer=answer, bins=(0.1,) * 10, digit_mass=1.0, entropy=1.0, log_probability=-1.0)
+    model.driver.run([Run(gather(case, ["candidates"]))])
+    return case.compared
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
@@ -175,7 +181,7 @@ def test_a_model_is_prefilled_unless_its_first_tokens_are_surer_without(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, alone = make_model(), Alone("llama")
-    facts = [each.text for domain in asker.PROBED for each in quiz(domain, asker.FACTS)]
+    facts = [each.text for domain in readout.PROBED for each in quiz(domain, readout.FACTS)]
     users = [f"Question: {fact}\n\n{FEW_WORDS}" for fact in facts]
     surest = [
         fmean(float(alone.log_p(tokens_of(chat(user, prefill=prefill)))[-1].max()) for user in users)
@@ -183,8 +189,8 @@ def test_a_model_is_prefilled_unless_its_first_tokens_are_surer_without(
     ]
     gained = surest[1] - surest[0]
     for margin, prefilled in ((gained + 1e-3, True), (gained - 1e-3, False)):
-        monkeypatch.setattr(asker, "PREFILL_GAIN", margin)
-        assert asker.prefers_prefill(model.backend) is prefilled
+        monkeypatch.setattr(readout, "PREFILL_GAIN", margin)
+        assert readout.prefers_prefill(model.backend) is prefilled
         assert make_model().environment["short_replies"] == ("prefilled" if prefilled else "plain")
         assert make_model(paper=True).prompting.prefilled
 
@@ -244,18 +250,16 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
 
 def test_what_all_samples_repeat_needs_no_more_of_them(make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
-    monkeypatch.setattr(cases, "_sample_of", lambda asker, case, draft: sample("Forty-two."))
+    monkeypatch.setattr(questions, "sample_of", lambda question, text: sample("Forty-two."))
     same = compared(model, OPEN[0], "forty-two")
     assert [each.candidate for each in same.samples] == [0] * FIRST
     assert (same.candidates, str(same.source)) == (("forty-two", NONE_OF_THESE), "none")
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(make_model: MakeModel, left: int) -> None:
-    model = make_model()
-    draft = Draft.answer([1, 2], "short", model.backend.token_ids.encode("Paris"))
-    draft = replace(draft, limit=len(draft.written) + left)
-    assert cases._sample_of(model.asker, Case(Question("Who?")), draft).text == (None, "Paris")[left]
+def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(left: int) -> None:
+    text = Text(text="Paris", form="short", complete=bool(left))
+    assert questions.sample_of(Question("Who?"), text).text == (None, "Paris")[left]
 
 
 def test_a_number_that_a_program_computes_too_is_not_reasoned_for_again(

@@ -13,7 +13,7 @@ import transformers
 from tokenizers import AddedToken
 
 import secl
-from secl.backends.local.asking.dinco import nli_model
+from secl.backends.local.dinco import nli_model
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.loading import conversion
 from secl.backends.local.loading.loader import load, locate

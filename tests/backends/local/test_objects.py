@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -252,7 +253,7 @@ def test_without_llguidance_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_tokenizer_that_llguidance_cannot_read_and_servers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_of()
-    monkeypatch.setattr(model.asker, "backend", object())
+    monkeypatch.setattr(model, "driver", replace(model.driver, engine=object()))
     with pytest.raises(ParameterError, match="extract does not work with them; load the model without --engine vllm"):
         write(model)
     monkeypatch.undo()

@@ -104,7 +104,7 @@ def test_letters_and_digits_are_those_behind_the_thought_in_both_orders(template
         for each in letters[2:]:
             shown = replace(question, options=tuple(question.options[i] for i in each.order))
             bundle = model.prompting.choices(shown, each.thought.text if each.thought else None)
-            reply = model.asker.readout.choice(shown, model.backend.read([bundle])[0], 0)
+            reply = model.driver.readout.choice(shown, model.backend.read([bundle])[0], 0)
             assert [each.log_p[i] for i in each.order] == pytest.approx(reply.option_log_p, abs=1e-4)
             assert each.bins == pytest.approx(reply.bins, abs=1e-4)
 
@@ -113,7 +113,7 @@ def test_no_token_of_a_thought_goes_through_the_network_twice(brief: None) -> No
     model = thinking("Qwen 3")
     seen = tokens_seen(model.backend.model)
     model.answer(CHOICE)
-    case = model._latest
+    case = model.learner.latest(CHOICE)
     bundle, written = case.reading.bundle, [*case.draft.prompt, *case.draft.written[:-1]]
     new = bundle.size - common_length(written, bundle.answers[0])
     assert seen == [len(case.draft.prompt), *[1] * 11, new]
@@ -309,8 +309,8 @@ def test_p_true_is_asked_without_the_thought(brief: None) -> None:
         p_true = model.gather(question, model.answer(question, evidence=["p_true"]).reply, ["p_true"]).p_true
         (own,) = plain.verdicts(question, p_true.candidates[:1])
         (reading,) = model.backend.read([Bundle(verdicts=[own])])
-        again = model.asker.readout.p_true(reading, p_true.candidates[:1], "")
-        assert again.probabilities[0] == pytest.approx(p_true.probabilities[0], abs=1e-4)
+        ((again, _),) = model.driver.readout.verdicts(reading)
+        assert again == pytest.approx(p_true.probabilities[0], abs=1e-4)
 
 
 @pytest.mark.parametrize("budget", ["auto", 12])

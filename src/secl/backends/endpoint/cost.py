@@ -7,10 +7,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from secl.backends.endpoint.abilities import MUSING_TOKENS, WORD_TOKENS, Abilities, messages_of
-from secl.backends.endpoint.chat import Pending, Requests
-from secl.backends.endpoint.questions import EndpointAsker
+from secl.backends.endpoint.chat import Pending
+from secl.backends.endpoint.driver import EndpointDriver
 from secl.conversation import Prompt
 from secl.evidence import EvidenceKind
+from secl.flow.questions import Case, answer, rate, sample
+from secl.flow.requests import Run
 from secl.prompts.templates import answer_prompt
 from secl.question import GivenAnswer, Question
 from secl.writing import Piece, Token, Writing
@@ -59,8 +61,8 @@ class Cost:
         return f"{self.questions:,} questions: about {requests} requests, {prompt} prompt and {written} written tokens"
 
 
-class _CountedRequests(Requests):
-    """Counts requests instead of sending them. Its replies contain a letter, a digit and a verdict."""
+class _Counter:
+    """Counts chats instead of sending them. Its replies contain a letter, a digit and a verdict."""
 
     def __init__(self, abilities: Abilities) -> None:
         self.abilities = abilities
@@ -93,6 +95,9 @@ class _CountedRequests(Requests):
         pending.set_result(written)
         return pending
 
+    def abandon(self) -> None:
+        """Do nothing, because no chat waits."""
+
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         written = self.send(answer_prompt(question), writing.max_tokens or MUSING_TOKENS, think=question).result()
         yield Piece(text=written.text, finish="stop", draft=written.tokens)
@@ -110,15 +115,13 @@ def cost_of(
 
     `samples`: number of samples for an open question, if `evidence` contains "samples".
     """
-    requests = _CountedRequests(abilities)
-    asker, kinds, counted = EndpointAsker(requests, distractors, seed=0), {*evidence}, asked[:COUNTED]
+    counter = _Counter(abilities)
+    driver, kinds, counted = EndpointDriver(counter, distractors, seed=0), frozenset(evidence), asked[:COUNTED]
     for each in counted:
-        if isinstance(each, GivenAnswer):
-            asker.rate(each, kinds)
-            continue
-        asker.answer(each, kinds)
-        if "samples" in kinds and not each.options:
-            asker.sample(each, range(samples))
+        case = Case(each.question if isinstance(each, GivenAnswer) else each, driver)
+        driver.advance(Run(rate(case, each, kinds) if isinstance(each, GivenAnswer) else answer(case, kinds)))
+        if "samples" in kinds and not case.question.options and not isinstance(each, GivenAnswer):
+            driver.advance(Run(sample(case, samples)))
     times = len(asked) / max(1, len(counted))
-    numbers = (requests.count, requests.prompt_tokens, requests.written_tokens)
+    numbers = (counter.count, counter.prompt_tokens, counter.written_tokens)
     return Cost(len(asked), *(round(times * number) for number in numbers))

@@ -15,13 +15,13 @@ from typing import Any
 from secl.backends.endpoint.chat import Requests
 from secl.backends.endpoint.client import Body
 from secl.backends.endpoint.reading import Usage, Written
-from secl.backends.generation import question_seed
 from secl.errors import ModelError, NoObjectError, QuestionError, check_depth
 from secl.evidence import Thought
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.json_schema import strict_form
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
+from secl.flow.further import question_seed
 from secl.ledger import Ledger
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import NUCLEUS

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from secl.backends.base import Bundle, Position, Statistics, TokenBackend, TokenSequence, Training
+from secl.backends.base import Bundle, Engine, Position, S, Statistics, T, TokenSequence, Trainer, Training
 from secl.backends.chat_templates import render
 from secl.backends.generation import Draft, TextRules
 from secl.backends.local.adapter import Adapter
@@ -128,7 +128,7 @@ class LocalReading:
         return tokens
 
 
-class LocalBackend(TokenBackend[LocalReading]):
+class LocalBackend(Engine, Trainer):
     """A model in memory with a LoRA adapter.
 
     Args:
@@ -238,9 +238,8 @@ class LocalBackend(TokenBackend[LocalReading]):
             yield from write_texts(self.passes, self.writer, prompt, writing, ends)
 
     @enough_memory()
-    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
-        for job in jobs:
-            job()
+    def map(self, work: Callable[[T], S], items: Sequence[T]) -> list[S]:
+        return [work(item) for item in items]
 
     @enough_memory()
     def train(self, reading: LocalReading, position: Position, target: float) -> Training:

@@ -174,17 +174,17 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
         Models that think only on request were trained to call tools without a thought, so they skip the thought here.
         """
-        return self.asker.prompting.thinks and not self.asker.prompting.thinker.request
+        return self.driver.prompting.thinks and not self.driver.prompting.thinker.request
 
     def thought(self, request: CallRequest) -> Draft:
         prompt = replace(self.form.prompt(request.prompt), thought="")
-        draft = self.asker.prompting.thought_before(prompt, self.backend.limit - CLOSING)
-        self._check_room(len(draft.prompt) + self.asker.prompting.thinker.least + CLOSING, " and a thought")
+        draft = self.driver.prompting.thought_before(prompt, self.backend.limit - CLOSING)
+        self._check_room(len(draft.prompt) + self.driver.prompting.thinker.least + CLOSING, " and a thought")
         return draft
 
     def task(self, request: CallRequest, thought: Thought | None = None) -> CallTask:
         begun = self.grammars.started(self._grammar(request), "secl cannot make a grammar from the tools")
-        ids, prompt = self.asker.prompting.token_ids, self.form.prompt(request.prompt)
+        ids, prompt = self.driver.prompting.token_ids, self.form.prompt(request.prompt)
         if thought is not None:
             prompt = replace(prompt, thought=thought.text)
         read = ids.encode(ids.render(prompt).removesuffix(self.form.text))

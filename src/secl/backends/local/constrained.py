@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from secl.backends.generation import Draft
-from secl.backends.local.asking.asker import Asker
 from secl.backends.local.fast.batch import Batch, KeptRow
 from secl.backends.local.fast.replay import Pass
 from secl.backends.local.grammars import Grammars, allowed_tokens
 from secl.backends.local.passes import in_groups
 from secl.backends.local.writer import Unfinished, decode, finish, next_tokens, random_stream
+from secl.backends.token_driver import TokenDriver
 from secl.backends.token_ids import distinct_tokens
 from secl.errors import ParameterError, SeclError, UnfinishedError
 from secl.evidence import Thought
@@ -26,6 +26,7 @@ from secl.fields.calls import WrittenReply
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.tools import CallRequest
 from secl.fields.values import WrittenObject, token_ends
+from secl.flow.further import question_seed
 from secl.ledger import Meter
 
 if TYPE_CHECKING:
@@ -127,13 +128,13 @@ class GrammarWriter(ABC, Generic[R, W]):
     keeps = False
     """Whether to keep the keys and values of the greedy texts (`Row.kept`)."""
 
-    def __init__(self, backend: LocalBackend, asker: Asker, name: str) -> None:
-        if asker.backend is not backend:
+    def __init__(self, backend: LocalBackend, driver: TokenDriver, name: str) -> None:
+        if driver.engine is not backend:
             raise ParameterError(
                 f"vLLM servers answer for this model, and {self.method} does not work with them; load the model "
                 "without --engine vllm."
             )
-        self.backend, self.asker = backend, asker
+        self.backend, self.driver = backend, driver
         self.grammars = Grammars(backend.token_ids.tokenizer, backend.rules.end_ids, name, self.method)
 
     def write(
@@ -159,7 +160,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     @property
     def thinks(self) -> bool:
         """Whether the model thinks before the text."""
-        return self.asker.prompting.thinks
+        return self.driver.prompting.thinks
 
     @abstractmethod
     def thought(self, request: R) -> Draft:
@@ -243,7 +244,7 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     def sample(self, task: Task[R, W], purpose: str) -> Row:
         """Return a row that draws its tokens."""
-        seed = self.asker.seed_for(task.request.question, purpose)
+        seed = question_seed(self.driver.seed, task.request.question, purpose)
         return Row(task.begun.deep_copy(), task.limit, random_stream(seed))
 
     def _outcome(self, task: Task[R, W]) -> Objects[W] | SeclError:
@@ -294,7 +295,7 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     def finish(self, batch: Batch, rows: Sequence[Row], *, keep: bool = False) -> None:
         """Finish rows together. Finished rows leave the batch; `keep` stores their keys and values in `Row.kept`."""
-        top_p = self.asker.prompting.top_p
+        top_p = self.driver.prompting.top_p
 
         def add(active: Sequence[Row], logits: Tensor) -> Unfinished[Row]:
             masks = np.stack([allowed_tokens(row.matcher, logits.shape[1]) for row in active])

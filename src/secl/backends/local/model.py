@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from secl.backends.generation import thoughts_apart
+from secl.backends.base import Servers
+from secl.backends.free_texts import write_texts
+from secl.backends.local import dinco
 from secl.backends.local.adapter import Adapter
-from secl.backends.local.asking.answers import Answering, SharedAnswers
-from secl.backends.local.asking.asker import Asker, Readout, prefers_prefill
-from secl.backends.local.asking.cases import (
-    Case,
-    compare_answers,
-    compare_options,
-    read_answers,
-    read_evidence,
-    read_reply,
-)
-from secl.backends.local.asking.dinco import nli_model
-from secl.backends.local.asking.thoughts import texts_behind_thoughts
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.learner import LocalLearner
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
 from secl.backends.local.loading.thinking import check_at_once, with_budget
 from secl.backends.local.objects import StructuredWriting
-from secl.backends.open_answers import distinct
 from secl.backends.prompting import Prompting
-from secl.display import Shown
-from secl.errors import ParameterError, QuestionError, TooLongError
-from secl.evidence import NO_OTHERS, OPTIONS, Evidence, EvidenceKind, Source
-from secl.ledger import Ledger, Meter
-from secl.model import Rating, check_given
-from secl.prompts.parsing import read_answer
-from secl.question import GivenAnswer, Question
+from secl.backends.readout import Readout, prefers_prefill
+from secl.backends.token_driver import Answer, TokenDriver
+from secl.errors import ParameterError, TooLongError
+from secl.evidence import DincoEvidence
+from secl.flow.model import Answered, FlowModel, SharedAnswers, key_of
+from secl.question import Question
 from secl.records import Reply
 from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking, check_thinking
 from secl.writing import Piece, Writing
 
 
-class LocalModel(Answering, StructuredWriting, Shown):
+class LocalModel(FlowModel, StructuredWriting):
     """A transformers chat model with a LoRA adapter that learns to state its confidence; a `secl.model.Model`.
 
     Args:
@@ -56,7 +45,8 @@ class LocalModel(Answering, StructuredWriting, Shown):
 
     Attributes:
         backend: engine with the weights in this process.
-        asker: asks `backend`, or vLLM servers (`secl.backends.endpoint.vllm.connect.answer_by_vllm`).
+        driver: asks `backend`, or vLLM servers (`secl.backends.endpoint.vllm.connect.answer_by_vllm`).
+        learner: the adapter with its lessons; None for a driver of another engine.
         meter: counts tokens by purpose.
         described: name of the preset, and whether passes take the fast or the plain path: "preset smollm2; fast path".
 
@@ -89,27 +79,27 @@ class LocalModel(Answering, StructuredWriting, Shown):
         self.tau = loaded.preset.tau
         self.letters = loaded.preset.letters
         self.fingerprint = loaded.fingerprint
-        self.answer_weights = answer_weights
         self.upstream: object = (
             None  # an `Upstream` (`secl.backends.endpoint.client`) if vLLM servers write the answers
         )
-        self.meter = Meter()
         ids = self.backend.token_ids
         # Models share readings only with equal precision and first adapted layer, because the last digits of
         # probabilities depend on both.
         computed = str(loaded.model.dtype), self.backend.first
         alike = loaded.fingerprint, *computed, paper, distractors, thinking, seed
-        self._windows, verdicts = (None, None) if shared is None else shared.to(*alike)
         known = loaded.preset.prefilled
         prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known
         thinker = None if thinking == "off" else with_budget(loaded.thinker, thinking)
         self.prompting = Prompting(ids, prefers, paper=paper, distractors=distractors, thinker=thinker)
-        readout = Readout(ids, paper=paper)
-        self.asker = Asker(self.backend, self.backend, self.prompting, readout, self.meter, seed, verdicts)
-        self._nli = None if nli is None else nli_model(nli, self.backend.device)
+        driver = TokenDriver(self.backend, self.prompting, Readout(ids, paper=paper), self.backend.rules, seed)
+        super().__init__(driver, None if shared is None else shared.to(*alike))
+        self.driver: TokenDriver = driver
+        self.learner = LocalLearner(
+            self.backend, self.backend, driver, self.meter, answer_weights, self._latest_answer, self._forget
+        )
+        self._nli = None if nli is None else dinco.nli_model(nli, self.backend.device)
         if self._nli is not None:
             self.fingerprint += f"+{self._nli.fingerprint}"
-        self._window, self._latest = {}, None
 
     @classmethod
     def load(
@@ -131,7 +121,12 @@ class LocalModel(Answering, StructuredWriting, Shown):
         return cls(loading(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize), **settings)
 
     def _facts(self) -> dict[str, object]:
-        return {"name": self.name, "version": self.version, "tau": self.tau}
+        return {"name": self.name, "version": self.learner.version, "tau": self.tau}
+
+    def answer_by(self, servers: Servers) -> None:
+        """Let servers read and write instead of this process, which then only trains."""
+        self.driver = self.learner.driver = replace(self.driver, engine=servers)
+        self.learner.trainer = servers
 
     @property
     def adapter(self) -> Adapter:
@@ -141,23 +136,22 @@ class LocalModel(Answering, StructuredWriting, Shown):
     def environment(self) -> dict[str, str | int]:
         """Device, precision, threads and other facts that can change probabilities, for records of runs."""
         short = "prefilled" if self.prompting.prefilled else "plain"
-        found = {**self.backend.environment, **self.asker.backend.environment, "short_replies": short}
+        found = {**self.backend.environment, **self.driver.engine.environment, "short_replies": short}
         if self.prompting.thinks:
             found["thoughts"] = "requested" if self.prompting.thinker.request else "trained"
         return found
 
-    @property
-    def learner(self) -> LocalLearner:
-        """The part that learns. It has no state of its own."""
-        return LocalLearner(self.backend, self.asker, self._latest_case, self._forget)
+    def check(self, question: Question, given: str | None = None) -> None:
+        """Check that the model can answer a question, or read a given answer.
+
+        Raises:
+            QuestionError: more options than letters, or a prompt longer than the model can read.
+        """
+        self.prompting.check_length(question, self.driver.engine.limit, given)
 
     def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
         """Write free answers with the frozen weights; see `secl.model.Model.write`."""
-        backend = self.asker.backend
-        if self.prompting.thinks:
-            return thoughts_apart(texts_behind_thoughts(self.asker, question, writing))
-        writing = self.prompting.with_room(question, writing, backend.limit)
-        return thoughts_apart(backend.write_texts(self.prompting.answer(question), writing))
+        return write_texts(self.driver, question, writing)
 
     def memory_share(self, question: Question, writing: Writing) -> float:
         """Return which share of the memory for texts these texts need; see `secl.model.Model.memory_share`."""
@@ -177,90 +171,66 @@ class LocalModel(Answering, StructuredWriting, Shown):
             )
         return needed / self.backend.text_tokens
 
-    def gather(
-        self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
-    ) -> Evidence:
-        """Return evidence about a reply from the frozen model; see `secl.model.Model.gather`."""
-        return Evidence(
-            candidates=self.compare_candidates(question, reply) if "candidates" in evidence else None,
-            p_true=self.score_p_true(question, reply) if "p_true" in evidence else None,
-            samples=self.sample(question, samples) if "samples" in evidence else None,
-        )
+    def _rewrites(self, weights_fixed: bool) -> bool:
+        return self.learner.answer_weights == "adapted" and not (weights_fixed and self.learner.version == 0)
 
-    def rate(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating | QuestionError]:
-        """Rate answers from elsewhere; see `secl.model.Model.rate`.
+    def _adapt(self, answered: Sequence[Answered], *, weights_fixed: bool) -> None:
+        if weights_fixed and self.learner.version:
+            adapted = self.learner.adapt([_answer(each) for each in answered])
+            for each, answer in zip(answered, adapted, strict=True):
+                each.adapted = answer
 
-        The prompts are the same as for the model's own answers, so rating an own answer gives the same confidence.
-        """
-        asker, outcomes = self.asker, list[Case | QuestionError]()
-        for each in given:
-            try:
-                check_given(self, each)
-                outcomes.append(_given(asker, each, frozenset(evidence)))
-            except QuestionError as refusal:
-                outcomes.append(refusal)
-        cases = [each for each in outcomes if isinstance(each, Case)]
-        asker.backend.write([[case.listing for case in cases if case.listing is not None]])
-        if "candidates" in evidence:
-            compare_answers(asker, [case for case in cases if not case.question.options])
-        for case in cases:
-            _find_rivals(asker, case)
-        read_answers(asker, cases)
-        jobs = [partial(read_reply, asker, case, case.given) for case in cases]
-        asker.backend.together([*jobs, *(partial(read_evidence, asker, case) for case in cases)])
-        return [_rating(each) if isinstance(each, Case) else each for each in outcomes]
+    def _present(self, known: Answered, letter: str | None) -> Reply:
+        answer, version = _answer(known), self.learner.version
+        if version:
+            if known.adapted is None or known.adapted.version != version:
+                # Replace an older version's reading. A resumed run does not repeat that reading, so the ledger omits
+                # it.
+                (known.adapted,) = self.learner.adapt([answer])
+            answer = known.adapted
+            self.meter.spend("adapting", answer.tokens)
+        if letter is None or letter == answer.reply.text:
+            return answer.reply
+        return self.driver.reply(answer, letter)
+
+    def dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
+        """Return DINCO's evidence about the most probable options or open answers; None if no answer is readable."""
+        if question.options:
+            log_p = self._frozen_reply(question).option_log_p
+            best = sorted(range(len(log_p)), key=lambda i: -log_p[i])[: dinco.BEAMS]
+            answers = [question.letters[i] for i in best]
+        else:
+            answers = dinco.beam_answers(self.driver, self.backend.writer, self.meter, question)
+        if not answers:
+            return None
+        return dinco.gather(self.driver, self.meter, self._nli, question, answers, reply.answer, samples)
+
+    def _frozen_reply(self, question: Question) -> Reply:
+        if self._latest is not None and self._latest.case.question == question:
+            return self._latest.case.reply
+        (answered,) = self._ask({key_of(question, None): (None, set())}).values()
+        self.meter.spend("comparing", sum(answered.run.spent.values()))
+        return answered.case.reply
+
+    def _latest_answer(self, question: Question) -> Answer | None:
+        latest = self._latest
+        if latest is None or latest.case.question != question:
+            return None
+        answer: Answer = latest.adapted if self.learner.version else _answer(latest)
+        return answer
 
     def _forget(self) -> None:
         # Later updates may repeat version numbers, so answers of the old versions must not be reused.
         self._window, self._latest = {}, None
-        self.asker.backend.publish()
 
     def close(self) -> None:
         """End connections and threads."""
-        self.asker.backend.close()
+        self.driver.engine.close()
 
 
-def _given(asker: Asker, rated: GivenAnswer, kinds: frozenset[EvidenceKind]) -> Case:
-    """Return the case of a given answer, without the texts to judge, which `_find_rivals` sets."""
-    question, text = rated.question, rated.answer
-    if question.options:
-        case = Case(question, text, kinds, question.option(text))
-        if "candidates" in kinds:
-            compare_options(asker, case)
-        return case
-    answer = read_answer(text, question.form, question.text)
-    given = asker.prompting.given(question, text)
-    case = Case(question, given, kinds, answer, text=given)
-    if answer is not None:
-        case.rivals = distinct(answer, rated.rivals, question.form, count=len(rated.rivals))
-        if "p_true" in kinds and not case.rivals:
-            case.listing = asker.list_of_answers(question)
-    return case
-
-
-def _find_rivals(asker: Asker, case: Case) -> None:
-    """Set the texts to judge by P(True): the answer and its rivals.
-
-    Rivals are the other options. For an open question, they are the given rivals, or distractors if none is given.
-    """
-    rivals: Sequence[str] = ()
-    case.source = NO_OTHERS
-    if "p_true" in case.kinds:
-        if case.question.options:
-            rivals = [case.question.option(letter) for letter in case.question.letters if letter != case.given]
-            case.source = OPTIONS
-        elif case.rivals:
-            rivals, case.source = case.rivals, Source("answers", given=len(case.rivals))
-        elif case.listing is not None:
-            found, case.finding = asker.distractors(case.question, case.answer or "", case.listing)
-            rivals, case.source = found.answers, found.source
-    case.judged = () if case.answer is None else (case.answer, *rivals)
-
-
-def _rating(case: Case) -> Rating:
-    return Rating(
-        reply=case.reply,
-        evidence=Evidence(p_true=case.p_true, candidates=case.candidates),
-        ledger=Ledger(**{purpose: float(tokens) for purpose, tokens in case.spent.items()}),
-        plain_tokens=float(len(case.reading.bundle.answers[0])),
-    )
+def _answer(answered: Answered) -> Answer:
+    """Return the frozen model's answer as the driver read it."""
+    if answered.case.stated is None:
+        raise ValueError("the flow of a question ended without a reply")
+    answer: Answer = answered.case.stated.state
+    return answer

@@ -8,11 +8,11 @@ from functools import cached_property
 
 from secl.backends.base import Bundle, Span
 from secl.backends.generation import Draft
-from secl.backends.local.asking.asker import Asker
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.calls import CallWriter
 from secl.backends.local.constrained import After, GrammarWriter, R, Row, Task, W
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on
+from secl.backends.token_driver import TokenDriver
 from secl.backends.token_ids import distinct_tokens
 from secl.errors import SeclError, TooLongError, UnfinishedError
 from secl.evidence import Thought
@@ -52,12 +52,12 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
     keeps = True
 
     def thought(self, request: ObjectRequest) -> Draft:
-        self.asker.prompting.check_length(request.question, self.backend.limit)
-        return self.asker.prompting.thought(request.question, self.backend.limit)
+        self.driver.prompting.check_length(request.question, self.backend.limit)
+        return self.driver.prompting.thought(request.question, self.backend.limit)
 
     def task(self, request: ObjectRequest, thought: Thought | None = None) -> ObjectTask:
         begun, fields = self.grammars.of_schema(request.schema), len(request.schema.leaves)
-        prompt = self.asker.prompting.answer(request.question, None if thought is None else thought.text)
+        prompt = self.driver.prompting.answer(request.question, None if thought is None else thought.text)
         room = self.backend.limit - len(prompt)
         if room < SHORTEST * fields:
             raise TooLongError(
@@ -130,7 +130,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         for leaf in request.schema.leaves_in(text.value):
             parts = text.single(leaf)
             if parts is not None and (leaf.kind in FIXED_KINDS or not is_certain(text, text.place_of(leaf))):
-                span = self.asker.prompting.span(request.about(leaf), *parts)
+                span = self.driver.prompting.span(request.about(leaf), *parts)
                 if len(span.tokens) <= self.backend.limit:
                     yield leaf.name, span
 
@@ -149,7 +149,7 @@ class StructuredWriting:
 
     name: str
     backend: LocalBackend
-    asker: Asker
+    driver: TokenDriver
 
     def write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
@@ -173,7 +173,7 @@ class StructuredWriting:
 
     @cached_property
     def objects(self) -> ObjectWriter:
-        return ObjectWriter(self.backend, self.asker, self.name)
+        return ObjectWriter(self.backend, self.driver, self.name)
 
     def write_calls(
         self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]
@@ -187,7 +187,7 @@ class StructuredWriting:
 
     @cached_property
     def calls(self) -> CallWriter:
-        return CallWriter(self.backend, self.asker, self.name)
+        return CallWriter(self.backend, self.driver, self.name)
 
 
 def _written(
@@ -222,7 +222,7 @@ def _behind(
 ) -> dict[int, Objects[W] | SeclError]:
     """Write thoughts, and the greedy text after each thought; keys are the numbers of the requests."""
     drafts = [*thoughts.values()]
-    writer.asker.think(drafts)
+    writer.driver.think(drafts)
     found = writer.write([requests[n] for n in thoughts], lambda *_: 0, drafts)
     return dict(zip(thoughts, found, strict=True))
 
@@ -231,7 +231,7 @@ def _further(writer: GrammarWriter[R, W], request: R, first: Draft, number: int)
     """Return the draft of a sampled thought, which reuses the pass over the prompt of the first thought."""
     begun = None if first.begun is None else first.begun.beginning(len(first.prompt))
     again = replace(first, written=[], decoding_steps=0, thought=None, begun=begun)
-    return writer.asker.drawn(again, request.question, f"thought {number}")
+    return writer.driver.drawn(again, request.question, f"thought {number}")
 
 
 def _settled(written: Objects[W]) -> bool:

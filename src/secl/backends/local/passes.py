@@ -107,12 +107,10 @@ class Passes:
         grown = self.keep([(*draft.prompt,) for draft in behind], [draft.begun for draft in behind])
         for draft, forward in zip(behind, grown, strict=True):
             draft.begun = forward
-        if any(draft.seed is not None for draft in drafts):
-            if any(draft.begun is None and draft.form != "text" for draft in drafts):
-                return self.batch(drafts)
+        if any(draft.seed is not None for draft in drafts) and all(draft.form == "text" for draft in drafts):
             self._begin(drafts)
-        elif any(draft.begun is None for draft in drafts):
-            for draft, forward in zip(drafts, self.keep([(*draft.prompt,) for draft in drafts]), strict=True):
+        elif unread := [draft for draft in drafts if draft.begun is None]:
+            for draft, forward in zip(unread, self.keep([(*draft.prompt,) for draft in unread]), strict=True):
                 draft.begun = forward
         batch = self.behind([draft.begun for draft in drafts], [len(draft.prompt) for draft in drafts])
         if batch is None or not all(draft.kept for draft in drafts):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from secl.backends.base import Bundle, Position, Statistics, TokenSequence, Training
+from secl.backends.base import Bundle, Engine, Position, S, Statistics, T, TokenSequence, Trainer, Training
 from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer, Versions
 from secl.backends.entropy import entropy_of
 from secl.backends.generation import Draft, Step, TextRules
@@ -115,8 +115,8 @@ class VllmReading:
         self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}
 
 
-class VllmBackend:
-    """A `secl.backends.base.TokenBackend` on a vLLM server, or on several servers behind a load balancer.
+class VllmBackend(Engine, Trainer):
+    """An engine on a vLLM server, or on several servers behind a load balancer.
 
     `learner` trains on its own device. `learns`: whether updates run (`adapt` depends on this).
     """
@@ -148,8 +148,8 @@ class VllmBackend:
             return [replace(adapted, tokens=frozen.tokens + adapted.tokens)]
         return [VllmReading(self, reading.bundle, version) for reading in readings]
 
-    def together(self, jobs: Sequence[Callable[[], None]]) -> None:
-        list(self._pool.map(lambda job: job(), jobs))
+    def map(self, work: Callable[[T], S], items: Sequence[T]) -> list[S]:
+        return [*self._pool.map(work, items)]
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish all drafts by parallel requests."""

@@ -30,7 +30,7 @@ TRIAL_SCALES = (0.02, 0.1, 0.5)
 
 
 def answer_by_vllm(
-    learner: LocalModel, url: str, folder: Path, *, name: str = "secl", learns: bool = True, key: str | None = None
+    model: LocalModel, url: str, folder: Path, *, name: str = "secl", learns: bool = True, key: str | None = None
 ) -> VllmBackend:
     """Let a vLLM server answer for a model, which then only learns and computes the beams of DINCO.
 
@@ -53,27 +53,27 @@ def answer_by_vllm(
     try:
         server = TokenServer(endpoint)
         # A server loads an adapter only if the adapter's configuration has the server's model name.
-        config = {**learner.learner.config, "base_model_name_or_path": server.root}
+        config = {**model.learner.config, "base_model_name_or_path": server.root}
         versions = Versions(folder, config, name)
-        backend = VllmBackend(learner.backend, server, versions, learns=learns)
-        _check_model(learner, backend)
+        backend = VllmBackend(model.backend, server, versions, learns=learns)
+        _check_model(model, backend)
     except BaseException:
         endpoint.close()
         raise
-    learner.asker.backend = backend
-    learner.upstream = Upstream(endpoint, server.base, takes_all=False)
+    model.answer_by(backend)
+    model.upstream = Upstream(endpoint, server.base, takes_all=False)
     return backend
 
 
-def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
+def _check_model(model: LocalModel, backend: VllmBackend) -> None:
     """Raise a `ModelError` unless the server has the learner's model and precision, and uses the adapter."""
     server = backend.server
     load_ours = f"The server runs {server.root}; start it with the model and precision of this process."
-    frozen = learner.answer(SAMPLE).frozen
-    sequence = learner.prompting.confidence(SAMPLE, frozen.text)
-    if (problem := _differs(learner, backend, frozen, TOLERANCE)) is not None:
+    frozen = model.answer(SAMPLE).frozen
+    sequence = model.prompting.confidence(SAMPLE, frozen.text)
+    if (problem := _differs(model, backend, frozen, TOLERANCE)) is not None:
         raise ModelError(f"{server.url} does not serve the model that learns in this process: {problem} {load_ours}")
-    (reading,) = learner.backend.read([Bundle(spans=[Span(sequence, 1)])])
+    (reading,) = model.backend.read([Bundle(spans=[Span(sequence, 1)])])
     (row,) = server.read([sequence])
     distance = abs(sum(row) - reading.likelihoods()[0]) / len(row)
     if distance > TOLERANCE:
@@ -81,16 +81,16 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
             f"{server.url} and this process compute different log-probabilities for the same text: they differ by "
             f"{distance:.2f} nats per token, more than {TOLERANCE:g}. {load_ours}"
         )
-    snapshot = learner.learner.snapshot()
+    snapshot = model.learner.snapshot()
     try:
-        adapted = _on_trial(learner, frozen)
+        adapted = _on_trial(model, frozen)
         # Random weights amplify rounding, so the tolerance is half of the change that they cause, if this is more than
         # `TOLERANCE`. A server that ignores the weights differs by the whole change.
-        unlike = _differs(learner, backend, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
+        unlike = _differs(model, backend, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
     except (NotLoadedError, QuestionError) as problem:
         unlike = str(problem)
     finally:
-        learner.learner.restore(snapshot)
+        model.learner.restore(snapshot)
         backend.publish()
     if unlike is not None:
         raise ModelError(
@@ -101,9 +101,9 @@ def _check_model(learner: LocalModel, backend: VllmBackend) -> None:
         )
 
 
-def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
+def _on_trial(model: LocalModel, frozen: Reply) -> Reply:
     """Return the learner's answer with random adapter weights that change the stated confidence, if possible."""
-    tensors, draw = load(learner.learner.weights()), np.random.default_rng(0)
+    tensors, draw = load(model.learner.weights()), np.random.default_rng(0)
     noise = {
         name: draw.standard_normal(tensor.shape, np.float32)
         for name, tensor in sorted(tensors.items())
@@ -111,19 +111,19 @@ def _on_trial(learner: LocalModel, frozen: Reply) -> Reply:
     }
     for scale in TRIAL_SCALES:
         weights = tensors | {name: scale * values for name, values in noise.items()}
-        learner.learner.load_version(save(weights), 1)
-        adapted = learner.answer(SAMPLE).reply
+        model.learner.load_version(save(weights), 1)
+        adapted = model.answer(SAMPLE).reply
         if _apart(adapted.bins, frozen.bins) > 2 * TOLERANCE:
             break
     return adapted
 
 
-def _differs(learner: LocalModel, backend: VllmBackend, reply: Reply, tolerance: float) -> str | None:
+def _differs(model: LocalModel, backend: VllmBackend, reply: Reply, tolerance: float) -> str | None:
     """Return a sentence if the server's stated confidence for the sample question is too far from the learner's."""
     thought = None if reply.thought is None else reply.thought.text
-    sequence = learner.prompting.confidence(SAMPLE, reply.text, thought)
+    sequence = model.prompting.confidence(SAMPLE, reply.text, thought)
     name = backend.adapter_name(reply.version)
-    digits = tuple(learner.backend.token_ids.digits)
+    digits = tuple(model.backend.token_ids.digits)
     ((step,),) = backend.server.complete(name, [sequence], CompletionRequest(ids=digits))
     p = [math.exp(step.log_p[digit]) for digit in digits]
     distance = _apart([each / sum(p) for each in p], reply.bins)

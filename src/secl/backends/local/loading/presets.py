@@ -29,7 +29,7 @@ class Preset:
             (docs/lab/log.md). None if not measured.
         note: one line for `secl models`.
         prefilled: whether the model's short replies begin with "Answer:". If not measured (None),
-            `secl.backends.local.asking.asker.prefers_prefill` decides.
+            `secl.backends.readout.prefers_prefill` decides.
     """
 
     source: str

@@ -15,12 +15,14 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from secl.backends.base import Bundle
-from secl.backends.local.asking.asker import Asker
 from secl.backends.local.loading.guard import NO_CODE, as_model_error, quiet
 from secl.backends.local.loading.loader import fingerprint_of
+from secl.backends.local.writer import Writer
+from secl.backends.token_driver import TokenDriver
 from secl.errors import ModelError
 from secl.evidence import COUNTED, DincoEvidence
 from secl.grading.texts import answer_key
+from secl.ledger import Meter
 from secl.prompts.parsing import read_answer
 from secl.question import Form, Question
 
@@ -73,17 +75,18 @@ class NliModel:
         return [(row[0], row[1]) for row in scores.tolist()]
 
 
-def beam_answers(asker: Asker, question: Question) -> list[str]:
+def beam_answers(driver: TokenDriver, writer: Writer, meter: Meter, question: Question) -> list[str]:
     """Return up to `BEAMS` different answers to an open question, the most probable first."""
-    drafts, tokens = asker.learner.writer.beams(asker.prompting.answer_draft(question), BEAMS)
-    texts = [asker.answer_in(draft) for draft in drafts]
-    asker.meter.spend("comparing", tokens)
+    drafts, tokens = writer.beams(driver.prompting.answer_draft(question), BEAMS)
+    texts = [driver.rules.answer(draft) for draft in drafts]
+    meter.spend("comparing", tokens)
     answers = [answer for text in texts if (answer := read_answer(text, question.form, question.text)) is not None]
     return list(first_by_key(answers, question.form).values())
 
 
 def gather(
-    asker: Asker,
+    driver: TokenDriver,
+    meter: Meter,
     nli: NliModel | None,
     question: Question,
     beams: Sequence[str],
@@ -107,17 +110,17 @@ def gather(
             answers, keys = [*answers, own], [*keys, key]
         rated = sorted({0, keys.index(key)})
     texts = [question.text_of(answer) for answer in answers]
-    bundle = Bundle(verdicts=[asker.prompting.verification(question, text) for text in texts])
-    (reading,) = asker.backend.read([bundle])
-    asker.meter.spend("comparing", reading.tokens)
-    p_yes = asker.readout.p_yes(reading, bundle.ends("scoring"))
+    bundle = Bundle(verdicts=[driver.prompting.verification(question, text) for text in texts])
+    (reading,) = driver.engine.read([bundle])
+    meter.spend("comparing", reading.tokens)
+    p_yes = driver.readout.p_yes(reading, bundle.ends("scoring"))
     # A sample equal to a candidate or earlier sample gets the text of that answer, so no pair is compared twice.
     distinct = first_by_key([*answers, *(sample for sample in counted if sample is not None)], form)
     text_by_key = {key: question.text_of(answer) for key, answer in distinct.items()}
     strangers = dict.fromkeys(text for text in text_by_key.values() if text not in texts)
     pairs: list[Pair] = [(a, b) for a in texts for b in texts if a != b]
     pairs += [pair for i in rated for b in strangers for pair in ((texts[i], b), (b, texts[i]))]
-    classify = partial(ask_whether_one_implies, asker) if nli is None else nli.classify
+    classify = partial(ask_whether_one_implies, driver, meter) if nli is None else nli.classify
     scores = dict(zip(pairs, classify(question, pairs), strict=True)) if pairs else {}
     scores |= {(text, text): (1.0, 0.0) for text in texts}
 
@@ -141,17 +144,19 @@ def gather(
     )
 
 
-def ask_whether_one_implies(asker: Asker, question: Question, pairs: Sequence[Pair]) -> list[tuple[float, float]]:
+def ask_whether_one_implies(
+    driver: TokenDriver, meter: Meter, question: Question, pairs: Sequence[Pair]
+) -> list[tuple[float, float]]:
     """Return P(entails) and P(contradicts) for each pair, from the frozen model's probabilities of three letters."""
-    prompts = {pair: asker.prompting.entailment(question, *pair) for pair in sorted(set(pairs))}
+    prompts = {pair: driver.prompting.entailment(question, *pair) for pair in sorted(set(pairs))}
     # Pairs with a common premise share most of their prompt, so they form a bundle.
     groups = [list(group) for _, group in groupby(prompts, key=lambda pair: pair[0])]
-    readings = asker.backend.read([Bundle(verdicts=[prompts[pair] for pair in group]) for group in groups])
+    readings = driver.engine.read([Bundle(verdicts=[prompts[pair] for pair in group]) for group in groups])
     scores: dict[Pair, tuple[float, float]] = {}
     for group, reading in zip(groups, readings, strict=True):
-        letters = asker.readout.options(reading, reading.bundle.ends("scoring"), 3)
+        letters = driver.readout.options(reading, reading.bundle.ends("scoring"), 3)
         scores |= {pair: (p[0], p[2]) for pair, p in zip(group, letters, strict=True)}
-        asker.meter.spend("comparing", reading.tokens)
+        meter.spend("comparing", reading.tokens)
     return [scores[pair] for pair in pairs]
 
 

@@ -7,7 +7,8 @@ for the case that all answers are wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from secl.evidence import NO_OTHERS, CandidateEvidence, Sample, Source
 from secl.grading.numbers import parse_number, write_number
 from secl.grading.rules import group
 from secl.grading.texts import answer_key
+from secl.prompts.parsing import read_list
 from secl.prompts.programs import result_of
 from secl.question import Form, Question
 
@@ -36,6 +38,15 @@ PROGRAM_TOKENS = 160
 
 FREE_TOKENS = 64
 """Token limit of a further answer to a free question; longer texts cannot be compared with a brief answer."""
+
+MAX_LIST_TOKENS: dict[Form, int] = {
+    "choice": 1,
+    "number": 40,
+    "short": 56,
+    "sentence": 140,
+    "text": 140,
+}
+"""Maximum number of tokens of a list of five answers."""
 
 
 Way = int | None
@@ -111,11 +122,11 @@ NOTHING = Distractors([], NO_OTHERS)
 
 
 def choose_distractors(
-    answer: str, form: Form, count: int, listed: Sequence[str], sample_list: Callable[[int], Sequence[str]]
+    answer: str, form: Form, count: int, listed: Sequence[str], sampled: Sequence[Sequence[str]]
 ) -> Distractors:
     """Choose up to `count` distractors from a greedy list (`listed`), then near misses of a number, then sampled lists.
 
-    >>> choose_distractors("12", "number", 4, ["12.0", "13", "40"], lambda i: []).source
+    >>> choose_distractors("12", "number", 4, ["12.0", "13", "40"], []).source
     Source(kind='answers', given=0, listed=2, numeric=2, sampled=0)
     """
     answers = distinct(answer, listed, form, count)
@@ -123,12 +134,10 @@ def choose_distractors(
     if form == "number":
         answers = distinct(answer, [*answers, *near_numbers(answer)], form, count)
         numeric = len(answers) - listed_count
-    for attempt in range(SAMPLED_LISTS):
-        if len(answers) == count:
-            break
-        answers = distinct(answer, [*answers, *sample_list(attempt)], form, count)
-    sampled = len(answers) - listed_count - numeric
-    return Distractors(answers, Source("answers", listed=listed_count, numeric=numeric, sampled=sampled))
+    for more in sampled:
+        answers = distinct(answer, [*answers, *more], form, count)
+    drawn = len(answers) - listed_count - numeric
+    return Distractors(answers, Source("answers", listed=listed_count, numeric=numeric, sampled=drawn))
 
 
 def distinct(answer: str, candidates: Iterable[str], form: Form, count: int) -> list[str]:
@@ -157,3 +166,24 @@ def near_numbers(answer: str) -> list[str]:
         return []
     slips = (value + 1, value - 1, value * 2, value / 2, value + 10, value - 10, value * Fraction(11, 10), value + 2)
     return [write_number(slip) for slip in slips]
+
+
+def list_tokens(form: Form, listed: int) -> int:
+    """Return the maximum number of tokens of a list of `listed` answers."""
+    return -(-MAX_LIST_TOKENS[form] * listed // 5)
+
+
+def items_of(text: str, form: Form, listed: int) -> list[str]:
+    """Return the items of a written list of `listed` answers; leave out a last line that may be unfinished."""
+    lines = text.splitlines()[:listed]
+    complete = lines[:-1] if 1 < len(lines) < listed and not text.endswith("\n") else lines
+    return read_list("\n".join(complete), form)
+
+
+def question_seed(seed: int, question: Question, purpose: object) -> int:
+    """Return a seed for one purpose of one question.
+
+    A resumed run then draws the same samples as an uninterrupted run.
+    """
+    digest = hashlib.sha256(f"{seed}/{purpose}/{question.id}/{question.text}".encode()).digest()
+    return int.from_bytes(digest[:7], "big")

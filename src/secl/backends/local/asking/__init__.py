@@ -1,1 +1,0 @@
-"""Questions to a model, and how secl reads its answers. Begin with `asker`, which the other modules use."""

@@ -1,0 +1,409 @@
+"""The driver of models that read and write token ids: a network in this process, or vLLM's token API.
+
+The driver advances a window of flows together. It first writes what any of them wants written, each kind of text as one
+batch. It then reads whatever is left: all requests of one question share a pass, and so do several questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from secl.backends.base import Bundle, Engine, Position, Reading
+from secl.backends.generation import Draft, TextRules
+from secl.backends.prompting import Prompting
+from secl.backends.readout import Readout
+from secl.evidence import LetterOrder, Likelihood, Thought
+from secl.flow.further import FREE_TOKENS, PROGRAM_TOKENS, list_tokens, question_seed
+from secl.flow.requests import Choose, Judge, Read, Request, Run, State, Stated, Text, Write
+from secl.prompts.programs import FENCE, OPENING
+from secl.prompts.templates import in_order
+from secl.question import Question
+from secl.records import Reply
+from secl.writing import Piece
+
+
+@dataclass
+class Answer:
+    """An answer as one version of the model reads it.
+
+    Attributes:
+        text: the whole open answer; None for the letter of an option.
+        draft: the model's own draft of the answer or of the thought before it; None for an answer from elsewhere.
+        counts: number of tokens of prompt and answer.
+        version: version of the weights; 0 is the frozen model.
+        tokens: tokens through the network to write and read the answer.
+        reply: the answer with the confidence that this version states.
+    """
+
+    question: Question
+    text: str | None
+    draft: Draft | None
+    thought: Thought | None
+    reading: Reading
+    tokens: float
+    counts: tuple[int, int]
+    version: int = 0
+    reply: Reply = field(default=None, repr=False)  # type: ignore[assignment]  # `TokenDriver.reply` needs the rest
+
+    @property
+    def written(self) -> bool:
+        """Whether the model itself wrote an open answer."""
+        return self.text is not None and self.draft is not None and not self.draft.free
+
+    def digit_position(self, reply: Reply) -> Position:
+        """Return the position at which the confidence of a reply is stated."""
+        positions = self.reading.bundle.positions
+        return positions[1 + self.question.letters.index(reply.text)] if self.text is None else positions[-1]
+
+
+@dataclass
+class Progress:
+    """What the driver keeps of one run.
+
+    Attributes:
+        draft: draft of the answer, or of the thought before a letter.
+        thoughts: written thoughts, by the number of the request that they belong to.
+        prompts: prompts of samples that have been counted.
+    """
+
+    draft: Draft | None = None
+    thoughts: dict[int, Draft] = field(default_factory=dict)
+    prompts: set[tuple[int, ...]] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class TokenDriver:
+    """A `secl.flow.requests.Driver` on an engine that reads and writes token ids.
+
+    Attributes:
+        rules: decode texts, and tell when they end.
+        seed: seed of all samples.
+    """
+
+    engine: Engine
+    prompting: Prompting
+    readout: Readout
+    rules: TextRules
+    seed: int
+    always_thinks = False
+    likelihoods = True
+
+    @property
+    def thinks(self) -> bool:
+        return self.prompting.thinks
+
+    @property
+    def letters(self) -> int:
+        return len(self.readout.token_ids.letters)
+
+    @property
+    def distractors(self) -> int:
+        return self.prompting.distractors
+
+    def fits(self, question: Question) -> bool:
+        (prompt,) = self.prompting.orders(question, [range(len(question.options))])
+        return len(prompt) <= self.engine.limit
+
+    def text_of(self, question: Question, written: str | Piece, *, rated: bool = False) -> Text:
+        text = self.prompting.given(question, str(written), behind_thought=self.thinks and not rated)
+        if rated:
+            return Text(text=text, form=question.form)
+        thought = written.whole_thought if isinstance(written, Piece) and self.thinks else None
+        draft = written.draft if isinstance(written, Piece) and isinstance(written.draft, Draft) else None
+        if question.free and draft is None:
+            before = None if thought is None else thought.text
+            draft = Draft(self.prompting.answer(question, before), "text", 0, free=True)
+        return Text(text=text, form=question.form, thought=thought, state=draft)
+
+    def draw_letters(self, question: Question, log_p: Sequence[float], count: int) -> tuple[str | None, ...]:
+        seed = question_seed(self.seed, question, "samples")
+        drawn = self.readout.draw(log_p, count, seed, self.prompting.top_p)
+        return tuple(question.letters[number] for number in drawn)
+
+    def run(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            run.state = Progress(None if run.text is None else run.text.state)
+        going = [run for run in runs if run.requests]
+        while going:
+            self._think(going)
+            writing = [run for run in going if isinstance(run.requests[0], Write)]
+            # The others wait until all texts of the window are written, so that they are read together.
+            if writing:
+                self._write(writing)
+            else:
+                self._read(going)
+            going = [run for run in going if run.requests]
+        for run in runs:
+            for draft in (run.state.draft, *run.state.thoughts.values()):
+                if draft is not None:
+                    draft.begun = None  # keys and values take gigabytes
+
+    def think(self, thoughts: Sequence[Draft]) -> None:
+        """Write thoughts, and set the `Draft.thought` of each draft."""
+        self.engine.write([thoughts])
+        for draft in thoughts:
+            draft.thought = self.rules.thought(draft)
+
+    def drawn(self, draft: Draft, question: Question, purpose: str) -> Draft:
+        """Return a copy of a draft that samples its tokens, with a seed for this purpose of this question."""
+        return replace(draft, seed=question_seed(self.seed, question, purpose), top_p=self.prompting.top_p)
+
+    def answer_draft(self, question: Question, thinking: Draft | None) -> Draft:
+        """Return the draft of a greedy answer to an open question, after the thought in `thinking`, if any."""
+        if thinking is None or thinking.thought is None:
+            return self.prompting.answer_draft(question)
+        draft = self.prompting.answer_draft(question, thinking.thought.text)
+        return replace(draft, thought=thinking.thought, begun=thinking.begun)
+
+    def _think(self, runs: Iterable[Run]) -> None:
+        """Write the thoughts before replies that have none yet, greedy thoughts first."""
+        wanted = [
+            (run, number, draw)
+            for run in runs
+            for number, request in enumerate(run.requests)
+            if (draw := _draw_of(request)) is not None and number not in run.state.thoughts
+        ]
+        wanted.sort(key=lambda each: each[2] >= 0)
+        for run, number, draw in wanted:
+            run.state.thoughts[number] = self._thought_before(run.requests[number], draw)
+        self.think([run.state.thoughts[number] for run, number, _ in wanted])
+        _count_steps((run, run.state.thoughts[number]) for run, number, _ in wanted)
+        for run, number, draw in wanted:
+            if draw < 0:
+                run.thought = run.state.thoughts[number].thought
+
+    def _thought_before(self, request: Request, draw: int) -> Draft:
+        question = in_order(request.question, request.order) if isinstance(request, Choose) else request.question
+        draft = self.prompting.thought(question, self.engine.limit)
+        return draft if draw < 0 else self.drawn(draft, request.question, f"thought {draw}")
+
+    def _write(self, runs: Sequence[Run]) -> None:
+        drafts = {
+            (run, number): self._draft(run, number, request)
+            for run in runs
+            for number, request in enumerate(run.requests)
+            if isinstance(request, Write)
+        }
+        lists = [draft for draft in drafts.values() if draft.lines is not None]
+        # Lists are longer than answers, so they form a second batch.
+        self.engine.write([[draft for draft in drafts.values() if draft.lines is None], lists])
+        for lines in (False, True):
+            _count_steps((run, each) for (run, _), each in drafts.items() if (each.lines is not None) is lines)
+        self._write_again(drafts)
+        for run in runs:
+            written = [drafts[run, number] for number in range(len(run.requests))]
+            texts = []
+            for request, draft in zip(run.requests, written, strict=True):
+                if isinstance(request, Write):
+                    self._pay(run, request, draft)
+                    texts.append(self._text(request, draft))
+            run.state.thoughts.clear()
+            run.send(texts)
+
+    def _draft(self, run: Run, number: int, request: Write) -> Draft:
+        """Return the unwritten draft of a text."""
+        question, progress = request.question, run.state
+        if request.what == "program":
+            return Draft(self.prompting.program(question), "text", PROGRAM_TOKENS, stop=(FENCE,))
+        if request.what == "list":
+            listed = self.prompting.listed
+            prompt = self.prompting.answer_list(question)
+            draft = Draft(prompt, question.form, list_tokens(question.form, listed), lines=listed)
+            return draft if request.draw is None else self.drawn(draft, question, str(request.draw))
+        thought = progress.thoughts.get(number)
+        draft = self.answer_draft(question, thought)
+        if request.draw is None:
+            progress.draft = draft
+            return draft
+        if thought is None and progress.draft is not None:
+            draft.begun = progress.draft.begun
+        draft = self.drawn(draft, question, f"sample {request.draw}")
+        return replace(draft, limit=min(draft.limit, FREE_TOKENS)) if question.free else draft
+
+    def _write_again(self, drafts: dict[tuple[Run, int], Draft]) -> None:
+        """Write an answer again without a thought if the answer after the thought was empty."""
+        empty = {}
+        for (run, number), draft in drafts.items():
+            thought = draft.thought
+            if draft.seed is None and thought is not None and thought.text and not self.rules.answer(draft).strip():
+                run.thought = replace(thought, text="")
+                again = self.answer_draft(
+                    run.requests[number].question, replace(draft, thought=run.thought, begun=None)
+                )
+                empty[run, number] = run.state.draft = again
+        self.engine.write([[*empty.values()]])
+        _count_steps((run, draft) for (run, _), draft in empty.items())
+        drafts.update(empty)
+
+    def _pay(self, run: Run, request: Write, draft: Draft) -> None:
+        """Count the tokens of a written text. A sample's prompt counts once, and not if the answer has the same."""
+        progress = run.state
+        if request.what == "list":
+            run.pay("scoring", len(draft.prompt) + draft.tokens)
+        elif request.what == "answer" and request.draw is None:
+            run.pay("answering", draft.tokens)
+        else:
+            prompt = tuple(draft.prompt)
+            known = prompt in progress.prompts or (progress.draft is not None and prompt == (*progress.draft.prompt,))
+            run.pay("sampling", draft.tokens + (0 if known else len(prompt)))
+            progress.prompts.add(prompt)
+        if progress.draft is not None and progress.draft.begun is None and draft.thought is None:
+            progress.draft.begun = draft.begun if request.what == "answer" else None
+
+    def _text(self, request: Write, draft: Draft) -> Text:
+        if request.what == "list":
+            text = self.rules.text(draft)
+        elif request.what == "program":
+            text = OPENING + self.rules.text(draft)
+        else:
+            text = self.rules.answer(draft)
+        return Text(
+            text=text,
+            form=draft.form,
+            # ln P of an answer excludes the end token.
+            log_p=sum(draft.log_p[:-1]) if draft.log_p else None,
+            thought=draft.thought,
+            complete=len(draft.written) < draft.limit,
+            state=draft,
+        )
+
+    def _read(self, runs: Sequence[Run]) -> None:
+        """Read the requests of each run in one bundle, and letters after further thoughts in bundles of their own."""
+        bundles = {run: bundle for run in runs if (bundle := self._bundle(run)).sequences}
+        thoughts = {
+            (run, number): self.choices(in_order(request.question, request.order), run.state.thoughts[number])
+            for run in runs
+            for number, request in enumerate(run.requests)
+            if isinstance(request, Choose) and request.draw is not None
+        }
+        readings = self.engine.read([*bundles.values(), *thoughts.values()])
+        whole = dict(zip(bundles, readings, strict=False))
+        further = dict(zip(thoughts, readings[len(bundles) :], strict=True))
+        results = self.engine.map(lambda run: self._results(run, whole.get(run), further), runs)
+        for run, found in zip(runs, results, strict=True):
+            for draft in run.state.thoughts.values():
+                draft.begun = None
+            run.state.thoughts.clear()
+            run.send(found)
+
+    def choices(self, question: Question, thinking: Draft | None) -> Bundle:
+        """Return the bundle of the letters, with the confidence after each, behind the thought in `thinking`."""
+        thought = None if thinking is None or thinking.thought is None else thinking.thought.text
+        return replace(self.prompting.choices(question, thought), draft=thinking)
+
+    def read_text(self, question: Question, text: str, draft: Draft | None, thought: Thought | None) -> Bundle:
+        """Return the bundle of an open answer and its confidence."""
+        return self.prompting.written(question, text, draft, None if thought is None else thought.text)
+
+    def _bundle(self, run: Run) -> Bundle:
+        """Return the bundle of all requests of a run, except letters after further thoughts."""
+        prompting, bundle, question = self.prompting, Bundle(), run.requests[0].question
+        for number, request in enumerate(run.requests):
+            if isinstance(request, State) and isinstance(request.answer, Text):
+                text = request.answer
+                run.state.draft = text.state
+                draft = text.state or run.state.thoughts.get(number)
+                bundle = self.read_text(question, text.text, draft, run.thought)
+            elif isinstance(request, State):
+                run.state.draft = run.state.thoughts.get(number)
+                bundle = self.choices(question, run.state.draft)
+        judged = [each for each in run.requests if isinstance(each, Judge)]
+        chosen = [each for each in run.requests if isinstance(each, Choose) and each.draw is None]
+        read = [each.option for each in run.requests if isinstance(each, Read)]
+        return replace(
+            bundle,
+            verdicts=prompting.verdicts(question, [each.answer for each in judged]),
+            orders=[prompt for each in chosen for prompt in prompting.orders(each.question, [each.order])],
+            spans=prompting.spans(question, read) if read else (),
+        )
+
+    def _results(self, run: Run, reading: Reading | None, further: dict[tuple[Run, int], Reading]) -> list[object]:
+        """Return the results of a run's requests, and count the tokens."""
+        results: list[object] = []
+        found = iter(() if reading is None else self._found(run, reading))
+        for number, request in enumerate(run.requests):
+            if isinstance(request, Choose) and request.draw is not None:
+                results.append(self._letters(request, run.state.thoughts[number].thought, further[run, number]))
+                run.pay("reordering", further[run, number].tokens)
+            else:
+                results.append(next(found))
+        return results
+
+    def _found(self, run: Run, reading: Reading) -> Iterator[object]:
+        """Yield the results of all requests that share the run's bundle."""
+        for purpose, tokens in reading.bundle.tokens.items():
+            run.pay(purpose, tokens)
+        chosen = [each for each in run.requests if isinstance(each, Choose) and each.draw is None]
+        verdicts = iter(self.readout.verdicts(reading))
+        letters = iter(self.readout.letters(reading, [each.question for each in chosen]))
+        likelihoods = iter(_likelihoods(reading))
+        for request in run.requests:
+            match request:
+                case State():
+                    yield self._stated(run, request, reading)
+                case Judge():
+                    yield next(verdicts)
+                case Read():
+                    yield next(likelihoods)
+                case Choose(order=order, draw=None):
+                    row = next(letters)
+                    yield LetterOrder(order=order, log_p=tuple(row[order.index(i)] for i in range(len(order))))
+
+    def _letters(self, request: Choose, thought: Thought | None, reading: Reading) -> LetterOrder:
+        """Return the letters after a further thought, in the order of the question's options."""
+        order = request.order
+        reply = self.readout.choice(in_order(request.question, order), reading, 0)
+        log_p = tuple(reply.option_log_p[order.index(number)] for number in range(len(order)))
+        return LetterOrder(order=order, log_p=log_p, thought=thought, bins=reply.bins)
+
+    def _stated(self, run: Run, request: State, reading: Reading) -> Stated:
+        draft, text, tokens = run.state.draft, None, reading.tokens
+        if isinstance(request.answer, Text):
+            text = request.answer.text
+        positions = reading.bundle.positions
+        counts = positions[0][1], 1 if text is None else len(positions) - 2
+        answer = Answer(request.question, text, draft, run.thought, reading, tokens, counts)
+        if answer.written and draft is not None:
+            answer.tokens += draft.tokens
+            answer.counts = len(draft.prompt), len(draft.written)
+        answer.reply = self.reply(answer, request.answer if isinstance(request.answer, str) else None)
+        return Stated(reply=answer.reply, plain_tokens=float(len(reading.bundle.answers[0])), state=answer)
+
+    def reply(self, answer: Answer, letter: str | None = None) -> Reply:
+        """Return the reply in an answer; with options, the most probable letter, or a given letter."""
+        if answer.text is None:
+            reply = self.readout.choice(answer.question, answer.reading, answer.version, letter)
+        else:
+            reply = self.readout.open(answer.question, answer.text, answer.reading, answer.version)
+        prompt, written = answer.counts
+        return replace(reply, prompt_tokens=prompt, answer_tokens=written, thought=answer.thought)
+
+
+def _count_steps(batch: Iterable[tuple[Run, Draft]]) -> None:
+    """Add the decoding steps of a batch to each run: texts of one run share their steps, so the longest one counts."""
+    longest: dict[Run, int] = {}
+    for run, draft in batch:
+        longest[run] = max(longest.get(run, 0), draft.decoding_steps)
+    for run, steps in longest.items():
+        run.steps += steps
+
+
+def _draw_of(request: Request) -> int | None:
+    """Return the number of the sampled thought before a reply, -1 for a greedy thought, and None without a thought."""
+    if isinstance(request, Choose):
+        return request.draw
+    if isinstance(request, Write | State) and request.think:
+        draw = request.draw if isinstance(request, Write) else None
+        return -1 if draw is None else draw
+    return None
+
+
+def _likelihoods(reading: Reading) -> list[Likelihood]:
+    """Return the likelihoods of the bundle's texts, which are first given the question and then alone."""
+    values, spans = reading.likelihoods(), reading.bundle.spans
+    half = len(spans) // 2
+    return [
+        Likelihood(given=given, alone=alone, tokens=len(span.tokens) - span.start)
+        for given, alone, span in zip(values[:half], values[half:], spans, strict=False)
+    ]

@@ -1,0 +1,255 @@
+"""The flow of a question without a model: what is asked, in which order, and what depends on what."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from secl.evidence import OPTIONS, EvidenceKind, LetterOrder, Likelihood, Source, Thought
+from secl.flow.questions import Case, answer, gather, rate, sample
+from secl.flow.requests import Choose, Flow, Judge, Read, Request, Run, State, Stated, Text, Write
+from secl.prompts.templates import NONE_OF_THESE
+from secl.question import GivenAnswer, Question
+from secl.records import Reply
+from secl.writing import Piece
+
+CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon", "helium"), reference="B")
+OPEN = Question("Capital of Peru?")
+NUMBER = Question("What is 6 times 7?", form="number")
+ALL: tuple[EvidenceKind, ...] = ("candidates", "p_true", "verdicts")
+
+Rule = Callable[[Request], Any]
+
+
+class ScriptedDriver:
+    """A driver that answers by rule, and notes what it is asked.
+
+    `texts` are the texts it writes by kind and draw, the last for all others.
+    """
+
+    likelihoods, letters, distractors, seed = True, 26, 4, 0
+
+    def __init__(self, texts: Sequence[str] = ("Lima",), *, thinks: bool = False, always_thinks: bool = False) -> None:
+        self.thinks, self.always_thinks, self.texts = thinks, always_thinks, texts
+        self.asked: list[list[Request]] = []
+        self.chosen = 1
+
+    def run(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            while run.requests:
+                self.asked.append([*run.requests])
+                run.send([self.result(request) for request in run.requests])
+
+    def ask(self, flow: Flow) -> list[list[Request]]:
+        """Run a flow, and return the lists of its requests."""
+        self.asked = []
+        self.run([Run(flow)])
+        return self.asked
+
+    def result(self, request: Request) -> Any:
+        thought = Thought(text="Hm.", tokens=3) if getattr(request, "think", False) else None
+        match request:
+            case Write(what="list"):
+                return Text(text="Cusco\nQuito\nBogota\nSucre\n", form="short")
+            case Write(what="program"):
+                return Text(text="```python\nprint(6 * 7)\n```", form="text")
+            case Write(question=question, draw=draw):
+                number = 0 if draw is None else min(draw + 1, len(self.texts) - 1)
+                return Text(text=self.texts[number], form=question.form, log_p=-1.0, thought=thought)
+            case State(question=question, answer=given):
+                return Stated(reply=reply_to(question, given, thought), plain_tokens=10)
+            case Choose(order=order, draw=draw):
+                log_p = tuple(-0.1 if i == (self.chosen if draw == 1 else 1) else -3.0 for i in range(len(order)))
+                return LetterOrder(
+                    order=order, log_p=log_p, thought=None if draw is None else Thought(text="", tokens=1)
+                )
+            case Judge(answer=text):
+                return (0.9, 0.1) if text in ("Lima", "iron", "42") else (0.2, 0.8)
+            case Read():
+                return Likelihood(given=-1.0, alone=-5.0, tokens=2)
+
+    def fits(self, question: Question) -> bool:
+        return "too long" not in question.options
+
+    def text_of(self, question: Question, written: str | Piece, *, rated: bool = False) -> Text:  # noqa: ARG002
+        return Text(text=str(written), form=question.form)
+
+    def draw_letters(self, _question: Question, log_p: Sequence[float], count: int) -> tuple[str | None, ...]:
+        return ("B",) * count if log_p else (None,) * count
+
+
+def reply_to(question: Question, given: Text | str | None, thought: Thought | None) -> Reply:
+    text = given.text if isinstance(given, Text) else given or "B"
+    log_p = tuple(-0.1 if letter == text else -3.0 for letter in question.letters)
+    bins = (0.0,) * 9 + (1.0,)
+    thought = given.thought if isinstance(given, Text) else thought
+    return Reply(
+        text=text,
+        answer=text or None,
+        bins=bins,
+        digit_mass=1.0,
+        entropy=0.5,
+        log_probability=-0.5,
+        option_log_p=log_p,
+        thought=thought,
+    )
+
+
+def test_everything_about_a_choice_is_asked_at_once() -> None:
+    driver = ScriptedDriver()
+    case = Case(CHOICE, driver)
+    (requests,) = driver.ask(answer(case, ALL))
+    assert requests[0] == State(CHOICE)
+    assert requests[1:] == [
+        Choose(CHOICE, (3, 2, 1, 0)),
+        *(Read(CHOICE, option) for option in CHOICE.options),
+        *(Judge(CHOICE, option) for option in CHOICE.options),
+    ]
+    found: Any = case.evidence(ALL)
+    assert found.p_true.candidates == ("iron", "neon", "argon", "helium")
+    assert (found.p_true.probabilities, found.p_true.extra, found.p_true.source) == ((0.9, 0.2, 0.2, 0.2), 0, OPTIONS)
+    assert found.candidates.likelihoods[1].pmi == 4
+
+
+@pytest.mark.parametrize(("chosen", "always"), [(1, False), (2, False), (2, True)])
+def test_a_third_thought_follows_only_if_two_led_to_different_options(chosen: int, always: bool) -> None:
+    driver = ScriptedDriver(thinks=True, always_thinks=always)
+    driver.chosen = chosen
+    case = Case(CHOICE, driver)
+    asked = driver.ask(answer(case, ["candidates"]))
+    at_once = [] if always else [Choose(CHOICE, (0, 1, 2, 3)), Choose(CHOICE, (3, 2, 1, 0))]
+    assert asked[0][:2] == [State(CHOICE, think=True), Choose(CHOICE, (3, 2, 1, 0), draw=1)]
+    assert [each for each in asked[0][2:] if isinstance(each, Choose)] == at_once
+    assert asked[1:] == ([] if chosen == 1 else [[Choose(CHOICE, (0, 1, 2, 3), draw=2)]])
+    found: Any = case.compared
+    assert [each.thought is None for each in found.letters] == [True] * len(at_once) + [False] * len(asked)
+
+
+def test_equal_options_are_one_option_for_the_third_thought() -> None:
+    question = Question("Which?", options=("x", "y"))
+    driver = ScriptedDriver(thinks=True)
+    object.__setattr__(question, "options", ("y", "y"))
+    driver.chosen = 0
+    assert len(driver.ask(answer(Case(question, driver), ["candidates"]))) == 1
+
+
+def test_an_answer_its_samples_and_the_list_are_written_together_and_then_all_is_read() -> None:
+    driver = ScriptedDriver()
+    case = Case(OPEN, driver)
+    writes, reads = driver.ask(answer(case, ALL))
+    assert writes == [Write(OPEN), *(Write(OPEN, draw=number) for number in range(3)), Write(OPEN, "list")]
+    assert isinstance(reads[0], State)
+    assert [each.answer for each in reads if isinstance(each, Judge)] == ["Lima", "Cusco", "Quito", "Bogota", "Sucre"]
+    choices = [each for each in reads if isinstance(each, Choose)]
+    assert [each.question.options for each in choices] == [("Lima", NONE_OF_THESE)] * 2
+    found: Any = case.evidence(ALL)
+    assert found.candidates.candidates == ("Lima", NONE_OF_THESE)
+    assert found.p_true.source == Source("answers", listed=4)
+
+
+def test_a_second_round_follows_only_where_a_sample_differs_and_verdicts_are_about_all_candidates() -> None:
+    driver = ScriptedDriver(["Lima", "Lima", "Rio", "Lima", "La Paz"])
+    case = Case(OPEN, driver)
+    first, second, reads = driver.ask(answer(case, ["candidates", "verdicts"]))
+    assert [getattr(each, "draw", 0) for each in first + second] == [None, 0, 1, 2, 3, 4]
+    assert [each.answer for each in reads if isinstance(each, Judge)] == ["Lima", "La Paz", "Rio"]
+    found: Any = case.evidence(["candidates", "verdicts"])
+    assert found.candidates.candidates == ("Lima", "La Paz", "Rio", NONE_OF_THESE)
+    assert (found.p_true.extra, found.p_true.compared) == (2, {"Lima": 0.9})
+
+
+def test_p_true_of_distractors_does_not_depend_on_other_evidence() -> None:
+    driver = ScriptedDriver(["Lima", "Rio"])
+    compared = []
+    for kinds in (["p_true"], ["p_true", "candidates"], ["p_true", "candidates", "verdicts"]):
+        case = Case(OPEN, driver)
+        driver.ask(answer(case, kinds))  # type: ignore[arg-type]
+        found: Any = case.p_true
+        compared.append((found.compared, found.source))
+    assert compared == [compared[0]] * 3
+
+
+def test_a_number_is_compared_with_a_program_written_beside_it() -> None:
+    driver = ScriptedDriver(["42"])
+    case = Case(NUMBER, driver)
+    writes, _ = driver.ask(answer(case, ["candidates"]))
+    assert writes == [Write(NUMBER), Write(NUMBER, "program")]
+    assert [(each.text, each.program) for each in case.samples] == [("42", True)]
+
+
+@pytest.mark.parametrize(("text", "rounds"), [("Rome, I think.", 3), ("Rome.\nIt lies on the Tiber.", 1)])
+def test_only_a_brief_free_answer_is_compared(text: str, rounds: int) -> None:
+    question = Question("Tell me.", form="text")
+    driver = ScriptedDriver()
+    asked = driver.ask(answer(Case(question, driver), ["candidates"], Text(text=text, form="text")))
+    assert len(asked) == rounds
+    assert isinstance(asked[-1][0], State)
+
+
+def test_an_answer_from_elsewhere_is_judged_with_its_rivals_and_without_thoughts() -> None:
+    driver = ScriptedDriver(thinks=True)
+    case = Case(OPEN, driver)
+    given = GivenAnswer(OPEN, "Cusco", rivals=("Lima", "cusco"))
+    driver.ask(rate(case, given, ["candidates", "p_true"]))
+    found: Any = case.p_true
+    assert (found.candidates, found.source) == (("Cusco", "Lima"), Source("answers", given=1))
+    assert not any(getattr(each, "think", False) for requests in driver.asked for each in requests)
+    case = Case(CHOICE, driver)
+    (requests,) = driver.ask(rate(case, GivenAnswer(CHOICE, "A"), ["candidates"]))
+    assert requests[0] == State(CHOICE, "A")
+    assert [each.answer for each in requests if isinstance(each, Judge)] == ["neon"]
+
+
+def test_what_is_known_is_not_asked_again() -> None:
+    driver = ScriptedDriver()
+    for question in (CHOICE, OPEN):
+        case = Case(question, driver)
+        driver.ask(answer(case, ALL))
+        assert driver.ask(gather(case.about(case.reply), ALL)) == []
+        other = case.about(reply_to(question, "A" if question.options else "Quito", None))
+        again = driver.ask(gather(other, ALL))
+        found: Any = other.p_true
+        if question.options:
+            assert (again, found.candidates[0]) == ([], "neon")
+        else:  # the samples and the list do not depend on the answer
+            assert [draw.draw for draw in again[0] if isinstance(draw, Write)] == [3, 4]
+            assert found.candidates[0] == "Quito"
+
+
+def test_candidates_that_do_not_fit_and_unreadable_answers_are_not_compared() -> None:
+    driver = ScriptedDriver(["too long", "x"])
+    case = Case(OPEN, driver)
+    driver.ask(answer(case, ["candidates"]))
+    assert case.compared is None
+    driver = ScriptedDriver([""])
+    case = Case(OPEN, driver)
+    driver.ask(answer(case, ALL))
+    assert (case.compared, case.p_true) == (None, None)
+
+
+@pytest.mark.parametrize("thinks", [False, True])
+def test_answers_for_self_consistency_are_drawn_in_the_form_of_the_answer(thinks: bool) -> None:
+    driver = ScriptedDriver(["Lima", "Rio", "Lima"], thinks=thinks)
+    case = Case(OPEN, driver)
+    assert driver.ask(sample(case, 3)) == [[Write(OPEN, draw=number, think=thinks) for number in range(3)]]
+    assert case.answers == ("Rio", "Lima", "Lima")
+    case = Case(CHOICE, driver)
+    (requests,) = driver.ask(sample(case, 2))
+    assert requests == ([Choose(CHOICE, (0, 1, 2, 3), draw=3 + n) for n in range(2)] if thinks else [State(CHOICE)])
+    assert case.answers == ("B", "B")
+
+
+def test_an_unreadable_verdict_of_a_distractor_leaves_only_that_distractor_out() -> None:
+    class Deaf(ScriptedDriver):
+        def result(self, request: Request) -> Any:
+            return None if request == Judge(OPEN, "Quito") else super().result(request)
+
+    driver = Deaf()
+    case = Case(OPEN, driver)
+    driver.ask(answer(case, ALL))
+    found: Any = case.p_true
+    assert [*found.compared] == ["Lima", "Cusco", "Bogota", "Sucre"]
+    assert math.isclose(sum(found.probabilities), 1.5)

@@ -143,7 +143,10 @@ def test_a_version_comes_back_by_its_weights_with_a_new_optimizer_and_numbers_go
     for question in questions[:3]:
         reply = model.answer(question).reply
         model.learner.learn(question, reply, 0.2)
-        replies[model.learner.version], weights[model.learner.version] = model.answer(questions[0]).reply, model.learner.weights()
+        replies[model.learner.version], weights[model.learner.version] = (
+            model.answer(questions[0]).reply,
+            model.learner.weights(),
+        )
     model.learner.load_version(weights[2], 2)
     assert model.learner.version == 2
     assert model.learner.weights() == weights[2]

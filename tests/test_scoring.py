@@ -33,7 +33,6 @@ from secl.scores import (
     most_frequent,
     normalised_verbalised_confidence,
     order_averaged,
-    token_entropy,
 )
 from secl.settings.groups import Formula
 from secl.testing import ScriptedModel, toy_stream
@@ -224,7 +223,7 @@ def test_what_a_reply_and_p_true_say_is_their_formula() -> None:
     assert REPLY.stated_hard == 0.95
     assert answer_probability(REPLY) == math.exp(-0.2)
     assert answer_probability(replace(REPLY, log_probability=math.nan)) is None
-    assert token_entropy(REPLY) == math.exp(-0.7)
+    assert SCORES["token_entropy"].of(rated(CHOICE, REPLY, EVIDENCE)) == math.exp(-0.7)
     record = rated(CHOICE, REPLY, EVIDENCE)
     assert SCORES["p_true"].of(record) == 0.6
     for formula in get_args(Formula):

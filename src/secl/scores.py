@@ -55,14 +55,12 @@ class Series:
         positions: positions of the questions in the stream.
         confidence: in [0, 1].
         correct: 1 for right, 0 for wrong, nan without a grade.
-        tokens: number of tokens through the network for this confidence.
         fitted: fitted parameters in words, for example "T=1.8"; None without a fit.
     """
 
     positions: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     confidence: Vector = field(default_factory=lambda: np.empty(0))
     correct: Vector = field(default_factory=lambda: np.empty(0))
-    tokens: Vector = field(default_factory=lambda: np.empty(0))
     fitted: str | None = None
 
     def __len__(self) -> int:
@@ -75,13 +73,8 @@ class Series:
 
     def where(self, rows: Mask | npt.NDArray[np.intp]) -> Self:
         """Return the rows that a mask or a list of row numbers selects."""
-        return replace(
-            self,
-            positions=self.positions[rows],
-            confidence=self.confidence[rows],
-            correct=self.correct[rows],
-            tokens=self.tokens[rows],
-        )
+        chosen = {name: getattr(self, name)[rows] for name in ("positions", "confidence", "correct")}
+        return replace(self, **chosen)
 
     def graded(self) -> tuple[Vector, Vector]:
         """Return confidences and grades of the graded answers."""
@@ -135,13 +128,12 @@ class Score:
     def estimate(self, records: Sequence[Record]) -> Series:
         """Return the series of all records of a run."""
         rated = [
-            (record.position, confidence, self._grade(record), self.tokens(record))
+            (record.position, value, self._grade(record))
             for record in records
-            if (confidence := self.of(record)) is not None and not math.isnan(confidence)
+            if (value := self.of(record)) is not None and not math.isnan(value)
         ]
-        positions, confidences, grades, tokens = zip(*rated, strict=True) if rated else ((), (), (), ())
-        column = np.array(confidences, dtype=float), np.array(grades, dtype=float), np.array(tokens, dtype=float)
-        return self.mapped(Series(np.array(positions, dtype=np.intp), *column), records)
+        positions, confidence, correct = np.array(rated, dtype=float).reshape(-1, 3).T.copy()
+        return self.mapped(Series(positions.astype(np.intp), confidence, correct), records)
 
     def paper_passes(self, record: Record) -> float:
         """Return the cost of a question in forward passes, as the paper counts."""
@@ -160,11 +152,6 @@ def answer_probability(reply: Reply) -> float | None:
     """Return the joint probability of the answer's tokens; None if unknown."""
     known = reply.answer is not None and not math.isnan(reply.log_probability)
     return min(1.0, math.exp(reply.log_probability)) if known else None
-
-
-def token_entropy(reply: Reply) -> float:
-    """Return exp(-H), where H is the mean token entropy in nats: 1 over the effective number of choices per token."""
-    return math.exp(-reply.entropy)
 
 
 def letter_probability(question: Question, reply: Reply) -> float | None:
@@ -490,7 +477,8 @@ def make_scores(tau: float = 1.0, formula: Formula = "log") -> Mapping[str, Scor
         frozen("stated", "Stated (frozen)", lambda r: r.frozen.stated),
         frozen("stated_hard", "Stated, hard digit", lambda r: r.frozen.stated_hard, extra=True),
         frozen("answer_probability", "Answer probability", lambda r: answer_probability(r.frozen), extra=True),
-        frozen("token_entropy", "Token entropy, exp(-H)", lambda r: token_entropy(r.frozen), extra=True),
+        # H is the mean token entropy in nats, so exp(-H) is 1 over the effective number of choices per token.
+        frozen("token_entropy", "Token entropy, exp(-H)", lambda r: math.exp(-r.frozen.entropy), extra=True),
         judged("p_true", "P(True)", p_true, passes=2, tokens=_tokens_of_one_p_true),
         judged("norm_p_true", "Normalised P(True)", normalised, passes=6, tokens=spent("replies", "scoring")),
         Score(

@@ -233,7 +233,7 @@ def _rows(
             title=score.title,
             needs_labels=score.needs_labels,
             cost_paper=sum(map(score.paper_passes, rated)) / len(rated),
-            cost_measured=sum(part.tokens.tolist()) / plain if plain else math.nan,
+            cost_measured=sum(map(score.tokens, rated)) / plain if plain else math.nan,
             fitted=part.fitted,
         )
     return rows

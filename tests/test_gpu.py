@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import json
 import math
 import os
 import signal
@@ -17,7 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,8 @@ from secl import AdapterSettings, Calibrator, LoopSettings, Question
 from secl.backends.generation import Draft
 from secl.backends.local.fast import shared_network
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.loading.loader import load, wrap
+from secl.backends.local.loading.conversion import convert_gguf
+from secl.backends.local.loading.loader import load, locate, wrap
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
 from secl.errors import ModelError
@@ -71,8 +71,7 @@ class Place:
         """The small real model, or a tiny random one."""
         settings = AdapterSettings(layers="last:2", learning_rate=1e-3)
         if not self.tiny:
-            where = {} if "device_map" in loading else {"device": device or self.device}
-            return LocalModel(load(MODEL, dtype=dtype, **where, **loading), settings)  # type: ignore[arg-type]
+            return LocalModel(load(MODEL, dtype=dtype, device=device or self.device, **loading), settings)  # type: ignore[arg-type]
         return LocalModel(wrap("tiny", self.random(dtype=dtype).to(device or self.device), self.tokenizer()), settings)
 
     def random(self, family: str = "llama", dtype: str = "bf16", **sizes: int) -> Any:
@@ -219,14 +218,16 @@ def test_the_same_lessons_give_the_same_weights_twice(place: Place) -> None:
     assert digests[0] == digests[1]
 
 
-def test_layers_on_gpu_and_processor_agree_with_all_on_the_gpu(on_gpu: Place, report: Report, tmp_path: Path) -> None:
+def test_layers_on_gpu_and_processor_agree_with_all_on_the_gpu(on_gpu: Place, report: Report) -> None:
     layers = {f"model.layers.{number}": "cuda" if number > 20 else "cpu" for number in range(30)}
     table = {"model.embed_tokens": "cpu", "model.rotary_emb": "cpu", **layers, "model.norm": "cuda", "lm_head": "cuda"}
-    file = tmp_path / "map.json"
-    file.write_text(json.dumps(table), encoding="utf-8")
+    folder = convert_gguf(Path(locate(MODEL)), torch.float32)
+    network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, device_map=table)
+    spread = replace(load(MODEL, dtype="fp32", device="cpu"), model=network.eval())
     questions = quiz("capitals", 4, 1)  # without texts, which two thirds of a model on a processor write slowly
+    settings = AdapterSettings(layers="last:2", learning_rate=1e-3)
     far = differences(
-        on_gpu.learned(on_gpu.local(), questions), on_gpu.learned(on_gpu.local(device_map=str(file)), questions)
+        on_gpu.learned(on_gpu.local(), questions), on_gpu.learned(LocalModel(spread, settings), questions)
     )
     report(f"largest difference {max(far):.2g}")
     assert max(far) < 0.01

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from secl.calibrated_model import CalibratedModel
 from secl.errors import ParameterError
@@ -33,7 +33,7 @@ def load(
     api_key: str | None = None,
     dtype: Dtype = "auto",
     device: Device = "auto",
-    device_map: str | None = None,
+    device_map: Literal["auto"] | None = None,
     quantize: Quantize | None = None,
     seed: int = 42,
     settings: Mapping[str, object] | None = None,
@@ -54,8 +54,8 @@ def load(
         api_key: key of the server; by default the environment variable SECL_ENDPOINT_KEY.
         dtype: precision of the weights: auto, bf16, fp16 or fp32.
         device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
-        device_map: "auto" spreads the model over all devices of this machine. A path names a JSON file with the device
-            of each module.
+        device_map: "auto" spreads the model over all devices of this machine. For another placement, load the model
+            with transformers, and pass the model and its tokenizer.
         quantize: "8bit" or "4bit" quantises the linear layers (bitsandbytes).
         seed: seed of sampled answers and of the adapter's initial weights.
         settings: any other setting by its name, as in {"loop.alpha": 0.3, "gate.name": "always"}

@@ -30,6 +30,7 @@ def test_a_setting_or_flag_is_refused_before_the_model_is_looked_for(refused: An
         ((*STREAM, "--dtype", "int8"), "dtype is 'int8'", "bf16"),
         ((*STREAM, "--device", "cuda:one"), "device is 'cuda:one'", "a GPU such as cuda:1"),
         ((*STREAM, "--quantize", "2bit"), "quantize is '2bit'", "one of 8bit, 4bit"),
+        ((*STREAM, "--device-map", "map.json"), "device_map is 'map.json'", "one of auto"),
         ((*STREAM, "--device", "mps", "--device-map", "auto"), "device is 'mps'", "leave one of them out"),
         ((*STREAM, "--foo"), "foo"),
         ((*STREAM, "--seed", "x"), "seed"),
@@ -63,19 +64,6 @@ def test_a_data_folder_without_the_benchmark_and_a_broken_recipe_are_refused(ref
     ):
         recipe.write_text(text)
         refused(("run", recipe, *out), *words)
-
-
-def test_a_device_map_that_does_not_fit_is_refused(refused: Any, tmp_path: Path, tiny_llama: Path) -> None:
-    path = tmp_path / "map.json"
-    for text, *words in (
-        ("", "cannot be read", "No such file"),
-        ('{"model.layers.0": ', "is not JSON"),
-        ('{"model.layers.0": ["cpu"]}', "is not a table of modules and devices"),
-        ('{"": "cpu", "model.layers.9": "cpu"}', "names a module 'model.layers.9'", "it has model, model.embed_tokens"),
-    ):
-        if text:
-            path.write_text(text)
-        refused(("ask", "Why?", "--model", tiny_llama, "--device-map", path), *words)
 
 
 def test_a_bad_question_and_a_folder_that_holds_no_run_are_refused_by_name(refused: Any, tmp_path: Path) -> None:

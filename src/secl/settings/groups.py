@@ -145,7 +145,7 @@ class ModelSettings(Settings):
     )
     dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
     device: Device = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
-    device_map: str | None = Field(None, description="Spread layers over devices: auto or JSON file {module: device}.")
+    device_map: Literal["auto"] | None = Field(None, description="auto: spread the layers over all devices.")
     quantize: Quantize | None = Field(None, description="Quantize layers to 8bit or 4bit (bitsandbytes).")
     answer_weights: AnswerWeights | None = Field(None, description="Weights that write the answers: adapted or frozen.")
     calibration: str | None = Field(None, description="Run whose labels calibrate the confidences.")

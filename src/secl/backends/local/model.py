@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from secl.backends.base import Servers
 from secl.backends.free_texts import write_texts
@@ -108,7 +108,7 @@ class LocalModel(FlowModel, StructuredWriting):
         *,
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: str | None = None,
+        device_map: Literal["auto"] | None = None,
         quantize: Quantize | None = None,
         cache: ModelCache | None = None,
         **settings: Any,

@@ -7,7 +7,7 @@ import importlib.util
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -23,7 +23,7 @@ from transformers import (
 from secl.backends.chat_templates import Thinker, Tokenizer
 from secl.backends.local.loading.conversion import convert_gguf, is_gguf, sampled_digest
 from secl.backends.local.loading.guard import NO_CODE, as_model_error, check_tokenizer, quiet
-from secl.backends.local.loading.model_parts import AUTO, check_map, choose_device, read_map, text_config, twin
+from secl.backends.local.loading.model_parts import AUTO, choose_device, text_config, twin
 from secl.backends.local.loading.presets import PRESETS, Preset, preset_of, rule_for
 from secl.backends.local.loading.quantisation import check_quantisable, quantisation
 from secl.backends.local.loading.thinking import thinker_of
@@ -74,7 +74,7 @@ class ModelCache:
         *,
         dtype: Dtype = "auto",
         device: Device = "auto",
-        device_map: str | None = None,
+        device_map: Literal["auto"] | None = None,
         quantize: Quantize | None = None,
     ) -> Loaded:
         """See `secl.backends.local.loading.loader.load`."""
@@ -93,7 +93,7 @@ def load(
     *,
     dtype: Dtype = "auto",
     device: Device = "auto",
-    device_map: str | None = None,
+    device_map: Literal["auto"] | None = None,
     quantize: Quantize | None = None,
 ) -> Loaded:
     """Load a model for asking and adapting.
@@ -102,18 +102,17 @@ def load(
         name: a preset ("smollm2", "llama-3.2-3b", ...), a hub id, a folder, or a GGUF file.
         dtype: precision of the body; "auto" takes bf16 on devices with fast bf16, else fp32.
         device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the best available device.
-        device_map: "auto" spreads the model over all devices; else a JSON file with the device of each module.
+        device_map: "auto" spreads the model over all devices.
         quantize: "8bit" or "4bit" quantises the linear layers of the body.
 
     Raises:
         ModelError: the model cannot be found, read or used.
-        ParameterError: unknown dtype or device, a bad device map, or incompatible options.
+        ParameterError: unknown dtype or device, or incompatible options.
     """
     if device_map is not None and device != AUTO:
         raise ParameterError(
             f"device_map puts a model on several devices, but device is {device!r}; leave one of them out."
         )
-    spread = None if device_map is None else read_map(device_map)
     home = choose_device(device)
     precision = choose_dtype(dtype, home)
     source = locate(name)
@@ -127,16 +126,13 @@ def load(
         tokenizer = AutoTokenizer.from_pretrained(str(source), **NO_CODE)
     sample_text(tokenizer, name)  # refuses a missing or broken chat template before secl fetches the weights
     with as_model_error(name), quiet():
-        if isinstance(spread, dict):
-            with torch.device("meta"):
-                check_map(spread, kind.from_config(config, **NO_CODE))
         # Only the eager implementation caps attention scores (Gemma 2). With None, transformers chooses a faster one.
         attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
         # transformers loads quantised weights, and all weights for a GPU, directly onto the device `home`. For other
         # devices, `model.to` moves the weights after loading.
         in_bits = bool(how) or getattr(config, "quantization_config", None) is not None
-        places = spread or ({"": str(home)} if in_bits or home.type == "cuda" else None)
+        places = device_map or ({"": str(home)} if in_bits or home.type == "cuda" else None)
         model, report = kind.from_pretrained(
             str(source),
             dtype=precision,

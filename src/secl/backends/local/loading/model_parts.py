@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +21,7 @@ from accelerate.utils import align_module_device
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from secl.errors import ModelError, ParameterError
+from secl.errors import ModelError
 from secl.settings.groups import check_device
 
 if TYPE_CHECKING:
@@ -189,38 +187,6 @@ def choose_device(device: str) -> torch.device:
         beside = f" (its GPUs: {names})" if gpus and chosen.type == "cuda" else ""
         raise ModelError(f"this machine has no {device} device{beside}; use --device auto.")
     return chosen
-
-
-def read_map(source: str) -> str | dict[str, int | str]:
-    """Return "auto", or the devices of modules from a JSON file, {"model.embed_tokens": "cuda:0", ...}.
-
-    Raises:
-        ParameterError: the file cannot be read, or has another form.
-    """
-    if source == AUTO:
-        return source
-    try:
-        devices = json.loads(Path(source).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise ParameterError(f"the device map {source} cannot be read: {problem.strerror}.") from problem
-    except ValueError as problem:
-        raise ParameterError(f"the device map {source} is not JSON: {problem}.") from problem
-    if not isinstance(devices, dict) or not all(type(device) in (int, str) for device in devices.values()):
-        raise ParameterError(
-            f'the device map {source} is not a table of modules and devices, such as {{"model.layers.0": "cuda:0"}}.'
-        )
-    return devices
-
-
-def check_map(devices: Mapping[str, int | str], model: nn.Module) -> None:
-    """Raise `ParameterError` for a module that the model lacks; transformers would ignore the entry."""
-    modules = dict(model.named_modules())
-    for name in devices:
-        if name not in modules:
-            known = ", ".join(each for each in modules if each.count(".") <= 1 and each)
-            raise ParameterError(
-                f"the device map names a module {name!r}, which the model does not have; it has {known}, ..."
-            )
 
 
 def compute_device(module: nn.Module) -> torch.device:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from secl import Store, summarise
+from secl import RunSettings, ScriptedModel, Store, start_run, summarise
 from secl.errors import ParameterError
 from secl.records import Record
 from secl.scores import SCORES
@@ -81,6 +82,16 @@ def test_a_function_in_a_file_is_a_side_of_a_comparison(shell: Shell, mine: Path
         answer = json.loads(shell("compare", made, made, "--estimator", names, "--json").out)
         assert "halved" in {answer[side]["estimator"] for side in "ab"}
     assert "halved" in shell("compare", made, made, "--estimator", f"norm_p_true:{mine}:halved").out
+
+
+def test_a_function_in_a_file_is_a_row_of_a_check(shell: Shell, refused: Any, mine: Path, tmp_path: Path) -> None:
+    questions, folder = tmp_path / "questions.csv", tmp_path / "posterior"
+    questions.write_text("question,options,reference\nWhat is 1 plus 1?,2 | 3,2\nWhat is 2 plus 2?,3 | 4,4\n")
+    run = start_run(RunSettings.of({"stream.questions": str(questions)}), folder, lambda _: ScriptedModel())
+    with run.store:
+        run.proceed()
+    assert re.search(r"halved +100.0% +\d", shell("check", folder, "--estimator", f"{mine}:halved").out)
+    refused(("check", folder, "--estimator", f"{mine}:above"), "'above'", "1.5")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from secl.runs.manifest import Manifest
 from secl.runs.runner import Run, scores_of, start_run
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
-from secl.scores import make_scores
+from secl.scores import Score, make_scores
 from secl.settings.groups import FLAT, StreamSettings
 from secl.settings.names import OF_QUESTIONS, given_by
 
@@ -44,6 +44,7 @@ def check_command(
     /,
     *,
     flags: Annotated[CheckedSettings | None, FLAT] = None,
+    estimator: list[str] | None = None,
     out: Path | None = None,
     as_json: AsJson = False,
 ) -> None:
@@ -53,9 +54,10 @@ def check_command(
 
     Args:
         run: Run of the method posterior or baselines; secl checks its records and asks no questions.
+        estimator: Add your own confidence to the table: FILE.py:NAME, a function from a record to a number.
         out: Store the answers as a run in this folder.
     """
-    settings = given_by(flags)
+    settings, own = given_by(flags), [load_score(name) for name in estimator or ()]
     if run is None:
         # With P(True), secl can compare the method norm_p_true and judge whether learning would help.
         new = RunSettings.of({**settings, "method": "posterior", "evidence.extra_evidence": ("p_true",)})
@@ -63,7 +65,7 @@ def check_command(
         def finish(made: Run) -> None:
             if out is not None:
                 made.finish()
-            _print(made.store, as_json=as_json)
+            _print(made.store, own, as_json=as_json)
 
         proceed(lambda place: start_run(new, place), out, finish, quiet=True)
         return
@@ -72,12 +74,12 @@ def check_command(
             f"secl check reads {run} and asks no questions; drop --out and the flags of model and questions."
         )
     with Store(run) as store:
-        name_skipped(_print(store, as_json=as_json))
+        name_skipped(_print(store, own, as_json=as_json))
 
 
-def _print(store: Store, *, as_json: bool) -> tuple[tuple[str, str], ...]:
-    """Print the check of a run, and return the questions that the run skipped."""
-    report = RunReport.of(store)
+def _print(store: Store, own: Sequence[Score], *, as_json: bool) -> tuple[tuple[str, str], ...]:
+    """Print the check of a run with the user's scores, and return the questions that the run skipped."""
+    report = RunReport.of(store, own=own)
     if report.check is None or store.is_server:
         raise RunError(
             f"{store.folder} is not a run in which the frozen model's answers have posteriors; name a run of the "

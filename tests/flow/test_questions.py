@@ -35,7 +35,7 @@ class ScriptedDriver:
     def __init__(self, texts: Sequence[str] = ("Lima",), *, thinks: bool = False, always_thinks: bool = False) -> None:
         self.thinks, self.always_thinks, self.texts = thinks, always_thinks, texts
         self.asked: list[list[Request]] = []
-        self.chosen = 1
+        self.chosen, self.frugal = 1, True
 
     def run(self, runs: Sequence[Run]) -> None:
         for run in runs:
@@ -56,6 +56,8 @@ class ScriptedDriver:
                 return Text(text="Cusco\nQuito\nBogota\nSucre\n", form="short")
             case Write(what="program"):
                 return Text(text="```python\nprint(6 * 7)\n```", form="text")
+            case Write(spare=True):
+                return None if self.frugal else Text(text=self.texts[-1], form=request.question.form)
             case Write(question=question, draw=draw):
                 number = 0 if draw is None else min(draw + 1, len(self.texts) - 1)
                 return Text(text=self.texts[number], form=question.form, log_p=-1.0, thought=thought)
@@ -140,7 +142,8 @@ def test_an_answer_its_samples_and_the_list_are_written_together_and_then_all_is
     driver = ScriptedDriver()
     case = Case(OPEN, driver)
     writes, reads = driver.ask(answer(case, ALL))
-    assert writes == [Write(OPEN), *(Write(OPEN, draw=number) for number in range(3)), Write(OPEN, "list")]
+    spare = [Write(OPEN, draw=number, spare=True) for number in (3, 4)]
+    assert writes == [Write(OPEN), *(Write(OPEN, draw=number) for number in range(3)), *spare, Write(OPEN, "list")]
     assert isinstance(reads[0], State)
     assert [each.answer for each in reads if isinstance(each, Judge)] == ["Lima", "Cusco", "Quito", "Bogota", "Sucre"]
     choices = [each for each in reads if isinstance(each, Choose)]
@@ -154,11 +157,20 @@ def test_a_second_round_follows_only_where_a_sample_differs_and_verdicts_are_abo
     driver = ScriptedDriver(["Lima", "Lima", "Rio", "Lima", "La Paz"])
     case = Case(OPEN, driver)
     first, second, reads = driver.ask(answer(case, ["candidates", "verdicts"]))
-    assert [getattr(each, "draw", 0) for each in first + second] == [None, 0, 1, 2, 3, 4]
+    assert [getattr(each, "draw", 0) for each in first + second] == [None, 0, 1, 2, 3, 4, 3, 4]
     assert [each.answer for each in reads if isinstance(each, Judge)] == ["Lima", "La Paz", "Rio"]
     found: Any = case.evidence(["candidates", "verdicts"])
     assert found.candidates.candidates == ("Lima", "La Paz", "Rio", NONE_OF_THESE)
     assert (found.p_true.extra, found.p_true.compared) == (2, {"Lima": 0.9})
+
+
+@pytest.mark.parametrize(("texts", "used"), [(["Lima"], 3), (["Lima", "Rio"], 5)])
+def test_spare_samples_count_only_where_the_second_round_is_needed(texts: list[str], used: int) -> None:
+    driver = ScriptedDriver(texts)
+    driver.frugal = False
+    case = Case(OPEN, driver)
+    assert len(driver.ask(answer(case, ["candidates"]))) == 2
+    assert len(case.samples) == used
 
 
 def test_p_true_of_distractors_does_not_depend_on_other_evidence() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from secl.backends.chat_templates import Decoder
 from secl.evidence import Thought
-from secl.prompts.parsing import THOUGHTS, Marks, bare_thought, is_complete, trim_answer
+from secl.prompts.parsing import THOUGHTS, Marks, bare_thought, is_brief, is_complete, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form
 from secl.writing import Finish, Piece, Token, Writing
@@ -60,6 +60,7 @@ class Draft:
         written: token ids of the text so far.
         decoding_steps: number of passes that each read the latest token of the text, alone or in a batch; counted by
             models in this process.
+        brief: whether the text ends as soon as it is too long to compare with others.
         seed: seed of a sampled text; None for greedy decoding.
         top_p: nucleus (top-p) of sampled texts, equal for all drafts of a batch.
         version: version of the model that writes; 0 is the frozen model.
@@ -97,6 +98,7 @@ class Draft:
     held: str = ""
     finish: Finish | None = None
     prefilled: bool = False
+    brief: bool = False
 
     @classmethod
     def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = (), *, prefilled: bool = False) -> Draft:
@@ -150,7 +152,7 @@ class TextRules:
         if len(draft.written) >= draft.limit or self._closed(draft):
             return True
         text = self.text(draft)
-        if _first_stop(text, draft.stop) is not None:
+        if _first_stop(text, draft.stop) is not None or (draft.brief and not is_brief(text, draft.form)):
             return True
         return is_complete(text, draft.form) if draft.lines is None else text.count("\n") >= draft.lines
 

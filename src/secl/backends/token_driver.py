@@ -22,6 +22,9 @@ from secl.question import Question
 from secl.records import Reply
 from secl.writing import Piece
 
+FEW = 2
+"""Number of questions whose spare texts are written, too: for so few, another text in a batch takes hardly any time."""
+
 
 @dataclass
 class Answer:
@@ -183,7 +186,7 @@ class TokenDriver:
             (run, number): self._draft(run, number, request)
             for run in runs
             for number, request in enumerate(run.requests)
-            if isinstance(request, Write)
+            if isinstance(request, Write) and not (request.spare and len(runs) > FEW)
         }
         lists = [draft for draft in drafts.values() if draft.lines is not None]
         # Lists are longer than answers, so they form a second batch.
@@ -192,12 +195,12 @@ class TokenDriver:
             _count_steps((run, each) for (run, _), each in drafts.items() if (each.lines is not None) is lines)
         self._write_again(drafts)
         for run in runs:
-            written = [drafts[run, number] for number in range(len(run.requests))]
-            texts = []
-            for request, draft in zip(run.requests, written, strict=True):
-                if isinstance(request, Write):
+            texts: list[Text | None] = []
+            for number, request in enumerate(run.requests):
+                draft = drafts.get((run, number))
+                if isinstance(request, Write) and draft is not None:
                     self._pay(run, request, draft)
-                    texts.append(self._text(request, draft))
+                texts.append(None if draft is None else self._text(request, draft))
             run.state.thoughts.clear()
             run.send(texts)
 
@@ -219,7 +222,7 @@ class TokenDriver:
         if thought is None and progress.draft is not None:
             draft.begun = progress.draft.begun
         draft = self.drawn(draft, question, f"sample {request.draw}")
-        return replace(draft, limit=min(draft.limit, FREE_TOKENS)) if question.free else draft
+        return replace(draft, limit=min(draft.limit, FREE_TOKENS), brief=True) if question.free else draft
 
     def _write_again(self, drafts: dict[tuple[Run, int], Draft]) -> None:
         """Write an answer again without a thought if the answer after the thought was empty."""
@@ -251,10 +254,11 @@ class TokenDriver:
         if progress.draft is not None and progress.draft.begun is None and draft.thought is None:
             progress.draft.begun = draft.begun if request.what == "answer" else None
 
-    def _text(self, request: Write, draft: Draft) -> Text:
-        if request.what == "list":
+    def _text(self, request: Request, draft: Draft) -> Text:
+        what = request.what if isinstance(request, Write) else "answer"
+        if what == "list":
             text = self.rules.text(draft)
-        elif request.what == "program":
+        elif what == "program":
             text = OPENING + self.rules.text(draft)
         else:
             text = self.rules.answer(draft)

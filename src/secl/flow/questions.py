@@ -53,6 +53,7 @@ class Case:
         reply: the model's answer or the given answer, with its stated confidence.
         stated: the same as the driver returned it; None if the reply comes from elsewhere.
         rivals: other given answers, which differ from the answer in meaning.
+        spare: samples of the second round, written before it is known whether it is needed.
         drawn: number of rounds of `samples` so far (`secl.flow.further.rounds`).
         listed: answers that the model lists; None before a list is written.
         distractors: answers to compare by P(True), besides the candidates of the posterior.
@@ -69,6 +70,7 @@ class Case:
     stated: Stated | None = None
     rivals: Sequence[str] = ()
     samples: list[Sample] = field(default_factory=list)
+    spare: list[Sample] = field(default_factory=list)
     drawn: int = 0
     listed: list[str] | None = None
     distractors: Distractors | None = None
@@ -83,7 +85,8 @@ class Case:
         if reply.answer == self.reply.answer or self.question.options:
             case = replace(self, letters=[*self.letters], verdicts=dict(self.verdicts))
         else:
-            case = Case(self.question, self.driver, samples=[*self.samples], drawn=self.drawn, listed=self.listed)
+            case = Case(self.question, self.driver, drawn=self.drawn, listed=self.listed)
+            case.samples, case.spare = [*self.samples], [*self.spare]
         case.reply = reply
         return case
 
@@ -95,8 +98,9 @@ class Case:
                     self.listed = self.items(result)
                 case Write(what="program"):
                     self.samples.append(computed(result.text))
-                case Write():
-                    self.samples.append(sample_of(self.question, result))
+                case Write(spare=spare):
+                    if result is not None:
+                        (self.spare if spare else self.samples).append(sample_of(self.question, result))
                 case Choose():
                     self.letters += [] if result is None else [result]
                 case Judge(answer=answer):
@@ -271,8 +275,10 @@ def _ask_about(case: Case, state: State | None, answer: str | None, kinds: Kinds
             if settled(question, answer, case.samples, case.rivals):
                 break
             case.drawn += 1
-            further = _draws(question, ways, thinks=thinks)
-            case.take(further, (yield further))
+            further = [] if case.spare else _draws(question, ways, thinks=thinks)
+            case.samples, case.spare = [*case.samples, *case.spare], []
+            if further:
+                case.take(further, (yield further))
         case.compared = compare(question, answer, case.samples, rivals=case.rivals)
     texts = [answer] if answer is not None and (judged or JUDGED & {*kinds}) else []
     if answer is not None and "p_true" in kinds:
@@ -295,7 +301,10 @@ def _beside(case: Case, kinds: Kinds, *, thinks: bool) -> list[Write]:
     writes: list[Write] = []
     if "candidates" in kinds and not case.drawn:
         case.drawn = 1
-        writes += _draws(case.question, rounds(case.question, thinks=thinks)[0], thinks=thinks)
+        first, second = rounds(case.question, thinks=thinks)
+        writes += _draws(case.question, first, thinks=thinks)
+        if not thinks and case.question.form != "number":  # reasoning and thoughts are long
+            writes += [replace(each, spare=True) for each in _draws(case.question, second, thinks=False)]
     if "p_true" in kinds and case.listed is None and not case.rivals:
         writes.append(Write(case.question, "list"))
     return writes

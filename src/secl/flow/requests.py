@@ -25,12 +25,14 @@ class Write:
     Attributes:
         draw: number of a draw at temperature 1; None for greedy decoding.
         think: whether the model thinks first.
+        spare: whether the flow can do without the text; the driver then writes it or returns None, whichever is faster.
     """
 
     question: Question
     what: Literal["answer", "list", "program"] = "answer"
     draw: int | None = None
     think: bool = False
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

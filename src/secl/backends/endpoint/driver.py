@@ -149,6 +149,8 @@ class EndpointDriver:
 
     def _write(self, run: Run, request: Write) -> Result:
         question, draw = request.question, request.draw
+        if request.spare:
+            return lambda: None  # a chat that may be needless costs money
         if request.what == "program":
             program = self.requests.send(program_prompt(question), PROGRAM_TOKENS, top_p=NUCLEUS)
             return lambda: Text(text=take(run, "sampling", program).text, form=question.form)

@@ -29,6 +29,7 @@ def load(
     thinking: Thinking = "off",
     accept: float | None = None,
     calibration: str | Path | None = None,
+    engine: Literal["openai", "vllm"] = "openai",
     model: str = "",
     api_key: str | None = None,
     dtype: Dtype = "auto",
@@ -42,7 +43,7 @@ def load(
 
     Args:
         source: a preset such as "smollm2", a hub id, a folder, or a GGUF file; the URL of a server with OpenAI's API,
-            such as "http://localhost:8000/v1"; a loaded transformers model, which secl never changes; or any
+            such as "http://localhost:8000"; a loaded transformers model, which secl never changes; or any
             `secl.model.Model`.
         tokenizer: the tokenizer of a loaded transformers model.
         method: "posterior" compares all candidates and never changes a weight. "secl", the paper's method, trains an
@@ -50,7 +51,10 @@ def load(
         thinking: how long the model thinks before it answers: "off", "auto" (no limit), or a number of tokens.
         accept: lowest confidence at which an answer is accepted, in [0, 1]; None for no threshold.
         calibration: folder of a labelled run of the same model and method, whose labels calibrate the confidences.
-        model: name of the model on a server; not needed if the server has one model.
+        engine: "vllm" reads token ids on a vLLM server, with likelihoods; this process then has the tokenizer. "openai"
+            sends chats to any server.
+        model: name of the model on a server; not needed if the server has one model. With vLLM, a folder or hub id with
+            the model's tokenizer; by default the one that the server names.
         api_key: key of the server; by default the environment variable SECL_ENDPOINT_KEY.
         dtype: precision of the weights: auto, bf16, fp16 or fp32.
         device: auto, cpu, cuda, one of several GPUs such as cuda:1, or mps.
@@ -75,17 +79,19 @@ def load(
         values["model.calibration"] = str(calibration)
     if isinstance(source, str | Path):
         values |= {"model.dtype": dtype, "model.device": device, "model.device_map": device_map}
-        values |= {"model.quantize": quantize, **_named(str(source), model)}
+        values |= {"model.quantize": quantize, **_named(str(source), engine, model)}
     recipe = Recipe.of(values | dict(settings or {}))  # reports bad settings before a large model loads
     backend = _backend(source, tokenizer, recipe, api_key)
     return CalibratedModel(build_calibrator(recipe, backend, calibration_of(recipe, backend)))
 
 
-def _named(source: str, model: str) -> dict[str, object]:
+def _named(source: str, engine: str, model: str) -> dict[str, object]:
     if source.startswith(("http://", "https://")):
-        return {"model.engine": "openai", "model.endpoint": source, "model.name": model}
+        return {"model.engine": engine, "model.endpoint": source, "model.name": model}
     if model:
         raise ParameterError(f"model={model!r} names the model of a server, and {source!r} is not a URL; drop model=.")
+    if engine != "openai":
+        raise ParameterError(f"engine={engine!r} asks a server, and {source!r} is not a URL; drop engine=.")
     return {"model.name": source}
 
 

@@ -17,6 +17,7 @@ from safetensors.torch import load
 
 from secl.backends.endpoint.model import EndpointModel
 from secl.backends.endpoint.vllm.connect import answer_by_vllm
+from secl.backends.endpoint.vllm.model import VllmModel
 from secl.backends.local.model import LocalModel
 from secl.question import Question
 from tests.backends.endpoint.fake import FakeServer, running
@@ -25,6 +26,13 @@ from tests.backends.local.conftest import QUESTIONS, tiny_of
 from tests.tiny import tiny_model, tiny_tokenizer
 
 Fakes = Callable[..., FakeVllm]
+
+
+def tiny_ids(text: str) -> list[int]:
+    ids: list[int] = tiny_tokenizer()(text, add_special_tokens=False)["input_ids"]
+    return ids
+
+
 Say = Callable[[str], None]
 MakeLearner = Callable[..., LocalModel]
 MakeRemote = Callable[..., LocalModel]
@@ -116,7 +124,7 @@ def tiny_server(fakes: Fakes, make_learner: MakeLearner) -> Fakes:
 
     def start(seed: int = 0, **settings: Any) -> FakeVllm:
         rule = TinyRule({name: config[name] for name in keep}, seed)
-        return fakes(rule, decode=tiny_tokenizer().decode, **settings)
+        return fakes(rule, decode=tiny_tokenizer().decode, encode=tiny_ids, **settings)
 
     return start
 
@@ -133,6 +141,23 @@ def make_remote(tmp_path: Path) -> Iterator[MakeRemote]:
         return learner
 
     yield make
+    for model in made:
+        model.close()
+
+
+@pytest.fixture
+def make_alone() -> Iterator[Callable[[FakeVllm], Callable[..., VllmModel]]]:
+    """Makes models on a server that need only their tokenizers; the fixture closes them."""
+    made: list[VllmModel] = []
+
+    def make_on(server: FakeVllm) -> Callable[..., VllmModel]:
+        def make(**settings: Any) -> VllmModel:
+            made.append(VllmModel(server.url, **settings))
+            return made[-1]
+
+        return make
+
+    yield make_on
     for model in made:
         model.close()
 

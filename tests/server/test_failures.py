@@ -100,7 +100,7 @@ def test_a_failed_lesson_is_recorded_and_shown(make_service: Make, caplog: Log, 
 
 
 def test_a_version_that_cannot_be_loaded_leaves_the_old_one_and_is_shown(make_service: Make, caplog: Log) -> None:
-    model = Failing("restore", TokenizerError)
+    model = Failing("load_version", TokenizerError)
     service = make_service(model=model, settings={"gate.name": "always"})
     client = client_of(service)
     assert ask(client).status_code == 200

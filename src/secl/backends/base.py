@@ -119,6 +119,9 @@ class Reading(Protocol):
     def log_p(self, positions: Sequence[Position], ids: Sequence[int]) -> list[list[float]]:
         """Return full-vocabulary log-probabilities of the tokens `ids` at each position."""
 
+    def highest_log_p(self, positions: Sequence[Position]) -> list[float]:
+        """Return the log-probability of the most probable next token at each position."""
+
     def likelihoods(self) -> list[float]:
         """Return the log-probabilities of the texts in the bundle's `spans`."""
 
@@ -197,10 +200,9 @@ class Trainer(Protocol):
     def train(self, reading: Any, position: Position, target: float) -> Training:
         """Move the confidence stated at a position towards `target`; the new weights become the present version."""
 
-    def publish(self) -> None:
-        """Make servers use the adapter's present weights. A network in this process always uses the present weights."""
+    def renew(self, *, learning: bool) -> None:  # noqa: ARG002
+        """Note that the adapter has other weights; with `learning`, further updates follow soon.
+
+        A network in this process always uses the present weights.
+        """
         return
-
-
-class Servers(Engine, Trainer, Protocol):
-    """Servers that read and write for a model that trains in this process."""

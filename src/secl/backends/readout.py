@@ -9,8 +9,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from secl.backends.base import Bundle, Position, Reading, Statistics
-from secl.backends.local.backend import LocalBackend
+from secl.backends.base import Bundle, Engine, Position, Reading, Statistics
 from secl.backends.local.writer import draw_many
 from secl.backends.token_ids import TokenIds
 from secl.data.quiz import quiz
@@ -115,7 +114,7 @@ def shares(logits: Sequence[float]) -> tuple[float, ...]:
     return tuple(_double(logits).softmax(-1).tolist())
 
 
-def prefers_prefill(backend: LocalBackend) -> bool:
+def prefers_prefill(engine: Engine, ids: TokenIds) -> bool:
     """Return whether a model without a preset should begin short replies with "Answer:".
 
     One pass over 24 questions of the built-in quiz compares the mean ln P of the most probable first token with and
@@ -124,12 +123,9 @@ def prefers_prefill(backend: LocalBackend) -> bool:
     (docs/lab/log.md).
     """
     facts = [Question(each.text) for domain in PROBED for each in quiz(domain, FACTS)]
-    ids = backend.token_ids
     prompts = [answer_prompt(fact, prefilled=prefilled) for prefilled in (True, False) for fact in facts]
-    (reading,) = backend.read([Bundle(verdicts=[ids.encode(ids.render(prompt)) for prompt in prompts])])
-    positions = reading.bundle.ends("scoring")
-    rows = reading.log_p(positions, reading.most_likely(positions))
-    log_p = [row[i] for i, row in enumerate(rows)]
+    (reading,) = engine.read([Bundle(verdicts=[ids.encode(ids.render(prompt)) for prompt in prompts])])
+    log_p = reading.highest_log_p(reading.bundle.ends("scoring"))
     return fmean(log_p[len(facts) :]) - fmean(log_p[: len(facts)]) < PREFILL_GAIN
 
 

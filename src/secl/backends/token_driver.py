@@ -6,8 +6,9 @@ batch. It then reads whatever is left: all requests of one question share a pass
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from secl.backends.base import Bundle, Engine, Position, Reading
 from secl.backends.generation import Draft, TextRules
@@ -284,12 +285,20 @@ class TokenDriver:
         readings = self.engine.read([*bundles.values(), *thoughts.values()])
         whole = dict(zip(bundles, readings, strict=False))
         further = dict(zip(thoughts, readings[len(bundles) :], strict=True))
-        results = self.engine.map(lambda run: self._results(run, whole.get(run), further), runs)
-        for run, found in zip(runs, results, strict=True):
+        groups = [(run, *group) for run in runs for group in self._groups(run, whole.get(run), further)]
+        results: dict[Run, dict[int, object]] = {run: {} for run in runs}
+        for (run, numbers, _), found in zip(groups, self.engine.map(lambda group: group[2](), groups), strict=True):
+            results[run] |= zip(numbers, found, strict=True)
+        for run, reading in whole.items():
+            for purpose, tokens in reading.bundle.tokens.items():
+                run.pay(purpose, tokens)
+        for (run, _), reading in further.items():
+            run.pay("reordering", reading.tokens)
+        for run in runs:
             for draft in run.state.thoughts.values():
                 draft.begun = None
             run.state.thoughts.clear()
-            run.send(found)
+            run.send([results[run][number] for number in range(len(run.requests))])
 
     def choices(self, question: Question, thinking: Draft | None) -> Bundle:
         """Return the bundle of the letters, with the confidence after each, behind the thought in `thinking`."""
@@ -322,46 +331,46 @@ class TokenDriver:
             spans=prompting.spans(question, read) if read else (),
         )
 
-    def _results(self, run: Run, reading: Reading | None, further: dict[tuple[Run, int], Reading]) -> list[object]:
-        """Return the results of a run's requests, and count the tokens."""
-        results: list[object] = []
-        found = iter(() if reading is None else self._found(run, reading))
+    def _groups(
+        self, run: Run, reading: Reading | None, further: dict[tuple[Run, int], Reading]
+    ) -> list[tuple[list[int], Callable[[], Sequence[object]]]]:
+        """Return the numbers of a run's requests in groups, each with a function that reads the results of the group.
+
+        Groups do not depend on each other, so an engine may read them in parallel.
+        """
+        groups: list[tuple[list[int], Callable[[], Sequence[object]]]] = []
+        if reading is not None:
+            requests = [*enumerate(run.requests)]
+            judged = [number for number, each in requests if isinstance(each, Judge)]
+            chosen = [number for number, each in requests if isinstance(each, Choose) and each.draw is None]
+            read = [number for number, each in requests if isinstance(each, Read)]
+            groups.append((judged, partial(self.readout.verdicts, reading)))
+            groups.append((chosen, partial(self._orders, run, reading)))
+            groups.append((read, partial(_likelihoods, reading)))
+            stated = [(number, each) for number, each in requests if isinstance(each, State)]
+            groups += [([number], partial(self._stated, run, each, reading)) for number, each in stated]
         for number, request in enumerate(run.requests):
             if isinstance(request, Choose) and request.draw is not None:
-                results.append(self._letters(request, run.state.thoughts[number].thought, further[run, number]))
-                run.pay("reordering", further[run, number].tokens)
-            else:
-                results.append(next(found))
-        return results
+                thought = run.state.thoughts[number].thought
+                groups.append(([number], partial(self._letters, request, thought, further[run, number])))
+        return [group for group in groups if group[0]]
 
-    def _found(self, run: Run, reading: Reading) -> Iterator[object]:
-        """Yield the results of all requests that share the run's bundle."""
-        for purpose, tokens in reading.bundle.tokens.items():
-            run.pay(purpose, tokens)
+    def _orders(self, run: Run, reading: Reading) -> list[LetterOrder]:
         chosen = [each for each in run.requests if isinstance(each, Choose) and each.draw is None]
-        verdicts = iter(self.readout.verdicts(reading))
-        letters = iter(self.readout.letters(reading, [each.question for each in chosen]))
-        likelihoods = iter(_likelihoods(reading))
-        for request in run.requests:
-            match request:
-                case State():
-                    yield self._stated(run, request, reading)
-                case Judge():
-                    yield next(verdicts)
-                case Read():
-                    yield next(likelihoods)
-                case Choose(order=order, draw=None):
-                    row = next(letters)
-                    yield LetterOrder(order=order, log_p=tuple(row[order.index(i)] for i in range(len(order))))
+        rows = self.readout.letters(reading, [each.question for each in chosen])
+        return [
+            LetterOrder(order=each.order, log_p=tuple(row[each.order.index(i)] for i in range(len(each.order))))
+            for each, row in zip(chosen, rows, strict=True)
+        ]
 
-    def _letters(self, request: Choose, thought: Thought | None, reading: Reading) -> LetterOrder:
+    def _letters(self, request: Choose, thought: Thought | None, reading: Reading) -> list[LetterOrder]:
         """Return the letters after a further thought, in the order of the question's options."""
         order = request.order
         reply = self.readout.choice(in_order(request.question, order), reading, 0)
         log_p = tuple(reply.option_log_p[order.index(number)] for number in range(len(order)))
-        return LetterOrder(order=order, log_p=log_p, thought=thought, bins=reply.bins)
+        return [LetterOrder(order=order, log_p=log_p, thought=thought, bins=reply.bins)]
 
-    def _stated(self, run: Run, request: State, reading: Reading) -> Stated:
+    def _stated(self, run: Run, request: State, reading: Reading) -> list[Stated]:
         draft, text, tokens = run.state.draft, None, reading.tokens
         if isinstance(request.answer, Text):
             text = request.answer.text
@@ -372,7 +381,7 @@ class TokenDriver:
             answer.tokens += draft.tokens
             answer.counts = len(draft.prompt), len(draft.written)
         answer.reply = self.reply(answer, request.answer if isinstance(request.answer, str) else None)
-        return Stated(reply=answer.reply, plain_tokens=float(len(reading.bundle.answers[0])), state=answer)
+        return [Stated(reply=answer.reply, plain_tokens=float(len(reading.bundle.answers[0])), state=answer)]
 
     def reply(self, answer: Answer, letter: str | None = None) -> Reply:
         """Return the reply in an answer; with options, the most probable letter, or a given letter."""

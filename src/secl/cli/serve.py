@@ -21,7 +21,7 @@ from secl.runs.recipes import read_toml
 from secl.runs.settings import Recipe
 from secl.server.settings import OF_HTTP, Limits
 from secl.settings.groups import FLAT
-from secl.settings.names import OF_MODEL, OF_OUTPUT, dotted, given_by
+from secl.settings.names import OF_OUTPUT, dotted, given_by
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -42,7 +42,6 @@ def serve(
     port: Annotated[int | None, OF_HTTP] = None,
     fd: Annotated[int | None, OF_HTTP] = None,
     flags: Annotated[Recipe | None, FLAT] = None,
-    versions: Annotated[Path | None, OF_MODEL] = None,
     limits: Annotated[Limits | None, SHOWN] = None,
     keep_text: Annotated[str, OF_OUTPUT] = "full",
     keep_records: Annotated[str | None, OF_OUTPUT] = None,
@@ -55,7 +54,6 @@ def serve(
         host: Address; 127.0.0.1 by default. Other addresses need API keys.
         port: Port; 8080 by default, 0 for any free port.
         fd: Descriptor of a listening socket that the parent process passes; 3 for systemd.
-        versions: Folder in which vLLM servers look for adapters.
         keep_text: Store the texts of questions and answers: full or none.
         keep_records: Keep the latest records, by number (100000) or by age (30d); all by default.
         log_level: debug, info (every request), warning or error.
@@ -71,12 +69,7 @@ def serve(
     if log_level not in LOG_LEVELS:
         raise ParameterError(f"--log-level is {log_level!r}; it must be one of {', '.join(LOG_LEVELS)}.")
     retention = Retention.of(keep_records)
-    settings, vllm = read_settings(recipe, given_by(flags)), None
-    if settings.model.answered_by == "vllm":
-        # The manifest records no engine, because a later start may use a local model with the same state.
-        vllm = settings.model.endpoint
-        model = settings.model.model_copy(update={"engine": None, "endpoint": None})
-        settings = settings.model_copy(update={"model": model})
+    settings = read_settings(recipe, given_by(flags))
     os.umask(0o077)  # the state holds people's questions, so files are readable by this user alone
     with ending_in_order() as noted, listening(host, port, fd) as listener:
         any_keys = bool(Keys(state).all())  # an unreadable file of keys raises an error before the model is loaded
@@ -90,8 +83,6 @@ def serve(
                 state,
                 settings,
                 keep_text=keep_text,  # type: ignore[arg-type]
-                endpoint=vllm,
-                versions=versions,
                 limits=limits,
                 retention=retention,
             )

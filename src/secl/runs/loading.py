@@ -10,12 +10,12 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from secl.calibrator import Calibrator
 from secl.data.question_files import QuestionFile, read_rows
 from secl.data.streams import arrange, load_stream
-from secl.errors import DataError, ParameterError, QuestionError, RunError
+from secl.errors import DataError, ParameterError, QuestionError, RunError, needs
 from secl.machine import without_garbage_collection
 from secl.model import Model, check_given, learner_of
 from secl.runs.extracting import DocumentFile, read_document_stream, writer_of
@@ -106,36 +106,59 @@ def load_model(settings: Recipe, shared: SharedAnswers | None = None, *, key: st
 
     `key` is the API key of the server; None takes the key from the environment.
     """
-    if settings.model.answered_by == "vllm":
-        raise ParameterError(
-            "--engine vllm (the default with --endpoint) works only with secl serve, or in Python with "
-            "secl.backends.endpoint.vllm.connect.answer_by_vllm; leave --engine and --endpoint out, or take --engine "
-            "openai, which asks a server and learns nothing."
-        )
-    if settings.model.engine != "openai":
+    if settings.model.answered_by == "local":
         return load_local(settings, shared)
+    key = key or os.environ.get(ENDPOINT_KEY)
+    if settings.model.answered_by == "vllm":
+        return _load_vllm(named(settings, key), settings.model.endpoint or "", key)
     from secl.backends.endpoint.model import EndpointModel
 
     return EndpointModel(
         settings.model.endpoint or "",
         settings.model.name,
-        key=key or os.environ.get(ENDPOINT_KEY),
+        key=key,
         distractors=settings.evidence.distractors,
         thinking=settings.prompts.thinking,
         seed=settings.seed,
     )
 
 
-def named(settings: Named) -> Named:
+def _load_vllm(settings: Recipe, url: str, key: str | None) -> Model:
+    """Connect to a vLLM server. With a folder of versions, load the model into this process too, where it learns."""
+    try:
+        from secl.backends.endpoint.vllm.connect import answer_by_vllm
+        from secl.backends.endpoint.vllm.model import VllmModel
+    except ModuleNotFoundError as problem:
+        raise ParameterError(needs("--engine vllm", str(problem.name), "local")) from None
+    if settings.model.versions is None:
+        return VllmModel(url, settings.model.name, key=key, **_asking(settings))
+    model = load_local(settings)
+    answer_by_vllm(model, url, Path(settings.model.versions), key=key)
+    return model
+
+
+def _asking(settings: Recipe) -> dict[str, Any]:
+    """Return the arguments of a `secl.backends.token_model.TokenModel`."""
+    return {
+        "paper": settings.paper,
+        "distractors": settings.evidence.distractors,
+        "thinking": settings.prompts.thinking,
+        "seed": settings.seed,
+    }
+
+
+def named(settings: Named, key: str | None = None) -> Named:
     """Return the settings. If they name no model of a server, add the name of the server's only model."""
-    if settings.model.engine != "openai" or settings.model.name:
+    if settings.model.answered_by == "local" or settings.model.name:
         return settings
     from secl.backends.endpoint.abilities import only_model
     from secl.backends.endpoint.client import Endpoint
+    from secl.backends.endpoint.vllm.server import TokenServer
 
-    with closing(Endpoint(settings.model.endpoint or "", key=os.environ.get(ENDPOINT_KEY))) as endpoint:
-        model = settings.model.model_copy(update={"name": only_model(endpoint)})
-    return settings.model_copy(update={"model": model})
+    with closing(Endpoint(settings.model.endpoint or "", key=key or os.environ.get(ENDPOINT_KEY))) as endpoint:
+        vllm = settings.model.answered_by == "vllm"
+        name = TokenServer(endpoint).root if vllm else only_model(endpoint)
+    return settings.model_copy(update={"model": settings.model.model_copy(update={"name": name})})
 
 
 def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded: Loaded | None = None) -> LocalModel:
@@ -158,13 +181,10 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
         local = LocalModel(
             loaded,
             adapter=settings.adapter,
-            paper=settings.paper,
-            distractors=settings.evidence.distractors,
             answer_weights=settings.answer_weights,
             nli=settings.evidence.nli,
-            thinking=settings.prompts.thinking,
-            seed=settings.seed,
             shared=shared,
+            **_asking(settings),
         )
         if settings.named_method.learns:
             local.adapter.check()
@@ -249,7 +269,8 @@ def load_for_asking(values: Mapping[str, object], run: Path | None = None) -> tu
         taught |= {"evidence.nli": None, "evidence.extra_evidence": ()}
         recipe = Recipe.of({**taught, **values})
         model = load_model(recipe)
+        learner = learner_of(model)
         if model.fingerprint != manifest.model:
             raise RunError(f"{run} was made with another model ({manifest.settings.model.name}); take that model.")
-        learner_of(model).restore(snapshot)
+        learner.restore(snapshot)
     return build_calibrator(recipe, model, calibration(recipe, model)), recipe

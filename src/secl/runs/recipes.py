@@ -25,7 +25,7 @@ UNUSED_BY_SCORE = (
 )
 """Prefixes of settings that do not affect ratings of given answers (except loop.accept)."""
 
-FILES = ("stream.questions", "stream.data", "extract.schema_file", "model.calibration")
+FILES = ("stream.questions", "stream.data", "extract.schema_file", "model.calibration", "model.versions")
 """Settings that name a file or folder."""
 
 

@@ -14,7 +14,7 @@ from secl.scores import make_signal
 from secl.settings.groups import ENDPOINT_VIEWS, AnswerWeights, StreamSettings, masked
 from secl.settings.names import RecipeTables, RunTables, as_compared, dotted, tables
 
-MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.endpoint")
+MACHINE_SETTINGS = ("stream.data", "model.device", "model.device_map", "model.endpoint", "model.versions")
 """Settings of the machine, which do not determine records."""
 
 CHANGEABLE_SETTINGS = (*MACHINE_SETTINGS, "model.engine", "loop.accept")
@@ -49,7 +49,9 @@ class Recipe(RecipeTables):
         chosen = method(name) if isinstance(name, str) else method("posterior")
         defaults: dict[str, object] = {"paper": chosen.paper}
         if given.get("model.engine") == "openai":
-            defaults |= {"model.name": "", "posterior.views": ENDPOINT_VIEWS}  # "": the server's only model
+            defaults["posterior.views"] = ENDPOINT_VIEWS
+        if given.get("model.endpoint") and given.get("model.engine") != "local":
+            defaults["model.name"] = ""  # the server's only model
         return defaults
 
     def dotted(self) -> dict[str, Any]:
@@ -104,27 +106,39 @@ class Recipe(RecipeTables):
             raise ParameterError("--endpoint names a server, but --engine is local; leave one of them out.")
         if engine in ("vllm", "openai") and not endpoint:
             raise ParameterError(f"--engine {engine} needs the address of a server; give it with --endpoint URL.")
+        if self.model.versions is not None and self.model.answered_by != "vllm":
+            raise ParameterError("--versions needs a vLLM server; name the server with --engine vllm --endpoint URL.")
+        # With versions, a copy of the server's model in this process learns and searches beams.
+        if self.model.answered_by != "local" and self.model.versions is None:
+            self._check_server()
         if engine == "openai":
             self._check_openai()
 
-    def _check_openai(self) -> None:
+    def _check_server(self) -> None:
+        """Check that the settings need no copy of the server's model in this process."""
+        engine, remedy = f"--engine {self.model.answered_by}", "take stated, p_true, norm_p_true or self_consistency"
+        if self.model.answered_by == "vllm":
+            engine += " without --versions"
+            remedy = "name the folder of the server's VLLM_LORA_RESOLVER_CACHE_DIR with --versions"
         if self.named_method.learns:
             raise ParameterError(
-                f"--engine openai cannot train, so the method {self.method!r} cannot learn; leave the method out for "
-                "the posterior, or take stated, p_true, norm_p_true or self_consistency."
+                f"{engine} cannot train, so the method {self.method!r} cannot learn; leave the method out for the "
+                f"posterior, or {remedy}."
             )
         for name in self.changed():
             if name.startswith("adapter.") or (name, self.model.answer_weights) == ("model.answer_weights", "adapted"):
-                raise ParameterError(f"--engine openai cannot train, so nothing is adapted; leave {name} out.")
+                raise ParameterError(f"{engine} cannot train, so nothing is adapted; leave {name} out.")
             if name in ("model.dtype", "model.device", "model.device_map", "model.quantize"):
-                raise ParameterError(f"--engine openai cannot set {name} of its server; leave {name} out.")
+                raise ParameterError(f"{engine} cannot set {name} of its server; leave {name} out.")
+        if "dinco" in self.plan().kinds:
+            raise ParameterError(
+                f"{engine} has no beam search, which DINCO needs; leave dinco out of method and evidence."
+            )
+
+    def _check_openai(self) -> None:
         if self.paper:
             raise ParameterError(
                 "the setting paper prefills replies, which --engine openai cannot do; leave paper out."
-            )
-        if "dinco" in self.plan().kinds:
-            raise ParameterError(
-                "--engine openai has no beam search, which DINCO needs; leave dinco out of method and evidence."
             )
         for view in self.posterior.views:
             if view not in ENDPOINT_VIEWS:
@@ -241,6 +255,8 @@ class RunSettings(Recipe, RunTables):
                 "fields are extracted from documents, not from benchmarks; leave stream.benchmarks out, and name a "
                 "file of documents with stream.questions."
             )
+        if self.model.answered_by == "vllm":
+            raise ParameterError("--engine vllm writes no JSON objects; take --engine openai with the same server.")
         for key in ("columns", "options", "template", "grader"):
             if getattr(self.stream, key) != getattr(StreamSettings(), key):
                 raise ParameterError(f"the schema determines the questions; leave stream.{key} out.")

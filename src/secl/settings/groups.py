@@ -143,6 +143,7 @@ class ModelSettings(Settings):
     endpoint: Annotated[str | None, AfterValidator(_without_secret)] = Field(
         None, description="Base URL of a vLLM server, or with --engine openai of an OpenAI-compatible server."
     )
+    versions: str | None = Field(None, description="Folder in which vLLM servers look for learned weights.")
     dtype: Dtype = Field("auto", description="Precision of the weights: auto, bf16, fp16 or fp32.")
     device: Device = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
     device_map: Literal["auto"] | None = Field(None, description="auto: spread the layers over all devices.")

@@ -19,19 +19,25 @@ Rule = Callable[[bytes, list[int]], NDArray[np.float64]]
 VOCABULARY = 40
 
 
-def hashed(weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
+def hashed(weights: bytes, prompt: list[int], vocabulary: int = VOCABULARY) -> NDArray[np.float64]:
     """Pseudo-random logits that depend on weights and prompt."""
     digest = hashlib.sha256(weights + repr(prompt).encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest[:8], "big")).normal(size=VOCABULARY) * 3
+    return np.random.default_rng(int.from_bytes(digest[:8], "big")).normal(size=vocabulary) * 3
 
 
 class FakeVllm(Listener):
     """A vLLM server, which listens from the start."""
 
-    def __init__(self, rule: Rule = hashed, *, decode: Callable[[list[int]], str] = str) -> None:
+    def __init__(
+        self,
+        rule: Rule = hashed,
+        *,
+        decode: Callable[[list[int]], str] = str,
+        encode: Callable[[str], list[int]] = lambda text: [*text.encode()],
+    ) -> None:
         super().__init__()
         self.rule = rule
-        self.decode = decode
+        self.decode, self.encode = decode, encode
         self.base = "base"
         self.root = "somewhere"
         self.adapters: Path | None = None  # folder of adapters by name
@@ -95,7 +101,8 @@ class FakeVllm(Listener):
         asked = (
             [(body["prompt"], i) for i in range(body["n"])] if "n" in body else [(each, 0) for each in body["prompt"]]
         )
-        for index, (prompt, offset) in enumerate(asked):
+        for index, (given, offset) in enumerate(asked):
+            prompt = self.encode(given) if isinstance(given, str) else given
             tokens, logs, tops = self._generate(weights, prompt, {**body, "seed": body.get("seed", 0) + offset})
             if self.spoiled and "logprob_token_ids" not in body:
                 tops = [{f"token_id:{t}": p, "token_id:0": -9999.0} for t, p in zip(tokens, logs, strict=True)]

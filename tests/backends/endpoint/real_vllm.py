@@ -14,8 +14,9 @@ import httpx
 import pytest
 import torch
 
-from secl.backends.endpoint.vllm import backend as vllm_backend
+from secl.backends.endpoint.vllm import engine as vllm_engine
 from secl.backends.endpoint.vllm.connect import answer_by_vllm
+from secl.backends.endpoint.vllm.model import VllmModel
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import locate
 from secl.backends.local.model import LocalModel
@@ -99,7 +100,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def remote(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalModel]:
     model = learner()
-    monkeypatch.setattr(vllm_backend, "TOP", TOP)
+    monkeypatch.setattr(vllm_engine, "TOP", TOP)
     answer_by_vllm(model, server.url, server.versions)
     yield model
     model.close()
@@ -166,6 +167,21 @@ def test_evidence_about_candidates_agrees_with_the_model_in_this_process(remote:
         )
     say(f"letters under another order and likelihoods differ by at most {worst:.1e} nats")
     assert worst < 1e-2
+
+
+def test_a_model_with_only_its_tokenizer_here_agrees_too(server: Server, say: Say) -> None:
+    local, worst = learner(), 0.0
+    alone: Any = VllmModel(server.url, str(server.folder))
+    for question in choices(6):
+        here, there = (each.answer(question, evidence=["candidates"]) for each in (local, alone))
+        worst = max(worst, apart(there.reply, here.reply)[0])
+        one, other = (
+            each.gather(question, here.reply, ["candidates"]).candidates.likelihoods for each in (local, alone)
+        )
+        assert [each.given for each in other] == pytest.approx([each.given for each in one], abs=1e-3)
+    alone.close()
+    say(f"bins differ by at most {worst:.1e}")
+    assert worst < 1e-3
 
 
 def test_texts_are_those_of_the_model_in_this_process(remote: Any, say: Say) -> None:

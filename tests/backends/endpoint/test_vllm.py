@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,16 +17,16 @@ import numpy as np
 import pytest
 
 from secl.backends.endpoint.client import Endpoint
-from secl.backends.endpoint.vllm import backend as vllm_backend
+from secl.backends.endpoint.vllm import engine as vllm_engine
 from secl.backends.endpoint.vllm import server as vllm_server
-from secl.backends.endpoint.vllm.backend import VllmBackend
 from secl.backends.endpoint.vllm.connect import answer_by_vllm
 from secl.backends.endpoint.vllm.server import CONFIG, WEIGHTS, CompletionRequest, TokenServer, Versions
+from secl.backends.endpoint.vllm.trainer import VllmTrainer
 from secl.backends.entropy import LEAST
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.conversation import Turn
-from secl.errors import ModelError, NotLoadedError, ParameterError, QuestionError, StorageError, UnavailableError
+from secl.errors import ModelError, NotLoadedError, QuestionError, StorageError, UnavailableError
 from secl.evidence import EvidenceKind
 from secl.gates import Always, Never
 from secl.question import GivenAnswer, Question
@@ -78,9 +79,9 @@ def remote(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm)
     return make_remote(make_learner(), server)
 
 
-def backend_of(model: LocalModel) -> VllmBackend:
-    assert isinstance(model.driver.engine, VllmBackend)
-    return model.driver.engine
+def trainer_of(model: LocalModel) -> VllmTrainer:
+    assert isinstance(model.learner.trainer, VllmTrainer)
+    return model.learner.trainer
 
 
 def alike(one: Reply, other: Reply, entropy: float = 0.4) -> None:
@@ -173,11 +174,10 @@ def test_a_version_is_a_folder_for_peft_whose_name_stands_for_number_weights_and
 def test_versions_that_were_used_last_stay(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr("secl.backends.endpoint.vllm.server.KEPT", 3)
     versions = Versions(tmp_path, {})
-    others = Versions(tmp_path, {}, name="other").publish(1, b"")
     names = [versions.publish(number, b"w") for number in range(4)]
     versions.publish(1, b"w")
     names.append(versions.publish(4, b"w"))
-    assert {path.name for path in tmp_path.iterdir()} == {names[1], names[3], names[4], others}
+    assert {path.name for path in tmp_path.iterdir()} == {names[1], names[3], names[4]}
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_all_tokens_of_the_vocabulary_give_the_entropy_itself(
     make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: Any, monkeypatch: Patch
 ) -> None:
     server.most = len(tiny_tokenizer())
-    monkeypatch.setattr(vllm_backend, "TOP", server.most)
+    monkeypatch.setattr(vllm_engine, "TOP", server.most)
     model, local = make_remote(make_learner(), server), make_learner()
     for question in questions[1:]:
         alike(model.answer(question).reply, local.answer(question).reply, entropy=1e-4)
@@ -248,34 +248,35 @@ def test_all_tokens_of_the_vocabulary_give_the_entropy_itself(
     assert (sent["temperature"], sent["repetition_penalty"], sent["top_p"], sent["top_k"]) == (0.0, 1.0, 1.0, 0)
 
 
-def test_a_snapshot_is_published_when_it_is_restored(
+def test_a_loaded_version_is_published(
     make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm, questions: list[Question]
 ) -> None:
     learner = make_learner()
     learner.learner.learn(questions[0], learner.answer(questions[0]).reply, 0.9)
-    one, expected = learner.learner.snapshot(), learner.answer(questions[1])
+    one, expected = learner.learner.weights(), learner.answer(questions[1])
     learner.learner.learn(questions[1], expected.reply, 0.1)
-    other = learner.learner.snapshot()
-    model = make_remote(make_learner(), server, learns=False)
-    model.learner.restore(one)
+    other = learner.learner.weights()
+    model = make_remote(make_learner(), server)
+    model.learner.load_version(one, 1)
     server.asked.clear()
     alike(model.answer(questions[1]).reply, expected.reply)
-    name = backend_of(model).adapter_name(1)
+    name = trainer_of(model).name_of(1)
     assert name.startswith("secl-1-")
     assert set(server.models()) == {"base", name}
-    model.learner.restore(other)
-    assert backend_of(model).adapter_name(2) != name
-    model.learner.restore(one)
-    assert backend_of(model).adapter_name(1) == name
+    model.learner.load_version(other, 2)
+    assert trainer_of(model).name_of(2) != name
+    model.learner.load_version(one, 1)
+    shutil.rmtree(trainer_of(model).versions.folder / name)  # vLLM would exit
+    alike(model.answer(questions[1]).reply, expected.reply)
+    assert trainer_of(model).name_of(1) == name
     model.learner.reset()
     assert model.answer(questions[1]).reply == model.answer(questions[1]).frozen
 
 
 def test_a_lost_version_has_no_name(local: Any, make_remote: MakeRemote, server: FakeVllm, questions: Any) -> None:
-    backend = backend_of(remote := make_remote(local, server, learns=False))
+    trainer = trainer_of(remote := make_remote(local, server))
     remote.learner.load_version(remote.learner.weights(), 3)
-    frozen = backend.read([remote.prompting.choices(questions[0])])
-    (adapted,) = backend.adapt(frozen, 3)
+    (adapted,) = trainer.adapt(trainer.engine.read([remote.prompting.choices(questions[0])]), 3)
     remote.learner.load_version(remote.learner.weights(), 4)
     with pytest.raises(ValueError, match=r"^Version 3 was requested, but the learner has version 4\.$"):
         adapted.logits(adapted.bundle.positions[:1], [0])
@@ -293,7 +294,7 @@ def test_servers_hear_of_versions_that_answer(remote: Any, local: Any, server: F
         each.prefetch(questions, [()] * 3, weights_fixed=True)
     for question in questions:
         alike(remote.answer(question).reply, local.answer(question).reply)
-    assert server.loaded == [*trial, backend_of(remote).adapter_name(remote.learner.version)]
+    assert server.loaded == [*trial, trainer_of(remote).name_of(remote.learner.version)]
 
 
 def test_a_server_of_another_model_or_without_versions_is_refused(
@@ -314,9 +315,6 @@ def test_a_server_of_another_model_or_without_versions_is_refused(
     )
     with pytest.raises(ModelError, match="and this process compute different log-probabilities"):
         make_remote(make_learner(), right)
-    for name in ("", "a/b", "../x", "a b"):
-        with pytest.raises(ParameterError, match=f"name is '{name}', which does not fit URLs"):
-            answer_by_vllm(make_learner(), right.url, tmp_path, name=name)
 
 
 def test_texts_are_written_as_here(remote: LocalModel, local: LocalModel, server: FakeVllm) -> None:
@@ -366,10 +364,9 @@ def test_a_server_is_sent_no_turn_that_a_user_forged(server: FakeVllm, remote: L
 def test_lessons_wait_for_their_server(tiny_llama: Path, server: FakeVllm, tmp_path: Path, monkeypatch: Patch) -> None:
     server.adapters = tmp_path / "versions"
     learning = {"method": "secl", "gate.name": "always", "loop.bin_gate": "off", "adapter.layers": "last:2"}
-    settings = serving_settings({"model.name": str(tiny_llama), **learning})
-    service = open_service(tmp_path / "state", settings, endpoint=server.url, versions=server.adapters)
+    remote = {"model.endpoint": server.url, "model.versions": str(server.adapters)}
+    service = open_service(tmp_path / "state", serving_settings({"model.name": str(tiny_llama), **remote, **learning}))
     models = service.model, service.learner.calibrator.model
-    assert [backend_of(model).learns for model in models if isinstance(model, LocalModel)] == [False, True]
     gather = models[1].gather
     back = threading.Event()
 
@@ -392,9 +389,3 @@ def test_lessons_wait_for_their_server(tiny_llama: Path, server: FakeVllm, tmp_p
         service.state.close()
         for model in models:
             model.close()
-
-
-def test_a_server_needs_a_folder_and_a_folder_needs_a_server(tmp_path: Path) -> None:
-    for given in ({"endpoint": "http://127.0.0.1:1"}, {"versions": tmp_path}):
-        with pytest.raises(ParameterError, match="--versions"):
-            open_service(tmp_path / "state", serving_settings(), **given)

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from secl.backends.base import Bundle
-from secl.backends.endpoint.vllm import backend as vllm_backend
-from secl.backends.endpoint.vllm.backend import VllmReading
+from secl.backends.endpoint.vllm import engine as vllm_engine
+from secl.backends.endpoint.vllm.engine import VllmReading
 from secl.backends.local.model import LocalModel
 from secl.model import ModelAnswer
 from secl.question import GivenAnswer, Question
@@ -37,7 +37,7 @@ def server(tiny_server: Fakes) -> FakeVllm:
 @pytest.fixture
 def model(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm) -> LocalModel:
     """A model whose server writes a scripted text that does not depend on weights."""
-    model = make_remote(make_learner(), server, learns=False)
+    model = make_remote(make_learner(), server)
     start = len(model.prompting.answer(LONG))
 
     def scripted(_weights: bytes, prompt: list[int]) -> NDArray[np.float64]:
@@ -89,7 +89,7 @@ def test_a_long_chat_is_read_a_few_times(model: LocalModel, count: Count, monkey
     model.meter.take()
     kept, kept_sent = model.answer(LONG, written=text), count()
     whole, whole_sent = model.answer(LONG, written=text.text), count()
-    monkeypatch.setattr(vllm_backend, "SEPARATE_POSITIONS", 10_000)
+    monkeypatch.setattr(vllm_engine, "SEPARATE_POSITIONS", 10_000)
     apart, apart_sent = model.answer(LONG, written=text.text), count()
     same(kept, whole)
     same(kept, apart)
@@ -133,7 +133,7 @@ def test_rare_drawn_tokens_leave_the_entropy(model: LocalModel, server: FakeVllm
 
 def test_texts_behind_thoughts_are_alike(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm) -> None:
     asked = Question("Why is the sky blue?", form="text")
-    remote, local = make_remote(make_learner(thinking=12), server, learns=False), make_learner(thinking=12)
+    remote, local = make_remote(make_learner(thinking=12), server), make_learner(thinking=12)
     (here,), (there,) = (joined(model.write(asked, Writing(max_tokens=6))) for model in (local, remote))
     assert (there.text, there.thought, there.whole_thought) == (here.text, here.thought, here.whole_thought)
     assert there.completion_tokens == here.completion_tokens

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends import readout
+from secl.backends import readout, token_model
 from secl.backends.base import Bundle
 from secl.backends.generation import Draft
-from secl.backends.local import model as model_module
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
 from secl.errors import QuestionError
@@ -190,7 +189,7 @@ def test_a_model_is_prefilled_unless_its_first_tokens_are_surer_without(
     gained = surest[1] - surest[0]
     for margin, prefilled in ((gained + 1e-3, True), (gained - 1e-3, False)):
         monkeypatch.setattr(readout, "PREFILL_GAIN", margin)
-        assert readout.prefers_prefill(model.backend) is prefilled
+        assert readout.prefers_prefill(model.backend, model.backend.token_ids) is prefilled
         assert make_model().environment["short_replies"] == ("prefilled" if prefilled else "plain")
         assert make_model(paper=True).prompting.prefilled
 
@@ -200,11 +199,11 @@ def test_a_model_is_tried_for_its_first_short_reply_and_not_before(
 ) -> None:
     tried: list[object] = []
 
-    def prefers_prefill(backend: object) -> bool:
-        tried.append(backend)
+    def prefers_prefill(engine: object, _ids: object) -> bool:
+        tried.append(engine)
         return True
 
-    monkeypatch.setattr(model_module, "prefers_prefill", prefers_prefill)
+    monkeypatch.setattr(token_model, "prefers_prefill", prefers_prefill)
     model = make_model()
     model.prefetch([*questions[:3], questions[4]], [("candidates", "p_true")] * 4, weights_fixed=True)
     assert not tried

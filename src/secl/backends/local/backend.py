@@ -34,9 +34,6 @@ from secl.writing import Piece, Writing
 ROWS = 1024
 """Maximum number of next-token distributions to compute at once; each takes four bytes per vocabulary token."""
 
-UNLIMITED = 1 << 30
-"""Context length in tokens if the model's configuration names none."""
-
 
 @dataclass(frozen=True)
 class LocalReading:
@@ -120,6 +117,10 @@ class LocalReading:
         entropy, log_probability, *row = torch.cat([summed, behind]).tolist()  # one transfer from the device
         return log_probability, entropy, tuple(row)
 
+    def highest_log_p(self, positions: Sequence[Position]) -> list[float]:
+        rows = self.log_p(positions, self.most_likely(positions))
+        return [row[number] for number, row in enumerate(rows)]
+
     @torch.no_grad()
     def most_likely(self, positions: Sequence[Position]) -> list[int]:
         """Return the most probable next token at each position."""
@@ -159,11 +160,11 @@ class LocalBackend(Engine, Trainer):
             trial = Trial.of(model, sample)
         check_usable(loaded.name, trial)
         self.network = connect(model, self.adapter, self.first, trial)
-        self.rules = TextRules(loaded.tokenizer, model.generation_config.eos_token_id)
+        self.rules = TextRules(loaded.tokenizer, loaded.end_ids)
         self.writer = Writer(model, self.rules)
         self.text_tokens = room_for_texts(model)
         self.passes = Passes(model, self.network)
-        self.limit = int(getattr(config, "max_position_embeddings", None) or UNLIMITED)
+        self.limit = loaded.limit
         self.described = f"{name_of(preset)}; {'plain' if self.passes.shared is None else 'fast'} path"
         self.adapted = f"LoRA on {', '.join(modules)} of layers {which}, tau {preset.tau:g} by default"
         self._special = torch.tensor(self.token_ids.special, device=self.device)

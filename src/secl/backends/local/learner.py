@@ -120,25 +120,23 @@ class LocalLearner:
 
     def reset(self) -> None:
         self.backend.adapter.reset()
-        self.trainer.publish()
+        self.trainer.renew(learning=True)
 
     def snapshot(self) -> bytes:
         return self.backend.adapter.snapshot()
 
     def restore(self, snapshot: bytes) -> None:
         self.backend.adapter.restore(snapshot)
-        self._forget()
+        self.forget()
+        self.trainer.renew(learning=True)
 
     def weights(self) -> bytes:
         return self.backend.adapter.weights()
 
     def load_version(self, weights: bytes, version: int) -> None:
         self.backend.adapter.load_version(weights, version)
-        self._forget()
-
-    def _forget(self) -> None:
         self.forget()
-        self.trainer.publish()
+        self.trainer.renew(learning=False)
 
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         """Call `hook` before every layer of every pass in this process; the hook may wait for other work."""

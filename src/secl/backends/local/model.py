@@ -2,46 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
-from secl.backends.base import Servers
-from secl.backends.free_texts import write_texts
+from secl.backends.base import Engine, Trainer
 from secl.backends.local import dinco
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.learner import LocalLearner
 from secl.backends.local.loading.loader import Loaded, ModelCache, load
-from secl.backends.local.loading.thinking import check_at_once, with_budget
 from secl.backends.local.objects import StructuredWriting
-from secl.backends.prompting import Prompting
-from secl.backends.readout import Readout, prefers_prefill
-from secl.backends.token_driver import Answer, TokenDriver
-from secl.errors import ParameterError, TooLongError
+from secl.backends.token_driver import Answer
+from secl.backends.token_model import TokenModel, check_arguments
+from secl.errors import TooLongError
 from secl.evidence import DincoEvidence
-from secl.flow.model import Answered, FlowModel, SharedAnswers, key_of
+from secl.flow.model import Answered, SharedAnswers, key_of
 from secl.question import Question
 from secl.records import Reply
-from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking, check_thinking
-from secl.writing import Piece, Writing
+from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking
+from secl.writing import Writing
 
 
-class LocalModel(FlowModel, StructuredWriting):
+class LocalModel(TokenModel, StructuredWriting):
     """A transformers chat model with a LoRA adapter that learns to state its confidence; a `secl.model.Model`.
 
     Args:
         loaded: result of `secl.backends.local.loading.loader.load`.
         adapter: settings of LoRA and learning. If unset, layers and modules come from the model's preset.
-        paper: whether all prompts follow the paper (docs/paper.md lists our choices and the differences of secl's own
-            prompts).
-        distractors: number of distractors for an open answer, 1 to 9.
         answer_weights: which weights write the answers, "adapted" or "frozen".
         nli: hub id or folder of the NLI model that compares answers for DINCO; None asks this model itself.
-        thinking: whether the model thinks before it answers: "off", "auto", or the maximum number of tokens.
         seed: seed of the adapter's initial weights, and of sampled answers and distractors.
         shared: cache of frozen answers for models with the same weights; None if not shared.
+        others: see `secl.backends.token_model.TokenModel`.
 
     Attributes:
         backend: engine with the weights in this process.
@@ -68,34 +61,29 @@ class LocalModel(FlowModel, StructuredWriting):
         seed: int = 42,
         shared: SharedAnswers | None = None,
     ) -> None:
-        if not 0 <= seed < 2**63:
-            raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
-        thinking = check_thinking(thinking)
-        if thinking == "off":
-            check_at_once(loaded.name, loaded.thinker)
+        check_arguments(loaded, thinking, seed)
         self.backend = LocalBackend(loaded, adapter or AdapterSettings(), seed=seed)
         self.described, self.adapted = self.backend.described, self.backend.adapted
-        self.name = loaded.name
-        self.tau = loaded.preset.tau
-        self.letters = loaded.preset.letters
-        self.fingerprint = loaded.fingerprint
         self.upstream: object = (
             None  # an `Upstream` (`secl.backends.endpoint.client`) if vLLM servers write the answers
         )
-        ids = self.backend.token_ids
         # Models share readings only with equal precision and first adapted layer, because the last digits of
         # probabilities depend on both.
         computed = str(loaded.model.dtype), self.backend.first
         alike = loaded.fingerprint, *computed, paper, distractors, thinking, seed
-        known = loaded.preset.prefilled
-        prefers = partial(prefers_prefill, self.backend) if known is None else lambda: known
-        thinker = None if thinking == "off" else with_budget(loaded.thinker, thinking)
-        self.prompting = Prompting(ids, prefers, paper=paper, distractors=distractors, thinker=thinker)
-        driver = TokenDriver(self.backend, self.prompting, Readout(ids, paper=paper), self.backend.rules, seed)
-        super().__init__(driver, None if shared is None else shared.to(*alike))
-        self.driver: TokenDriver = driver
+        super().__init__(
+            loaded,
+            self.backend,
+            self.backend.token_ids,
+            rules=self.backend.rules,
+            paper=paper,
+            distractors=distractors,
+            thinking=thinking,
+            seed=seed,
+            shared=None if shared is None else shared.to(*alike),
+        )
         self.learner = LocalLearner(
-            self.backend, self.backend, driver, self.meter, answer_weights, self._latest_answer, self._forget
+            self.backend, self.backend, self.driver, self.meter, answer_weights, self._latest_answer, self._forget
         )
         self._nli = None if nli is None else dinco.nli_model(nli, self.backend.device)
         if self._nli is not None:
@@ -123,10 +111,10 @@ class LocalModel(FlowModel, StructuredWriting):
     def _facts(self) -> dict[str, object]:
         return {"name": self.name, "version": self.learner.version, "tau": self.tau}
 
-    def answer_by(self, servers: Servers) -> None:
+    def answer_by(self, engine: Engine, trainer: Trainer) -> None:
         """Let servers read and write instead of this process, which then only trains."""
-        self.driver = self.learner.driver = replace(self.driver, engine=servers)
-        self.learner.trainer = servers
+        self.driver = self.learner.driver = replace(self.driver, engine=engine)
+        self.learner.trainer = trainer
 
     @property
     def adapter(self) -> Adapter:
@@ -134,24 +122,7 @@ class LocalModel(FlowModel, StructuredWriting):
 
     @property
     def environment(self) -> dict[str, str | int]:
-        """Device, precision, threads and other facts that can change probabilities, for records of runs."""
-        short = "prefilled" if self.prompting.prefilled else "plain"
-        found = {**self.backend.environment, **self.driver.engine.environment, "short_replies": short}
-        if self.prompting.thinks:
-            found["thoughts"] = "requested" if self.prompting.thinker.request else "trained"
-        return found
-
-    def check(self, question: Question, given: str | None = None) -> None:
-        """Check that the model can answer a question, or read a given answer.
-
-        Raises:
-            QuestionError: more options than letters, or a prompt longer than the model can read.
-        """
-        self.prompting.check_length(question, self.driver.engine.limit, given)
-
-    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        """Write free answers with the frozen weights; see `secl.model.Model.write`."""
-        return write_texts(self.driver, question, writing)
+        return {**self.backend.environment, **super().environment}
 
     def memory_share(self, question: Question, writing: Writing) -> float:
         """Return which share of the memory for texts these texts need; see `secl.model.Model.memory_share`."""
@@ -222,10 +193,6 @@ class LocalModel(FlowModel, StructuredWriting):
     def _forget(self) -> None:
         # Later updates may repeat version numbers, so answers of the old versions must not be reused.
         self._window, self._latest = {}, None
-
-    def close(self) -> None:
-        """End connections and threads."""
-        self.driver.engine.close()
 
 
 def _answer(answered: Answered) -> Answer:

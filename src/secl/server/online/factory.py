@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
 from secl.data.question_files import QuestionFile
-from secl.errors import ParameterError, RunError, needs
+from secl.errors import ParameterError, RunError
 from secl.model import Model
 from secl.runs.folder import FILE, check_free
-from secl.runs.loading import Load, build_calibrator, calibration, load_local, load_model, named
+from secl.runs.loading import Load, build_calibrator, calibration, load_model, named
 from secl.runs.manifest import Manifest, environment
 from secl.runs.recipes import with_absolute_paths
 from secl.runs.settings import Recipe
@@ -22,7 +20,6 @@ from secl.server.online.service import Service
 from secl.server.retention import Retention
 from secl.server.settings import Limits
 from secl.server.store import ServerStore
-from secl.settings.groups import ENDPOINT_KEY
 
 
 def serving_settings(values: Mapping[str, object] | None = None) -> Recipe:
@@ -40,18 +37,14 @@ def open_service(
     settings: Recipe,
     *,
     keep_text: Keep = "full",
-    endpoint: str | None = None,
-    versions: Path | None = None,
     limits: Limits | None = None,
     retention: Retention | None = None,
     load: Load = load_model,
 ) -> Service:
-    """Load a model that answers and a second copy (twin) that learns, and open the state folder.
+    """Load a model that answers and, if it can learn, a second copy (twin) that learns; open the state folder.
 
     Args:
         folder: new, or the state of a stopped server.
-        endpoint: address of a vLLM server that answers. This process then only learns.
-        versions: folder in which the vLLM server finds learned versions.
 
     Raises:
         RunError: the folder is not a server's state, is in use, or was created with another model or other settings.
@@ -59,20 +52,15 @@ def open_service(
     """
     if keep_text not in get_args(Keep):
         raise ParameterError(f"--keep-text is {keep_text!r}; it must be one of {', '.join(get_args(Keep))}.")
-    if versions is not None and endpoint is None:
-        raise ParameterError("--versions needs a vLLM server; name the server with --engine vllm --endpoint URL.")
     settings = named(settings)
     with ExitStack() as failure:
         state = reopen(folder, settings, keep_text)  # checks settings before the model is loaded
         if state is not None:
             failure.callback(state.close)
         to_load = settings if state is None else Manifest.of(state).to_load(settings)
-        if endpoint:
-            model, twin = behind_vllm(to_load, endpoint, versions, folder)
-        else:  # a model behind OpenAI's API does not learn, so it needs no twin
-            model = load(to_load)
-            twin = model if settings.model.engine == "openai" else load(to_load)
+        model = load(to_load)
         failure.callback(model.close)
+        twin = model if model.learner is None else load(to_load)
         settings.plan().check(twin)
         if state is None:
             state = create_state(folder, settings, keep_text, model)
@@ -113,26 +101,6 @@ def create_state(folder: Path, settings: Recipe, keep_text: Keep, model: Model) 
     """Create the state folder of a new server. Raises the errors of `ServerStore.create`."""
     manifest = Manifest.new(settings, model, QuestionFile(()), earlier=calibration(settings, model))
     return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
-
-
-def behind_vllm(settings: Recipe, endpoint: str, versions: Path | None, state: Path) -> tuple[Model, Model]:
-    """Return two models: one answers through a vLLM server, the other learns here. Raises ParameterError."""
-    if versions is None:
-        raise ParameterError(
-            "vLLM servers load learned versions from the folder in their VLLM_LORA_RESOLVER_CACHE_DIR; name this "
-            "folder with --versions."
-        )
-    try:
-        from secl.backends.endpoint.vllm.connect import answer_by_vllm
-    except ModuleNotFoundError as problem:
-        raise ParameterError(needs("--engine vllm", str(problem.name), "server,local")) from None
-    # Servers with different state folders may share vLLM, so the names of versions contain a hash of the state folder.
-    name = f"secl{hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:8]}"
-    key = os.environ.get(ENDPOINT_KEY)
-    model, twin = load_local(settings), load_local(settings)
-    for each in (model, twin):
-        answer_by_vllm(each, endpoint, versions, name=name, learns=each is twin, key=key)
-    return model, twin
 
 
 def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:

@@ -14,6 +14,7 @@ from secl.calibrator import Calibrator
 from secl.errors import GivenUpError, RunError, StorageError, UnavailableError
 from secl.model import Learner, learner_of, version_of
 from secl.records import LearningOutcome, Record
+from secl.runs.store import Version
 from secl.server.entries import EventKind
 from secl.server.online.queue import Scheduler
 from secl.server.settings import BACKLOG, MAX_DRIFT
@@ -38,7 +39,7 @@ class LessonThread:
     Attributes:
         paused: reason for a pause; None without a pause.
         problems: current problems; the keys are sentences, the values are the latest error messages.
-        newest: snapshot of the weights that the service should load; None before the first version.
+        newest: weights that the service should load; None before the first version.
         failures: number of failed lessons since the start.
         relative_norm: norm of the learned change over the norm of the weights, cached because its computation is slow.
     """
@@ -49,7 +50,7 @@ class LessonThread:
         self.relative_norm = 0.0 if learner is None else learner.relative_norm
         self.problems: dict[str, str] = {}
         self.failures, self._stopping = 0, False
-        self.newest: bytes | None = None
+        self.newest: Version | None = None
         self._waiting: deque[Record] = deque()
         self._changed, self._model_free = threading.Condition(), threading.Lock()
         self._thread = threading.Thread(target=self._run, name="secl-lessons", daemon=True)
@@ -68,7 +69,7 @@ class LessonThread:
         snapshot = self.state.snapshot()
         if snapshot is not None:
             self.trained.restore(snapshot)
-            self.newest, self.relative_norm = snapshot, self.trained.relative_norm
+            self._note_newest()
         waiting = list(self.state.records("r.outcome = 'waiting'"))
         if self.state.keep_text == "full" and self.paused is None:
             self._waiting.extend(waiting)
@@ -132,7 +133,7 @@ class LessonThread:
             except StorageError:
                 trained.restore(before)
                 raise
-            self.newest, self.relative_norm = snapshot, trained.relative_norm
+            self._note_newest()
             return self._stop_lessons(None)
 
     def pause(self, reason: str) -> int:
@@ -238,11 +239,15 @@ class LessonThread:
     def _publish(self) -> None:
         """Publish the new version, and pause learning if the weights have drifted too far."""
         try:
-            self.newest, self.relative_norm = self.trained.snapshot(), self.trained.relative_norm
+            self._note_newest()
             if self.relative_norm > MAX_DRIFT:
                 self._pause_itself(f"the adapter's drift is {self.relative_norm:.3f}, more than {MAX_DRIFT:g}")
         except Exception as problem:
             self._note_failure(f"an error followed the update to version {self.version} ({type(problem).__name__})")
+
+    def _note_newest(self) -> None:
+        trained = self.trained
+        self.newest, self.relative_norm = Version(trained.version, trained.weights()), trained.relative_norm
 
     def _restore_weights(self, snapshot: bytes | None) -> None:
         """Restore the weights from before a lesson; if that fails, pause learning."""

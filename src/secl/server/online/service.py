@@ -91,7 +91,7 @@ class Service:
         self._latest: deque[Record] = deque(maxlen=JUDGED)
         self._labelled: Sequence[tuple[float, bool, float, float | None]] = ()
         self._level: Level = "unproven"
-        self._loaded: bytes | None = None
+        self._loaded: Version | None = None
         self._closing = False
         self.learner = LessonThread(trainer, state, self.scheduler)
         self.pruner = Pruner(state, retention or Retention(), calibrator.gate)
@@ -316,7 +316,7 @@ class Service:
         if newest is None or newest is self._loaded:
             return
         try:
-            learner_of(self.model).restore(newest)
+            learner_of(self.model).load_version(newest.weights, newest.number)
         except Exception as problem:  # the old version continues to answer, and the next batch tries again
             self.problems[VERSION] = public_reason(problem, "loading a new version")
         else:

@@ -11,8 +11,9 @@ from safetensors.numpy import load, save
 
 from secl.backends.base import Bundle, Span
 from secl.backends.endpoint.client import Endpoint, Upstream
-from secl.backends.endpoint.vllm.backend import VllmBackend
+from secl.backends.endpoint.vllm.engine import VllmEngine
 from secl.backends.endpoint.vllm.server import SILENCE, CompletionRequest, TokenServer, Versions
+from secl.backends.endpoint.vllm.trainer import VllmTrainer
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import SAMPLE
 from secl.errors import ModelError, NotLoadedError, QuestionError
@@ -29,9 +30,7 @@ TRIAL_SCALES = (0.02, 0.1, 0.5)
 """Standard deviations of random adapter weights, tried in order until the stated confidence changes."""
 
 
-def answer_by_vllm(
-    model: LocalModel, url: str, folder: Path, *, name: str = "secl", learns: bool = True, key: str | None = None
-) -> VllmBackend:
+def answer_by_vllm(model: LocalModel, url: str, folder: Path, *, key: str | None = None) -> VllmTrainer:
     """Let a vLLM server answer for a model, which then only learns and computes the beams of DINCO.
 
     The server must have the learner's model with float32 logits (`--hf-overrides '{"head_dtype": "float32"}'`), because
@@ -40,38 +39,36 @@ def answer_by_vllm(
     Args:
         url: address of the server, or of a load balancer in front of several.
         folder: the servers' VLLM_LORA_RESOLVER_CACHE_DIR, in which secl writes the versions.
-        name: beginning of the versions' names. Learners that share servers need different names.
-        learns: whether updates run; see `VllmBackend.adapt`.
         key: the servers' API key.
 
     Raises:
-        ParameterError: `url` is not a URL, or `name` does not fit into a URL.
+        ParameterError: `url` is not a URL.
         ModelError: the server does not answer, has another model, or does not find the published version.
         StorageError: the folder cannot be written.
     """
     endpoint = Endpoint(url, key=key, silence=SILENCE)
     try:
-        server = TokenServer(endpoint)
+        server, learner = TokenServer(endpoint), model.backend
         # A server loads an adapter only if the adapter's configuration has the server's model name.
-        config = {**model.learner.config, "base_model_name_or_path": server.root}
-        versions = Versions(folder, config, name)
-        backend = VllmBackend(model.backend, server, versions, learns=learns)
-        _check_model(model, backend)
+        versions = Versions(folder, {**model.learner.config, "base_model_name_or_path": server.root})
+        engine = VllmEngine(server, learner.rules, len(learner.token_ids.tokenizer), learner.limit)
+        trainer = VllmTrainer(learner, engine, versions)
+        _check_model(model, trainer)
     except BaseException:
         endpoint.close()
         raise
-    model.answer_by(backend)
+    model.answer_by(engine, trainer)
     model.upstream = Upstream(endpoint, server.base, takes_all=False)
-    return backend
+    return trainer
 
 
-def _check_model(model: LocalModel, backend: VllmBackend) -> None:
+def _check_model(model: LocalModel, trainer: VllmTrainer) -> None:
     """Raise a `ModelError` unless the server has the learner's model and precision, and uses the adapter."""
-    server = backend.server
+    server = trainer.engine.server
     load_ours = f"The server runs {server.root}; start it with the model and precision of this process."
     frozen = model.answer(SAMPLE).frozen
     sequence = model.prompting.confidence(SAMPLE, frozen.text)
-    if (problem := _differs(model, backend, frozen, TOLERANCE)) is not None:
+    if (problem := _differs(model, trainer, frozen, TOLERANCE)) is not None:
         raise ModelError(f"{server.url} does not serve the model that learns in this process: {problem} {load_ours}")
     (reading,) = model.backend.read([Bundle(spans=[Span(sequence, 1)])])
     (row,) = server.read([sequence])
@@ -86,18 +83,18 @@ def _check_model(model: LocalModel, backend: VllmBackend) -> None:
         adapted = _on_trial(model, frozen)
         # Random weights amplify rounding, so the tolerance is half of the change that they cause, if this is more than
         # `TOLERANCE`. A server that ignores the weights differs by the whole change.
-        unlike = _differs(model, backend, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
+        unlike = _differs(model, trainer, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
     except (NotLoadedError, QuestionError) as problem:
         unlike = str(problem)
     finally:
         model.learner.restore(snapshot)
-        backend.publish()
+        trainer.renew(learning=True)
     if unlike is not None:
         raise ModelError(
             f"{server.url} does not use the learned weights: {unlike} Start all servers with the same model name "
             f"({server.root}), --enable-lora, a large enough --max-lora-rank, --lora-target-modules with all trained "
             "modules, VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and "
-            f"VLLM_LORA_RESOLVER_CACHE_DIR={backend.versions.folder}."
+            f"VLLM_LORA_RESOLVER_CACHE_DIR={trainer.versions.folder}."
         )
 
 
@@ -118,13 +115,13 @@ def _on_trial(model: LocalModel, frozen: Reply) -> Reply:
     return adapted
 
 
-def _differs(model: LocalModel, backend: VllmBackend, reply: Reply, tolerance: float) -> str | None:
+def _differs(model: LocalModel, trainer: VllmTrainer, reply: Reply, tolerance: float) -> str | None:
     """Return a sentence if the server's stated confidence for the sample question is too far from the learner's."""
     thought = None if reply.thought is None else reply.thought.text
     sequence = model.prompting.confidence(SAMPLE, reply.text, thought)
-    name = backend.adapter_name(reply.version)
+    name = trainer.name_of(reply.version) if reply.version else ""
     digits = tuple(model.backend.token_ids.digits)
-    ((step,),) = backend.server.complete(name, [sequence], CompletionRequest(ids=digits))
+    ((step,),) = trainer.engine.server.complete(name, [sequence], CompletionRequest(ids=digits))
     p = [math.exp(step.log_p[digit]) for digit in digits]
     distance = _apart([each / sum(p) for each in p], reply.bins)
     if distance <= tolerance:

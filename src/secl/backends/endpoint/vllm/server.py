@@ -18,7 +18,7 @@ from typing import Any
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.probabilities import DamagedError, alternatives, distribution, log_p_of, positions
 from secl.backends.generation import Step
-from secl.errors import ModelError, NotLoadedError, ParameterError, StorageError, UnavailableError
+from secl.errors import ModelError, NotLoadedError, StorageError, UnavailableError
 from secl.machine import publish_folder
 
 TOKEN = "token_id:"
@@ -32,11 +32,12 @@ SILENCE = 120.0
 LATE, WAIT = 2, 0.5
 """Number of repeated requests for a missing adapter, and seconds before each: a shared file system may be slow."""
 
-MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
+MALFORMED = (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError)
 """Errors of a reply in another form. `DamagedError`, a ValueError, tells what is wrong."""
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
+PREFIX = "secl"
+"""Beginning of the names of versions."""
 
 KEPT = 100
 """Maximum number of version folders; secl removes the least recently used ones. The number is larger than any reply
@@ -103,7 +104,7 @@ class TokenServer:
             self.window = int(base.get("max_model_len") or 0)
         except (KeyError, TypeError, ValueError) as problem:
             raise UnavailableError(
-                f"{self.url} does not list its models as a vLLM server does; is this the right address?"
+                f"{self.url} does not list its models as vLLM does; check the address, or take --engine openai."
             ) from problem
 
     def complete(
@@ -135,6 +136,16 @@ class TokenServer:
         """Return log-probabilities (nats) of each text's tokens from the second on. Raises the errors of `complete`."""
         completions = self.complete("", texts, CompletionRequest(top=0, inside=True))
         return [[step.log_p[step.token] for step in steps[:-1]] for steps in completions]
+
+    def tokens_of(self, text: str) -> list[int]:
+        """Return the ids of a text's tokens from the second on. Raises the errors of `complete`."""
+        body = {"model": self.base, "prompt": [text], "add_special_tokens": False}
+        answer = self._post({**body, **CompletionRequest(top=0, inside=True).body()})
+        try:
+            reported = answer["choices"][0]["prompt_logprobs"][1:]
+            return [int(next(iter(each))) for each in reported]
+        except MALFORMED as problem:
+            raise self._unusable(problem) from problem
 
     def stream(
         self, prompt: Sequence[int], request: CompletionRequest, n: int
@@ -210,7 +221,7 @@ def _id(token: str) -> int:
 
 
 class Versions:
-    """Folders for vLLM's `lora_filesystem_resolver`, named NAME-<version>-<digest of configuration and weights>.
+    """Folders for vLLM's `lora_filesystem_resolver`, named secl-<version>-<digest of configuration and weights>.
 
     Servers cache results by an adapter's name, and read the adapter's weights once. If an update is undone, the next
     update has the same version number. The digest makes the name unique to the weights.
@@ -218,18 +229,10 @@ class Versions:
     Args:
         folder: the servers' VLLM_LORA_RESOLVER_CACHE_DIR.
         config: PEFT configuration of the adapter (`LoraConfig.to_dict()`), with the servers' name of the base model.
-        name: beginning of the folders' names. Learners that share a folder need different names.
-
-    Raises ParameterError: a name that does not fit into a URL or a path.
     """
 
-    def __init__(self, folder: Path, config: Mapping[str, object], name: str = "secl") -> None:
-        if not NAME.fullmatch(name):
-            raise ParameterError(
-                f"name is {name!r}, which does not fit URLs and folders; use letters, digits, _ and dots."
-            )
+    def __init__(self, folder: Path, config: Mapping[str, object]) -> None:
         self.folder = folder.absolute()
-        self.prefix = name
         self._config = json.dumps(dict(config), default=sorted, indent=2, sort_keys=True) + "\n"
 
     def publish(self, version: int, weights: bytes) -> str:
@@ -238,17 +241,23 @@ class Versions:
         `weights`: safetensors bytes with PEFT's names.
         """
         digest = hashlib.sha256(self._config.encode() + weights).hexdigest()[:12]
-        name = f"{self.prefix}-{version}-{digest}"
+        name = f"{PREFIX}-{version}-{digest}"
         try:
-            if not (self.folder / name).is_dir():
+            if not self.keep(name):
                 self._write(name, weights)
-            os.utime(self.folder / name)
         except OSError as problem:
             raise StorageError(
                 f"version {version} cannot be written to {self.folder}: {problem.strerror}."
             ) from problem
         self._remove_old()
         return name
+
+    def keep(self, name: str) -> bool:
+        """Mark a version as just used; return False if its folder is missing."""
+        with suppress(FileNotFoundError):
+            os.utime(self.folder / name)
+            return True
+        return False
 
     def _write(self, name: str, weights: bytes) -> None:
         """Write a folder under a temporary name, and rename the complete folder."""
@@ -265,7 +274,7 @@ class Versions:
             shutil.rmtree(draft, ignore_errors=True)
 
     def _remove_old(self) -> None:
-        ours = re.compile(re.escape(self.prefix) + r"-\d+-[0-9a-f]{12}")
+        ours = re.compile(PREFIX + r"-\d+-[0-9a-f]{12}")
         with suppress(FileNotFoundError):  # another learner may have removed a folder already
             folders = [path for path in self.folder.iterdir() if ours.fullmatch(path.name)]
             for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[:-KEPT]:

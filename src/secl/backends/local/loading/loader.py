@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +18,7 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
     AutoTokenizer,
+    GenerationConfig,
     PreTrainedConfig,
     PreTrainedModel,
 )
@@ -24,9 +27,9 @@ from secl.backends.chat_templates import Thinker, Tokenizer
 from secl.backends.local.loading.conversion import convert_gguf, is_gguf, sampled_digest
 from secl.backends.local.loading.guard import NO_CODE, as_model_error, check_tokenizer, quiet
 from secl.backends.local.loading.model_parts import AUTO, choose_device, text_config, twin
-from secl.backends.local.loading.presets import PRESETS, Preset, preset_of, rule_for
+from secl.backends.local.loading.presets import PRESETS, UNMEASURED, Preset, preset_of, rule_for
 from secl.backends.local.loading.quantisation import check_quantisable, quantisation
-from secl.backends.local.loading.thinking import thinker_of
+from secl.backends.local.loading.thinking import Begin, first_tokens, thinker_of
 from secl.backends.token_ids import sample_text
 from secl.errors import ModelError, ParameterError
 from secl.settings.groups import Device, Dtype, Quantize
@@ -36,6 +39,9 @@ DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16,
 SAMPLED = 64
 """Approximate number of values of each weight in the fingerprint of the caller's model."""
 
+UNLIMITED = 1 << 30
+"""Context length in tokens if the model's configuration names none."""
+
 ADAPTER = "adapter_config.json"
 """File of a PEFT adapter. transformers would load the adapter, too."""
 
@@ -43,20 +49,30 @@ _TOKENIZER_FILES = re.compile(r"tokenizer\.|vocab|merges|spiece|sentencepiece|te
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A model in memory in evaluation mode.
+class ModelFacts:
+    """A model without its weights: what its prompts and answers need.
 
     Attributes:
         fingerprint: text that identifies weights, tokenizer and chat template, such as a sha256.
         thinker: how the model thinks before it answers.
+        end_ids: ids of tokens that end a text.
+        limit: maximum number of tokens of a prompt with its answer.
     """
 
     name: str
-    model: PreTrainedModel
     tokenizer: Tokenizer
     preset: Preset
     fingerprint: str
     thinker: Thinker
+    end_ids: int | Sequence[int] | None
+    limit: int
+
+
+@dataclass(frozen=True)
+class Loaded(ModelFacts):
+    """A model in memory in evaluation mode."""
+
+    model: PreTrainedModel
 
 
 class ModelCache:
@@ -115,17 +131,11 @@ def load(
         )
     home = choose_device(device)
     precision = choose_dtype(dtype, home)
-    source = locate(name)
     if quantize is not None:
-        check_quantisable(quantize, home, source)
-    if is_gguf(source):
-        source = convert_gguf(Path(source), precision, chats=True)
+        check_quantisable(quantize, home, locate(name))
+    source, config, tokenizer = _read(name, precision)
     with as_model_error(name), quiet():
-        config = AutoConfig.from_pretrained(str(source), **NO_CODE)
         kind = text_class(name, config)
-        tokenizer = AutoTokenizer.from_pretrained(str(source), **NO_CODE)
-    sample_text(tokenizer, name)  # refuses a missing or broken chat template before secl fetches the weights
-    with as_model_error(name), quiet():
         # Only the eager implementation caps attention scores (Gemma 2). With None, transformers chooses a faster one.
         attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
@@ -153,6 +163,40 @@ def load(
     if quantize is not None:
         fingerprint = hashlib.sha256(f"{fingerprint} {quantize}".encode()).hexdigest()
     return wrap(name, model, tokenizer, fingerprint=fingerprint)
+
+
+def load_facts(name: str, begin: Begin) -> ModelFacts:
+    """Read configuration and tokenizer of a model that runs elsewhere.
+
+    Args:
+        begin: returns the first tokens of the model's greedy reply to a prompt.
+
+    Raises:
+        ModelError: the model cannot be found, read or used.
+    """
+    source, config, tokenizer = _read(name, choose_dtype(AUTO, choose_device(AUTO)))
+    with as_model_error(name), quiet():
+        try:
+            generation = GenerationConfig.from_pretrained(str(source))
+        except OSError:  # no generation_config.json
+            generation = GenerationConfig.from_model_config(config)
+    preset = preset_of(name) or preset_of(config.name_or_path) or UNMEASURED
+    fingerprint = fingerprint_of(name, source, config, tokenizer)
+    rows = text_config(config).vocab_size
+    return _facts(name, config, tokenizer, rows, preset, fingerprint, generation.eos_token_id, begin)
+
+
+def _read(name: str, precision: torch.dtype) -> tuple[Path | str, PreTrainedConfig, Tokenizer]:
+    """Return folder or hub id, configuration and tokenizer; convert a GGUF file to a folder first."""
+    source = locate(name)
+    if is_gguf(source):
+        source = convert_gguf(Path(source), precision, chats=True)
+    with as_model_error(name), quiet():
+        config = AutoConfig.from_pretrained(str(source), **NO_CODE)
+        text_class(name, config)
+        tokenizer = AutoTokenizer.from_pretrained(str(source), **NO_CODE)
+    sample_text(tokenizer, name)  # refuses a missing or broken chat template before secl fetches the weights
+    return source, config, tokenizer
 
 
 def adopt(model: Any, tokenizer: Any) -> Loaded:
@@ -208,13 +252,30 @@ def _fingerprint_of_weights(model: PreTrainedModel, tokenizer: Any) -> str:
 def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint: str = "in memory") -> Loaded:
     """Return a model in memory as `Loaded`. Raises ModelError: a tokenizer that does not fit, or a broken template."""
     sample_text(tokenizer, name)
-    check_tokenizer(name, tokenizer, model.get_input_embeddings().weight.shape[0])
     preset = preset_of(name) or preset_of(model.config.name_or_path) or rule_for(model)
+    rows, ends = model.get_input_embeddings().weight.shape[0], model.generation_config.eos_token_id
+    facts = _facts(name, model.config, tokenizer, rows, preset, fingerprint, ends, partial(first_tokens, model))
+    return Loaded(**vars(facts), model=model)
+
+
+def _facts(
+    name: str,
+    config: PreTrainedConfig,
+    tokenizer: Tokenizer,
+    rows: int,
+    preset: Preset,
+    fingerprint: str,
+    end_ids: int | Sequence[int] | None,
+    begin: Begin,
+) -> ModelFacts:
+    """Check a tokenizer for `rows` embeddings, and find out how the model thinks."""
+    check_tokenizer(name, tokenizer, rows)
     with as_model_error(name):
-        at_once, thinker = thinker_of(name, model, tokenizer)
+        at_once, thinker = thinker_of(name, begin, tokenizer)
     if at_once is not tokenizer:  # an extended template changes the prompts, so the fingerprint must differ
         fingerprint = hashlib.sha256(f"{fingerprint} {at_once.chat_template}".encode()).hexdigest()
-    return Loaded(name, model, at_once, preset, fingerprint, thinker)
+    limit = int(getattr(text_config(config), "max_position_embeddings", None) or UNLIMITED)
+    return ModelFacts(name, at_once, preset, fingerprint, thinker, end_ids, limit)
 
 
 def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM | AutoModelForImageTextToText]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -56,6 +56,9 @@ PRESETS: dict[str, Preset] = {
     "phi-3.5-mini": Preset("microsoft/Phi-3.5-mini-instruct", "last:8", FUSED, 1.5, None, "in the paper"),
     "qwen2.5-3b": Preset("Qwen/Qwen2.5-3B-Instruct", "last:4", QUERY_VALUE, 1.0, None, "the paper's negative control"),
 }
+
+UNMEASURED = Preset("", "", (), 1.0, None, "by inspection")
+"""Settings of a model without a preset whose weights are elsewhere, so that secl cannot see its modules."""
 
 _BY_INSPECTION = (QUERY_VALUE, FUSED, ("query_key_value",), ("c_attn",), ("Wqkv",), ("query", "value"))
 
@@ -116,7 +119,7 @@ def rule_for(model: PreTrainedModel) -> Preset:
     names = linear_modules(model)
     modules = next((usual for usual in _BY_INSPECTION if set(usual) <= names), ())
     layers = f"last:{min(8, max(1, text_config(model.config).num_hidden_layers // 4))}"
-    return Preset("", layers, modules, 1.0, None, "by inspection")
+    return replace(UNMEASURED, layers=layers, modules=modules)
 
 
 def linear_modules(model: PreTrainedModel) -> set[str]:

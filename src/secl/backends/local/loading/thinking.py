@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,11 @@ FIRST_TOKENS = 8
 """Number of tokens that the model writes in the trial, enough for the longest opening of a thought."""
 
 
-def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple[Tokenizer, Thinker]:
+Begin = Callable[[list[int]], list[int]]
+"""Function that returns the first `FIRST_TOKENS` tokens of a model's greedy reply to a prompt."""
+
+
+def thinker_of(name: str, begin: Begin, tokenizer: Tokenizer) -> tuple[Tokenizer, Thinker]:
     """Return a tokenizer whose chat template makes the model answer at once, and how the model thinks.
 
     If the model would think, the tokenizer is a copy with a longer template. Otherwise it is `tokenizer` itself.
@@ -69,12 +74,12 @@ def thinker_of(name: str, model: PreTrainedModel, tokenizer: Tokenizer) -> tuple
     thinker = _thinker(tokenizer, reply, free.rpartition(ASKED.text)[2], known)
     begun = _beginning(template, reply, known)
     at_once = _given(tokenizer, begun) if begun else tokenizer
-    thinking = _thinks(model, at_once, known)
+    thinking = _thinks(begin, at_once, known)
     if thinking is not None and thinker is None:
         thinker = _marked(tokenizer, thinking)
     if thinking is not None and not begun and thinking.closing not in reply:
         at_once = _given(tokenizer, thinking.empty)
-        thinking = _thinks(model, at_once, known)
+        thinking = _thinks(begin, at_once, known)
     if thinker is None:
         return at_once, Thinker(at_once)
     return at_once, replace(thinker, always=thinking is not None)
@@ -155,13 +160,19 @@ def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
     return extended
 
 
-def _thinks(model: PreTrainedModel, tokenizer: Tokenizer, known: list[Marks]) -> Marks | None:
+def _thinks(begin: Begin, tokenizer: Tokenizer, known: list[Marks]) -> Marks | None:
     """Return the marks of the thought with which the model's reply begins; None without a thought."""
     prompt = tokenizer(render(tokenizer, answer_prompt(ASKED)), add_special_tokens=False)["input_ids"]
+    reply = tokenizer.decode(begin(prompt)).lstrip()
+    return next((each for each in known if reply.startswith(each.opening)), None)
+
+
+def first_tokens(model: PreTrainedModel, prompt: list[int]) -> list[int]:
+    """Return the first tokens of the model's greedy reply to a prompt."""
     begun = torch.tensor([prompt], device=compute_device(model))
     with quiet():
         written = model.generate(
             begun, attention_mask=torch.ones_like(begun), do_sample=False, max_new_tokens=FIRST_TOKENS
         )
-    reply = tokenizer.decode(written[0, len(prompt) :].tolist()).lstrip()
-    return next((each for each in known if reply.startswith(each.opening)), None)
+    reply: list[int] = written[0, len(prompt) :].tolist()
+    return reply

@@ -1,21 +1,17 @@
-"""A vLLM server that reads and writes token ids for a model that learns in this process."""
+"""A vLLM server, or several behind a load balancer, that reads and writes token ids."""
 
 from __future__ import annotations
 
 import heapq
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
-from secl.backends.base import Bundle, Engine, Position, S, Statistics, T, TokenSequence, Trainer, Training
-from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer, Versions
+from secl.backends.base import Bundle, Engine, Position, S, Statistics, T, TokenSequence
+from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
 from secl.backends.entropy import entropy_of
 from secl.backends.generation import Draft, Step, TextRules
-from secl.backends.local.backend import LocalBackend, LocalReading
 from secl.backends.token_ids import common_length
-from secl.errors import NotFiniteError
 from secl.writing import Piece, Token, Writing
 
 STOPS = ("\n", "Confidence:")
@@ -37,10 +33,15 @@ unlisted tokens get the value of the listed token, without a request of their ow
 
 
 class VllmReading:
-    """Probabilities that one version gives to tokens of a bundle. secl requests each probability on first use."""
+    """Probabilities that one version gives to tokens of a bundle. secl requests each probability on first use.
 
-    def __init__(self, backend: VllmBackend, bundle: Bundle, version: int) -> None:
-        self.backend, self.bundle, self.version = backend, bundle, version
+    `name` returns the servers' name for the version. Threads may read different positions at the same time.
+    """
+
+    def __init__(
+        self, engine: VllmEngine, bundle: Bundle, version: int = 0, name: Callable[[], str] = lambda: ""
+    ) -> None:
+        self.engine, self.bundle, self.version, self._name = engine, bundle, version, name
         self._log_p: dict[Position, dict[int, float]] = {}
         self._best: dict[Position, list[float]] = {}  # ln probabilities of the most probable tokens, in order
         draft = bundle.draft
@@ -62,9 +63,13 @@ class VllmReading:
 
     logits = log_p
 
+    def highest_log_p(self, positions: Sequence[Position]) -> list[float]:
+        self._read([position for position in positions if position not in self._best])
+        return [self._best[position][0] for position in positions]
+
     def likelihoods(self) -> list[float]:
         spans = self.bundle.spans
-        rows = self.backend.server.read([span.tokens for span in spans]) if spans else []
+        rows = self.engine.server.read([span.tokens for span in spans]) if spans else []
         return [sum(row[span.start - 1 :]) for row, span in zip(rows, spans, strict=True)]
 
     def text_statistics(
@@ -78,16 +83,16 @@ class VllmReading:
         self._ask(wanted)
         *before, last = positions
         log_probability = sum(self._log_p[each][token] for each, token in zip(before, tokens, strict=True))
-        entropies = (entropy_of(self._best[each], self.backend.vocabulary) for each in positions)
+        entropies = (entropy_of(self._best[each], self.engine.vocabulary) for each in positions)
         return log_probability, sum(entropies) / len(positions), tuple(self._log_p[last][token] for token in next_ids)
 
     def _read(self, positions: Sequence[Position]) -> None:
         """Request the most probable tokens at each position."""
         if len(positions) > SEPARATE_POSITIONS and len({number for number, _ in positions}) == 1:
-            ((*inside, end),) = self._complete(positions[-1:], CompletionRequest(top=self.backend.top, inside=True))
+            ((*inside, end),) = self._complete(positions[-1:], CompletionRequest(top=self.engine.top, inside=True))
             steps = [*(inside[length - 1] for _, length in positions[:-1]), end]
         else:
-            steps = [step for (step,) in self._complete(positions, CompletionRequest(top=self.backend.top))]
+            steps = [step for (step,) in self._complete(positions, CompletionRequest(top=self.engine.top))]
         for position, step in zip(positions, steps, strict=True):
             self._note(position, step)
 
@@ -107,25 +112,25 @@ class VllmReading:
         if not positions:
             return []
         prefixes = [tuple(self.bundle.prefix(position)) for position in positions]
-        return self.backend.server.complete(self.backend.adapter_name(self.version), prefixes, request)
+        return self.engine.server.complete(self._name(), prefixes, request)
 
     def _note(self, position: Position, step: Step) -> None:
         # The server also lists the written token, so a step may have one token more than requested.
-        self._best[position] = heapq.nlargest(self.backend.top, step.log_p.values())
+        self._best[position] = heapq.nlargest(self.engine.top, step.log_p.values())
         self._log_p[position] = {**self._log_p.get(position, {}), **step.log_p}
 
 
-class VllmBackend(Engine, Trainer):
+class VllmEngine(Engine):
     """An engine on a vLLM server, or on several servers behind a load balancer.
 
-    `learner` trains on its own device. `learns`: whether updates run (`adapt` depends on this).
+    Args:
+        window: maximum number of tokens that the model's configuration allows for a prompt with its answer.
     """
 
-    def __init__(self, learner: LocalBackend, server: TokenServer, versions: Versions, *, learns: bool) -> None:
-        self.learner, self.server, self.versions, self.learns = learner, server, versions, learns
-        self._name, self._naming = "", threading.Lock()
-        self.top, self.vocabulary = TOP, len(learner.token_ids.tokenizer)
-        self.limit = min(learner.limit, server.window or learner.limit)
+    def __init__(self, server: TokenServer, rules: TextRules, vocabulary: int, window: int) -> None:
+        self.server, self.rules = server, rules
+        self.top, self.vocabulary = TOP, vocabulary
+        self.limit = min(window, server.window or window)
         self._pool = ThreadPoolExecutor(CONCURRENT_REQUESTS, thread_name_prefix="secl-vllm")
 
     @property
@@ -133,31 +138,18 @@ class VllmBackend(Engine, Trainer):
         return {"engine": "vllm"}
 
     def read(self, bundles: Sequence[Bundle]) -> list[VllmReading]:
-        return [VllmReading(self, bundle, 0) for bundle in bundles]
-
-    def adapt(self, readings: Sequence[VllmReading], version: int) -> Sequence[VllmReading | LocalReading]:
-        """Read with an adapted version.
-
-        In a burst, almost every question makes a new version. The learner itself reads a single question with this
-        version, so that secl need not write a folder, and servers need not load the version.
-        """
-        if self.learns and not self._name and len(readings) == 1:
-            bundle = readings[0].bundle
-            (frozen,) = self.learner.read([Bundle(bundle.answers, bundle.positions)])
-            (adapted,) = self.learner.adapt([frozen], version)
-            return [replace(adapted, tokens=frozen.tokens + adapted.tokens)]
-        return [VllmReading(self, reading.bundle, version) for reading in readings]
+        return [VllmReading(self, bundle) for bundle in bundles]
 
     def map(self, work: Callable[[T], S], items: Sequence[T]) -> list[S]:
         return [*self._pool.map(work, items)]
 
     def write(self, batches: Sequence[Sequence[Draft]]) -> None:
         """Finish all drafts by parallel requests."""
-        list(self._pool.map(self._finish, [draft for batch in batches for draft in batch]))
+        self.map(self.finish, [draft for batch in batches for draft in batch])
 
     def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
         """Write texts. Draws depend on the seed and on the server's random number generator."""
-        rules, drawn = self.learner.rules, writing.temperature > 0
+        rules, drawn = self.rules, writing.temperature > 0
         request = CompletionRequest(
             tokens=writing.max_tokens or 1,
             top=max(self.top, writing.top_logprobs or 0),
@@ -180,24 +172,9 @@ class VllmBackend(Engine, Trainer):
         if any(text.finish is None for text in texts):
             raise self.server.endpoint.broke_off()
 
-    def rewrite(
-        self, drafts: Sequence[Draft], readings: Sequence[VllmReading | LocalReading], version: int
-    ) -> list[Draft | None]:
-        """Write the drafts' answers again, with an adapted version.
-
-        Servers write from the start. The learner writes from the first token that differs.
-        """
-        local = [reading for reading in readings if isinstance(reading, LocalReading)]
-        if local:
-            return self.learner.rewrite(drafts, local, version)
-        begun = [draft.again(version) for draft in drafts]
-        return list(self._pool.map(self._finish, begun))
-
-    def _finish(self, draft: Draft) -> Draft:
-        """Write a draft until `TextRules.ended`, as the learner does; one draft may need several requests."""
-        sampled = draft.seed is not None
-        pieces = 0
-        rules = self.learner.rules
+    def finish(self, draft: Draft, name: str = "") -> Draft:
+        """Write a draft with a version until `TextRules.ended`; one draft may need several requests."""
+        rules, sampled, pieces = self.rules, draft.seed is not None, 0
         while not rules.ended(draft):
             request = CompletionRequest(
                 tokens=draft.limit - len(draft.written),
@@ -210,9 +187,7 @@ class VllmBackend(Engine, Trainer):
                 # Each request seeds the server's generator anew, so a request that continues a draft has another seed.
                 seed=None if draft.seed is None else draft.seed + pieces,
             )
-            (steps,) = self.server.complete(
-                self.adapter_name(draft.version), [[*draft.prompt, *draft.written]], request
-            )
+            (steps,) = self.server.complete(name, [[*draft.prompt, *draft.written]], request)
             draft.written.extend(step.token for step in steps)
             draft.steps.extend(steps)
             if sampled:
@@ -221,43 +196,6 @@ class VllmBackend(Engine, Trainer):
             if not steps:
                 break
         return draft
-
-    def adapter_name(self, version: int) -> str:
-        """Return the servers' name for the learner's version, "" for version 0; the first call publishes the version.
-
-        Raises:
-            ValueError: the learner has another version.
-            StorageError: writing the folder fails.
-        """
-        if not version:
-            return ""
-        with self._naming:  # parallel requests call this method
-            adapter = self.learner.adapter
-            if version != adapter.version:
-                raise ValueError(f"Version {version} was requested, but the learner has version {adapter.version}.")
-            if not self._name:
-                self._name = self.versions.publish(version, adapter.weights())
-            return self._name
-
-    def train(self, reading: VllmReading | LocalReading, position: Position, target: float) -> Training:
-        """Train at a position. Servers load the new version when a request first names it."""
-        if isinstance(reading, LocalReading):
-            training = self.learner.train(reading, position, target)
-        else:
-            sequence = reading.bundle.prefix(position)
-            (passed,) = self.learner.read([Bundle([sequence])])
-            try:
-                training = self.learner.train(passed, (0, len(sequence)), target)
-            except NotFiniteError as problem:
-                problem.tokens += passed.tokens
-                raise
-            training = replace(training, tokens=passed.tokens + training.tokens)
-        self.publish()
-        return training
-
-    def publish(self) -> None:
-        """Forget the published name, so that the next request with an adapted version publishes the present weights."""
-        self._name = ""
 
     def close(self) -> None:
         self._pool.shutdown()

@@ -1,0 +1,96 @@
+"""A chat model that reads and writes token ids: in this process, or through vLLM's token API."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from functools import partial
+from typing import Any
+
+from secl.backends.base import Engine
+from secl.backends.free_texts import write_texts
+from secl.backends.generation import TextRules
+from secl.backends.local.loading.loader import ModelFacts
+from secl.backends.local.loading.thinking import check_at_once, with_budget
+from secl.backends.prompting import Prompting
+from secl.backends.readout import Readout, prefers_prefill
+from secl.backends.token_driver import TokenDriver
+from secl.backends.token_ids import TokenIds
+from secl.errors import ParameterError
+from secl.flow.model import FlowModel
+from secl.question import Question
+from secl.settings.groups import Thinking, check_thinking
+from secl.writing import Piece, Writing
+
+
+def check_arguments(facts: ModelFacts, thinking: Thinking, seed: int) -> None:
+    """Check the arguments of a `TokenModel`, before an engine computes.
+
+    Raises:
+        ParameterError: an invalid `thinking`, or a seed outside 0 to 2^63 - 1.
+        ModelError: the model always thinks, but `thinking` is "off".
+    """
+    if not 0 <= seed < 2**63:
+        raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
+    if check_thinking(thinking) == "off":
+        check_at_once(facts.name, facts.thinker)
+
+
+class TokenModel(FlowModel):
+    """A `secl.model.Model` on an engine that reads and writes token ids, without its learning.
+
+    Args:
+        paper: whether all prompts follow the paper (docs/paper.md lists our choices and the differences of secl's own
+            prompts).
+        distractors: number of distractors for an open answer, 1 to 9.
+        thinking: whether the model thinks before it answers: "off", "auto", or the maximum number of tokens.
+        seed: seed of sampled answers and distractors.
+    """
+
+    driver: TokenDriver
+
+    def __init__(
+        self,
+        facts: ModelFacts,
+        engine: Engine,
+        token_ids: TokenIds,
+        *,
+        rules: TextRules,
+        paper: bool = False,
+        distractors: int = 4,
+        thinking: Thinking = "off",
+        seed: int = 42,
+        shared: dict[Hashable, Any] | None = None,
+    ) -> None:
+        self.name, self.fingerprint = facts.name, facts.fingerprint
+        self.tau, self.letters = facts.preset.tau, facts.preset.letters
+        known = facts.preset.prefilled
+        prefers = partial(prefers_prefill, engine, token_ids) if known is None else lambda: known
+        thinking = check_thinking(thinking)
+        thinker = None if thinking == "off" else with_budget(facts.thinker, thinking)
+        self.prompting = Prompting(token_ids, prefers, paper=paper, distractors=distractors, thinker=thinker)
+        super().__init__(TokenDriver(engine, self.prompting, Readout(token_ids, paper=paper), rules, seed), shared)
+
+    @property
+    def environment(self) -> dict[str, str | int]:
+        """Device, precision, threads and other facts that can change probabilities, for records of runs."""
+        short = "prefilled" if self.prompting.prefilled else "plain"
+        found = {**self.driver.engine.environment, "short_replies": short}
+        if self.prompting.thinks:
+            found["thoughts"] = "requested" if self.prompting.thinker.request else "trained"
+        return found
+
+    def check(self, question: Question, given: str | None = None) -> None:
+        """Check that the model can answer a question, or read a given answer.
+
+        Raises:
+            QuestionError: more options than letters, or a prompt longer than the model can read.
+        """
+        self.prompting.check_length(question, self.driver.engine.limit, given)
+
+    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+        """Write free answers with the frozen weights; see `secl.model.Model.write`."""
+        return write_texts(self.driver, question, writing)
+
+    def close(self) -> None:
+        """End connections and threads."""
+        self.driver.engine.close()

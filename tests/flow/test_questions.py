@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,8 +80,8 @@ class ScriptedDriver:
     def text_of(self, question: Question, written: str | Piece, *, rated: bool = False) -> Text:  # noqa: ARG002
         return Text(text=str(written), form=question.form)
 
-    def draw_letters(self, _question: Question, log_p: Sequence[float], count: int) -> tuple[str | None, ...]:
-        return ("B",) * count if log_p else (None,) * count
+    def draw_letters(self, question: Question, log_p: Sequence[float], count: int) -> tuple[str | None, ...]:
+        return (question.letters[log_p.index(max(log_p))],) * count if log_p else (None,) * count
 
 
 def reply_to(question: Question, given: Text | str | None, thought: Thought | None) -> Reply:
@@ -252,6 +253,15 @@ def test_answers_for_self_consistency_are_drawn_in_the_form_of_the_answer(thinks
     (requests,) = driver.ask(sample(case, 2))
     assert requests == ([Choose(CHOICE, (0, 1, 2, 3), draw=3 + n) for n in range(2)] if thinks else [State(CHOICE)])
     assert case.answers == ("B", "B")
+
+
+def test_the_frozen_model_draws_answers_whatever_the_adapted_model_replies() -> None:
+    driver = ScriptedDriver([])
+    case = Case(CHOICE, driver)
+    driver.ask(answer(case, []))
+    learned = case.about(replace(case.reply, answer="D", option_log_p=(-9.0, -9.0, -9.0, -0.1)))
+    assert driver.ask(sample(learned, 2)) == []
+    assert learned.answers == ("B", "B")
 
 
 def test_an_unreadable_verdict_of_a_distractor_leaves_only_that_distractor_out() -> None:

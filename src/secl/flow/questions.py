@@ -206,10 +206,10 @@ def sample(case: Case, count: int) -> Flow:
         drawn = yield [Choose(question, given, draw=THOUGHTS + number) for number in range(count)]
         case.answers = tuple(None if each is None else question.letters[_best(each)] for each in drawn)
     else:
-        if case.stated is None:
-            state = [State(question)]
-            case.take(state, (yield state))
-        case.answers = case.driver.draw_letters(question, case.reply.option_log_p, count)
+        stated = case.stated  # by the frozen model; `case.reply` may be that of an adapted version
+        if stated is None:
+            (stated,) = yield [State(question)]
+        case.answers = case.driver.draw_letters(question, stated.reply.option_log_p, count)
 
 
 def _missing(case: Case, kinds: Kinds) -> set[EvidenceKind]:

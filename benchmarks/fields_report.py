@@ -19,7 +19,7 @@ from benchmarks.documents import KINDS, case_of
 from benchmarks.labels import Rated as Answer
 from benchmarks.labels import review_label
 from benchmarks.study import heading, row
-from secl import ScriptedModel, SeclError
+from secl import SeclError
 from secl.fields.extraction import ObjectRequest, Objects, field_question, request_of, weigh_objects
 from secl.fields.values import WrittenObject, same_value, value_of
 from secl.labels.state import LabelState
@@ -27,6 +27,7 @@ from secl.metrics.measures import auroc, brier, ece_floor, standard_measures
 from secl.metrics.probability import Vector
 from secl.metrics.risk_control import estimated, risk_coverage
 from secl.posterior.views import VALUE_SLOPE
+from secl.testing import ScriptedModel
 
 OBJECTS = TypeAdapter(Objects[WrittenObject])
 RESAMPLES = 500

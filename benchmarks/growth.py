@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.timing import seconds
-from secl import Question, RunSettings, resume_run, start_run
+from secl import Question
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
+from secl.runs import RunSettings, resume_run, start_run
 from secl.runs.runner import Run
 from secl.testing import ScriptedModel, toy_stream, unit
 

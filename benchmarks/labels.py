@@ -152,7 +152,7 @@ def main() -> None:
     """Print a table for stated confidences, and a table for posteriors."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
-    with secl.Store(parser.parse_args().run) as store:
+    with secl.runs.Store(parser.parse_args().run) as store:
         kept = [record for record in store.records() if record.evidence.candidates is not None]
     posteriors = replayed(PosteriorRule(), kept)
     records = [replace(record, posterior=posterior) for record, posterior in zip(kept, posteriors, strict=True)]

@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         write_questions(chosen.benchmarks.split(","), chosen.out, chosen.data, chosen.count)
         return
     for folder in chosen.runs:
-        with secl.Store(folder) as store:
+        with secl.runs.Store(folder) as store:
             records, manifest = list(store.records()), Manifest.of(store)
         model = load_model(manifest.to_load())
         cases = map(Case.of, records, replayed(PosteriorRule(), records), [model] * len(records))

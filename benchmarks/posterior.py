@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.posterior", description=__doc__)
     parser.add_argument("runs", nargs="+", type=Path, help="folders of runs with candidates for every question")
     for folder in parser.parse_args(arguments).runs:
-        with secl.Store(folder) as store:
+        with secl.runs.Store(folder) as store:
             report(folder.name, list(store.records()))
 
 

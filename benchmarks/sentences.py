@@ -21,7 +21,7 @@ from scipy.stats import beta
 
 import secl
 from benchmarks.study import heading, in_a_sentence, row
-from secl import Record, ScriptedModel, Store
+from secl import Record
 from secl.evaluation.check import decide
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import from_grades
@@ -31,6 +31,8 @@ from secl.metrics.intervals import paired_differences
 from secl.metrics.measures import auroc
 from secl.metrics.risk_control import guaranteed, labels_needed, nearest_risk, risk_coverage
 from secl.reports.result import estimate_share
+from secl.runs import Store
+from secl.testing import ScriptedModel
 
 Vector = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], tuple[Vector, Vector]]
@@ -208,7 +210,7 @@ def main() -> None:
     table(
         "A server's verdict over time", ("doubt", "do not act"), {"calibrated": calibrated}, chosen.streams, (100, 1000)
     )
-    calibrator = secl.Calibrator(ScriptedModel(), method="secl", gate=Never(), learns=False)
+    calibrator = secl.learning.Calibrator(ScriptedModel(), method="secl", gate=Never(), learns=False)
     template = calibrator.answer(secl.Question("What?"))
     worded = {name: partial(letters, template, *shares) for name, shares in LETTERS.items()}
     table("One letter for all", ("same_letter",), worded, chosen.streams, SIZES[1:])

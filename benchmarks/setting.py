@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from examples.secl_by_hand import ByHand
-from secl import RunSettings, load_stream
+from secl import load_stream
 from secl.backends.local.loading.loader import Loaded, load
 from secl.backends.local.loading.presets import parse_layers
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
 from secl.question import Form, Question
+from secl.runs import RunSettings
 from secl.runs.loading import model_cache
 from secl.settings.groups import Device, Dtype
 

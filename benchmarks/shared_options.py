@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("runs", nargs="+", type=Path, help="folders of runs of tables with right answers")
     print(heading("run", "most frequent class", "rule", *MEASURES))
     for folder in parser.parse_args(arguments).runs:
-        with secl.Store(folder) as store:
+        with secl.runs.Store(folder) as store:
             records = list(store.records())
         for title, streams in {"as recorded": [records], **dict(skewed(records))}.items():
             for name, rule in RULES.items():

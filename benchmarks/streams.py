@@ -21,10 +21,11 @@ import torch
 from benchmarks.setting import Say, Setting
 from benchmarks.timing import Work, alternate
 from examples.secl_by_hand import ByHand
-from secl import Question, Record, RunSettings, start_run
+from secl import Question, Record
 from secl.data.question_files import QuestionFile
 from secl.gates import Gate
 from secl.metrics.probability import bin_index, directional_target
+from secl.runs import RunSettings, start_run
 from secl.runs.loading import build_calibrator, load_model, read_stream
 
 GATES = {"stream_default": None, "stream_always": "always"}

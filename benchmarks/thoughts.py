@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.study import WINDOW, collect_lines, collect_or_report
 from benchmarks.thoughts_report import BUDGETS, KINDS, LONGEST, THOUGHTS, report
-from secl import Calibrator, Question
+from secl import Question
 from secl.backends.generation import Draft
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on, next_logits
 from secl.backends.local.loading.loader import ModelCache
@@ -30,6 +30,7 @@ from secl.backends.local.writer import draw
 from secl.backends.token_ids import common_length
 from secl.data.benchmarks import load
 from secl.flow.further import PROGRAM_TOKENS, computed
+from secl.learning import Calibrator
 from secl.prompts.parsing import read_answer
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import other_order

@@ -24,13 +24,14 @@ import secl
 from benchmarks.fields_report import measures
 from benchmarks.requests import TOOLS, Case, cases
 from benchmarks.study import collect_lines, collect_or_report, heading, row
-from secl import ScriptedModel, SeclError
+from secl import SeclError
 from secl.backends.local.model import LocalModel
 from secl.fields.calls import Calls, WrittenReply, samples_wanted, weigh_calls
 from secl.fields.extraction import Objects
 from secl.fields.tools import CallRequest
 from secl.fields.values import same_value, value_of
 from secl.ledger import Ledger
+from secl.testing import ScriptedModel
 
 REPLY = TypeAdapter(WrittenReply)
 SYSTEM = "You are an assistant in an office. Today is Monday, 5 January 2026. Call a tool only if the user needs one."

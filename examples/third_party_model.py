@@ -16,6 +16,7 @@ import secl
 from secl.evidence import OPTIONS, CandidateEvidence, Evidence, LetterOrder, PTrue
 from secl.model import Learner, ModelAnswer
 from secl.records import Reply, Update
+from secl.runs import RunSettings, resume_run, start_run
 from secl.server.online.factory import open_service, serving_settings
 from secl.testing import bins_around
 
@@ -82,8 +83,8 @@ def main(command: str, folder: Path) -> None:
     values = {"method": "secl", "gate.name": "always", "stream.benchmarks": ("capitals:40", "science:20")}
     load = lambda _settings: LetterModel()  # noqa: E731
     if command == "run":
-        settings = secl.RunSettings.of(values)
-        run = secl.resume_run(folder, load=load) if folder.exists() else secl.start_run(settings, folder, load)
+        settings = RunSettings.of(values)
+        run = resume_run(folder, load=load) if folder.exists() else start_run(settings, folder, load)
         print(len(run.records), "questions are recorded already", flush=True)
         run.proceed()
         run.finish()

@@ -124,7 +124,7 @@ def overview() -> str:
 
 def reliability(run: str) -> str:
     """Draw accuracy by confidence, stated and posterior, for the same answers of a run."""
-    with secl.Store(run) as store:
+    with secl.runs.Store(run) as store:
         records = [record for record in store.records() if record.correct is not None]
     right = np.array([bool(record.correct) for record in records], dtype=np.float64)
     series = {

@@ -6,26 +6,44 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from types import ModuleType
 from typing import Any
 
 import secl
+from secl import learning, runs, testing
 from secl.settings.base import Settings
 
-GROUPS = {
-    "Asking": ("load", "CalibratedModel", "Question", "References", "Turn"),
-    "Questions": ("read_rows", "load_stream"),
-    "Records": ("Record", "Extraction", "Calls", "GivenAnswer", "summarise", "assess", "to_frame"),
-    "Runs": ("RunSettings", "start_run", "resume_run", "Store", "current_records"),
-    "Settings of components": ("LoopSettings", "AdapterSettings", "EntropyShift", "PageHinkley"),
-    "Models": ("LocalModel", "Model", "ScriptedModel"),
-    "The loop": ("Calibrator",),
-    "Errors": ("SeclError", "QuestionError"),
+GROUPS: dict[str, tuple[ModuleType, tuple[str, ...]]] = {
+    "Asking": (secl, ("load", "CalibratedModel", "Question", "References", "Turn", "GivenAnswer")),
+    "Answers": (secl, ("Record", "Confidences", "Source", "Extraction", "Calls", "Call", "Label", "Advice")),
+    "Questions": (secl, ("read_rows", "load_stream")),
+    "Models": (secl, ("Model",)),
+    "Errors": (
+        secl,
+        (
+            "SeclError",
+            "DataError",
+            "ModelError",
+            "ParameterError",
+            "QuestionError",
+            "RunError",
+            "StorageError",
+            "TooLongError",
+            "UnavailableError",
+            "UnfinishedError",
+        ),
+    ),
+    "Runs": (runs, ("start_run", "resume_run", "RunSettings", "Store", "current_records")),
+    "Numbers of many records": (runs, ("summarise", "Summary", "assess", "Verdict", "to_frame")),
+    "Learning": (learning, ("Calibrator", "LoopSettings", "AdapterSettings", "EntropyShift", "PageHinkley")),
+    "Testing": (testing, ("ScriptedModel", "toy_stream")),
 }
-"""Every public name, once, in the order in which a reader needs them."""
+"""Module and public names of each section, in the order in which a reader needs them."""
 
 INTRODUCTION = """# Python
 
-`import secl`, then `secl.load`: most programs need no more. PyTorch is loaded when a name first needs it. The
+`import secl`, then `secl.load`: most programs need no more. After `import secl`, the further names of `secl.runs`,
+`secl.learning` and `secl.testing` are available, too. PyTorch is loaded when a name first needs it. The
 [tutorial](../tutorial.md) begins with an example. [Records](records.md) lists the fields of a record, and
 [settings](settings.md) the names that `settings=` takes.
 """
@@ -37,10 +55,10 @@ _SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):\n((?: {4}.*\n|
 def page() -> str:
     """Return the page in Markdown."""
     parts = [INTRODUCTION.strip()]
-    for title, names in GROUPS.items():
-        parts.append(f"## {title}")
+    for title, (module, names) in GROUPS.items():
+        parts += [f"## {title}", f"Names of `{module.__name__}`."]
         for name in names:
-            thing = getattr(secl, name)
+            thing = getattr(module, name)
             parts += [f"### {name}", *_described(name, thing)]
             for member, value in _members(thing):
                 parts += [f"#### {name}.{member}", *_described(f"{name}.{member}", value)]

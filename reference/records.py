@@ -51,10 +51,10 @@ NOUNS = (
 
 INTRODUCTION = """# Records
 
-A run stores one record for each question. In Python, `secl.current_records(secl.Store(RUN))` reads them with labels and
-present confidences. `secl export RUN` writes them as JSON lines with the names below; tuples become lists, and None
-becomes null. A server returns one at
-`/v1/records/ID`. CSV, Parquet and XLSX have one flat row for each record.
+A run stores one record for each question. In Python, `secl.runs.current_records(secl.runs.Store(RUN))` reads
+them with labels and present confidences. `secl export RUN` writes them as JSON lines with the names below; tuples
+become lists, and None becomes null. A server returns one at `/v1/records/ID`. CSV, Parquet and XLSX have one
+flat row for each record.
 
 An exported record also has the values that secl computes from these fields: `text`, `letter`, `confidence`, `low`,
 `high`, `candidates`, `accepted`, `accept`, `answer` and `best_answer`, and for replies `stated` and `stated_hard`.

@@ -9,17 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from secl import Calibrator, Question, RunSettings, ScriptedModel, Store, summarise
+from secl import Question
 from secl.evaluation.acceptance import answers_of
 from secl.evidence import OPTIONS, CandidateEvidence, Evidence, LetterOrder, Posterior, PTrue
 from secl.gates import EntropyShift, Never
+from secl.learning import Calibrator
 from secl.ledger import Ledger
 from secl.model import Model
 from secl.records import UNTESTED, Decision, Learning, LearningOutcome, Record, Reply, Update
 from secl.reports.run_report import RunReport
+from secl.runs import RunSettings, Store, summarise
 from secl.runs.labelling import review_queue
 from secl.runs.manifest import Manifest
 from secl.scores import SCORES
+from secl.testing import ScriptedModel
 
 
 def in_window(calibrator: Calibrator, questions: Sequence[Question], written: Sequence[str] = ()) -> list[Record]:

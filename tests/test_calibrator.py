@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import secl
-from secl import LoopSettings, Question
+from secl import Question
 from secl.calibrator import WINDOW, Calibrator
 from secl.errors import ParameterError
 from secl.evidence import NO_OTHERS, Evidence, EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, Never, PageHinkley
+from secl.learning import LoopSettings
 from secl.ledger import Ledger
 from secl.methods import Plan, method
 from secl.metrics.probability import bin_index

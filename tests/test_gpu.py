@@ -27,7 +27,7 @@ import transformers
 from benchmarks.serving import serve
 from benchmarks.setting import Setting
 from benchmarks.timing import seconds
-from secl import AdapterSettings, Calibrator, LoopSettings, Question
+from secl import Question
 from secl.backends.generation import Draft
 from secl.backends.local.fast import shared_network
 from secl.backends.local.fast.shared_network import SharedNetwork
@@ -37,6 +37,7 @@ from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
 from secl.errors import ModelError
 from secl.gates import Always
+from secl.learning import AdapterSettings, Calibrator, LoopSettings
 from tests.conftest import ROOT
 from tests.tiny import tiny_tokenizer
 

@@ -32,8 +32,8 @@ class Smallest(secl.Model):
 
 def test_a_model_of_three_members_is_asked_and_a_kind_of_evidence_that_it_lacks_is_none(tmp_path: Path) -> None:
     for method in ("posterior", "stated", "p_true", "norm_p_true", "self_consistency", "label_free"):
-        settings = secl.RunSettings.of({"stream.benchmarks": ["capitals:20"], "method": method})
-        run = secl.start_run(settings, tmp_path / method, load=lambda _: Smallest())
+        settings = secl.runs.RunSettings.of({"stream.benchmarks": ["capitals:20"], "method": method})
+        run = secl.runs.start_run(settings, tmp_path / method, load=lambda _: Smallest())
         with run.store:
             run.proceed()
             run.finish()
@@ -55,9 +55,9 @@ def test_a_model_of_three_members_is_asked_and_a_kind_of_evidence_that_it_lacks_
 )
 def test_what_a_model_cannot_do_is_refused_before_the_first_question(changes: Any, why: str, tmp_path: Path) -> None:
     said = f"the model 'smallest' {why}, .* take .* method.* that runs in this process"
-    settings = secl.RunSettings.of({"stream.benchmarks": ["capitals:20"], **changes})
+    settings = secl.runs.RunSettings.of({"stream.benchmarks": ["capitals:20"], **changes})
     with pytest.raises(ParameterError, match=said):
-        secl.start_run(settings, tmp_path / "run", load=lambda _: Smallest())
+        secl.runs.start_run(settings, tmp_path / "run", load=lambda _: Smallest())
     with pytest.raises(ParameterError, match=said):
         open_service(tmp_path / "state", serving_settings(changes), load=lambda _: Smallest())
     assert [*tmp_path.iterdir()] == []
@@ -65,7 +65,7 @@ def test_what_a_model_cannot_do_is_refused_before_the_first_question(changes: An
 
 def test_answers_from_elsewhere_and_free_texts_are_refused_in_one_sentence() -> None:
     model, (question,) = Smallest(), toy_stream(1)
-    (rated,) = secl.Calibrator(model).rate_window([GivenAnswer(question, "A")])
+    (rated,) = secl.learning.Calibrator(model).rate_window([GivenAnswer(question, "A")])
     assert isinstance(rated, QuestionError)
     assert str(rated) == "the model 'smallest' rates no answers from elsewhere."
     with pytest.raises(QuestionError, match="'smallest' writes no free texts; ask for options"):

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from secl import CalibratedModel, Calibrator, Record, RunSettings, ScriptedModel, Store
+from secl import CalibratedModel, Record
 from secl.cli.label import threshold as threshold_command
 from secl.cli.report import export
 from secl.data.tables import open_table
@@ -29,16 +29,18 @@ from secl.evaluation.acceptance import Advice
 from secl.evidence import Posterior
 from secl.labels.label import Label
 from secl.labels.state import FLATTEST, LabelState, log_odds
+from secl.learning import Calibrator
 from secl.reports.folder import render
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section
+from secl.runs import RunSettings, Store
 from secl.runs.labelling import advice_of, calibration_of, current_records
 from secl.runs.runner import resume_run, start_run
 from secl.server.http.replies import secl_of
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.queue import Answer
 from secl.server.online.service import Service
-from secl.testing import toy_stream
+from secl.testing import ScriptedModel, toy_stream
 from tests.answers import answered, run_folder
 from tests.server.conftest import http_of, scripted_services
 

@@ -13,15 +13,17 @@ from typing import Any
 
 import pytest
 
-from secl import Calibrator, GivenAnswer, Question, RunSettings
+from secl import GivenAnswer, Question
 from secl.evidence import Evidence
 from secl.gates import EntropyShift, Never
 from secl.grading.rules import grade
+from secl.learning import Calibrator
 from secl.methods import METHODS
 from secl.model import ModelAnswer
 from secl.posterior.rule import PosteriorRule, replayed
 from secl.posterior.views import own_candidate
 from secl.records import Record, Reply, Update
+from secl.runs import RunSettings
 from secl.runs.encoding import from_plain, to_plain
 from secl.runs.loading import build_calibrator
 from secl.settings.groups import AnswerWeights, LoopSettings

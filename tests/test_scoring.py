@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secl
-from secl import CalibratedModel, LoopSettings
+from secl import CalibratedModel
 from secl.calibrator import WINDOW, Calibrator
 from secl.errors import QuestionError
 from secl.evidence import OPTIONS, DincoEvidence, Evidence, PTrue
 from secl.gates import Always
+from secl.learning import LoopSettings
 from secl.methods import METHODS
 from secl.metrics.probability import normalised_p_true, softmax
 from secl.model import learner_of

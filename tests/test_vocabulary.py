@@ -37,9 +37,13 @@ OF_OPENAI = {"AnswerMessage.refusal", "LogProbs.refusal"}
 """Fields that OpenAI's API prescribes."""
 
 
+def public_things() -> Iterator[tuple[str, Any]]:
+    for module in (secl, secl.runs, secl.learning):
+        yield from ((name, getattr(module, name)) for name in module.__all__)
+
+
 def python_names() -> Iterator[str]:
-    for name in secl.__all__:
-        thing = getattr(secl, name)
+    for name, thing in public_things():
         yield name
         if inspect.isclass(thing):
             yield from (f"{name}.{member}" for member in dir(thing) if not member.startswith("_"))
@@ -50,7 +54,7 @@ def python_names() -> Iterator[str]:
 def json_names() -> Iterator[str]:
     for name, schema in http_api.description()["components"]["schemas"].items():
         yield from (f"{name}.{field}" for field in schema.get("properties", {}))
-    record = secl.load(secl.ScriptedModel()).ask("Is it?", options=["yes", "no"])
+    record = secl.load(secl.testing.ScriptedModel()).ask("Is it?", options=["yes", "no"])
     yield from (f"export: {name}" for name in to_export(record))
 
 
@@ -62,7 +66,7 @@ def test_public_names_and_flags_use_one_word_for_each_concept_and_an_answer_has_
     flags = set(re.findall(r"--[a-z][a-z-]+", PAGES["reference/commands.md"]()))
     assert len(flags) > 50
     assert {flag: FLAGS[flag] for flag in flags if flag in FLAGS} == {}
-    record = secl.load(secl.ScriptedModel()).ask("Is it?", options=["yes", "no"])
+    record = secl.load(secl.testing.ScriptedModel()).ask("Is it?", options=["yes", "no"])
     assert all(hasattr(record, name) for name in FIRST)
     assert tuple(to_export(record))[: len(FIRST)] == FIRST
     fields = http_api.description()["components"]["schemas"]
@@ -71,11 +75,12 @@ def test_public_names_and_flags_use_one_word_for_each_concept_and_an_answer_has_
 
 
 def test_public_names_are_there_and_documented_and_version_and_type_hints_are_shipped() -> None:
-    assert sorted(secl.__all__) == secl.__all__
-    assert set(secl.__all__) <= set(dir(secl))
+    for module in (secl, secl.runs, secl.learning):
+        assert sorted(module.__all__) == module.__all__
+        assert set(module.__all__) <= set(dir(module))
     assert len(secl.__all__) <= 30
-    for name in secl.__all__:
-        assert getattr(secl, name).__doc__, name
+    assert [name for name, thing in public_things() if not thing.__doc__] == []
+    assert set(re.findall(r"(?<![.\w])[A-Z]\w+Error\b", PAGES["reference/python.md"]())) <= set(secl.__all__)
     with pytest.raises(AttributeError, match="module 'secl' has no attribute 'secle'"):
         secl.secle  # noqa: B018
     assert secl.__version__ == version("secl")
@@ -84,10 +89,10 @@ def test_public_names_are_there_and_documented_and_version_and_type_hints_are_sh
 
 
 def test_objects_say_in_a_line_what_they_are_and_notebooks_show_tables_in_which_texts_are_texts(tmp_path: Path) -> None:
-    calibrator = secl.Calibrator(secl.ScriptedModel(), method="secl", gate="always")
+    calibrator = secl.learning.Calibrator(secl.testing.ScriptedModel(), method="secl", gate="always")
     record = calibrator.ask(secl.Question("Which <b>?", options=("x", "y & z"), reference="B"))
-    summary = secl.summarise([record])
-    with secl.Store.create(tmp_path / "run", {"total": 1}) as store:
+    summary = secl.runs.summarise([record])
+    with secl.runs.Store.create(tmp_path / "run", {"total": 1}) as store:
         store.add(record, 0.5)
         assert repr(store) == f"Store(folder={store.folder}, records=1)"
     for thing, begin in (
@@ -107,13 +112,13 @@ def test_objects_say_in_a_line_what_they_are_and_notebooks_show_tables_in_which_
 
 def test_records_make_a_data_frame() -> None:
     pandas = pytest.importorskip("pandas")
-    records = list(secl.Calibrator(secl.ScriptedModel(), method="secl").run(toy_stream(8)))
-    frame = secl.to_frame(records)
+    records = list(secl.learning.Calibrator(secl.testing.ScriptedModel(), method="secl").run(toy_stream(8)))
+    frame = secl.runs.to_frame(records)
     assert isinstance(frame, pandas.DataFrame)
     names = ["id", "domain", "question", "options", "reference", "answer", "confidence", "low", "high", "correct"]
     assert [*frame] == names
     assert list(frame["answer"]) == [record.text for record in records]
-    assert list(secl.to_frame(records, full=True)["reply.answer"]) == [record.reply.answer for record in records]
+    assert list(secl.runs.to_frame(records, full=True)["reply.answer"]) == [record.reply.answer for record in records]
 
 
 def test_a_missing_package_comes_with_a_command_for_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +144,7 @@ CITIES = ["Quito", "La Paz", "Lima", "Santiago"]
 
 
 def scripted(**settings: Any) -> secl.CalibratedModel:
-    return secl.load(secl.ScriptedModel(), **settings)
+    return secl.load(secl.testing.ScriptedModel(), **settings)
 
 
 def test_an_answer_shows_its_text_its_confidence_and_the_other_candidates_first() -> None:
@@ -244,7 +249,7 @@ def test_a_source_that_is_no_model_and_settings_that_do_not_fit_are_refused_in_a
         (("smollm2", object()), {}, "a tokenizer belongs to a loaded model, but 'smollm2' is the name of a model"),
         ((object(),), {}, "object is not a model; give a name, a folder, a GGUF file, the URL of a server"),
         (("http://127.0.0.1:9/v1",), {}, "127.0.0.1:9"),
-        ((secl.ScriptedModel(),), {"settings": {"loop.alhpa": 1}}, "alhpa"),
+        ((secl.testing.ScriptedModel(),), {"settings": {"loop.alhpa": 1}}, "alhpa"),
         (("smollm2",), {"model": "gpt"}, "names the model of a server, and 'smollm2' is not a URL"),
     )
     for source, settings, said in refused:
@@ -255,7 +260,7 @@ def test_a_source_that_is_no_model_and_settings_that_do_not_fit_are_refused_in_a
 def test_a_model_is_closed_at_the_end_of_its_block() -> None:
     closed = []
 
-    class Closing(secl.ScriptedModel):
+    class Closing(secl.testing.ScriptedModel):
         def close(self) -> None:
             closed.append(True)
 

@@ -61,7 +61,7 @@ class Run:
 
     Attributes:
         name: for error messages and the columns of a table by run.
-        changes: settings by name, as in `secl.RunSettings`.
+        changes: settings by name, as in `secl.runs.RunSettings`.
         scale: factor of the length of the stream.
         open_ended: whether to ask benchmarks in their open-ended form, if they have one.
     """

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from secl import RunSettings, Store
 from secl.errors import ParameterError
+from secl.runs import RunSettings, Store
 from secl.runs.labelling import held_out_records
 from secl.runs.manifest import Manifest
 from secl.runs.sweep import Job, is_finished, plan, ready

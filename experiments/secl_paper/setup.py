@@ -63,7 +63,7 @@ class Setup(Settings):
 
 
 def settings_of(run: Run, setup: Setup) -> dict[str, Any]:
-    """Return the settings of a run for `secl.RunSettings.of`. The setup overrides the paper, and the run's changes
+    """Return the settings of a run for `secl.runs.RunSettings.of`. The setup overrides the paper, and the run's changes
     override both.
 
     Equal runs of different tables have equal settings, so settings equal to a default of gate or preset are left out.

@@ -28,10 +28,10 @@ from secl.runs.extracting import writer_of
 class CalibratedModel(Shown):
     """A chat model whose answers come with the probability that they are correct; `secl.load` makes one.
 
-    `calibrator`, a `secl.Calibrator`, asks the model and has the state of the stream of questions.
+    `calibrator`, a `secl.learning.Calibrator`, asks the model and has the state of the stream of questions.
 
     >>> import secl
-    >>> model = secl.load(secl.ScriptedModel())
+    >>> model = secl.load(secl.testing.ScriptedModel())
     >>> answer = model.ask("What is the capital of Peru?", options=["Quito", "La Paz", "Lima", "Santiago"])
     >>> answer.text == answer.candidates[0][0], answer.low <= answer.confidence <= answer.high
     (True, True)
@@ -278,7 +278,7 @@ class CalibratedModel(Shown):
 
         >>> import secl
         >>> rows = [("Capital of Peru?", "Lima"), ("And of Chile?", "Rio")]
-        >>> [record.text for record in secl.load(secl.ScriptedModel()).score_all(rows)]
+        >>> [record.text for record in secl.load(secl.testing.ScriptedModel()).score_all(rows)]
         ['Lima', 'Rio']
         """
         given = read_given(list(rows) if isinstance(rows, Iterator) else rows)
@@ -299,7 +299,7 @@ class CalibratedModel(Shown):
             ParameterError: a chance outside [1e-4, 1], or a judgement of a skipped answer.
 
         >>> import secl
-        >>> model = secl.load(secl.ScriptedModel())
+        >>> model = secl.load(secl.testing.ScriptedModel())
         >>> answer = model.ask("Capital of Peru?")
         >>> label = model.label(answer, False, chance=1)
         >>> model.ask("Capital of Peru?").confidence < answer.confidence
@@ -316,7 +316,8 @@ class CalibratedModel(Shown):
             chance: as for `label`: 1 if you drew the questions with references at random.
 
         >>> import secl
-        >>> model, rows = secl.load(secl.ScriptedModel()), [{"question": "Capital of Peru?", "reference": "Lima"}]
+        >>> model = secl.load(secl.testing.ScriptedModel())
+        >>> rows = [{"question": "Capital of Peru?", "reference": "Lima"}]
         >>> model.label_references(model.ask_all(rows), chance=None)
         1
         """
@@ -360,7 +361,7 @@ class CalibratedModel(Shown):
         Labels and `accept` change later answers only. So compare confidences of different times after this call.
 
         >>> import secl
-        >>> model = secl.load(secl.ScriptedModel())
+        >>> model = secl.load(secl.testing.ScriptedModel())
         >>> before = model.ask("Capital of Peru?")
         >>> _ = model.label(before, False, chance=1)
         >>> (after,) = model.recalibrate([before])

@@ -70,7 +70,7 @@ def load(
         ParameterError: an unknown method or setting, or arguments that do not fit together.
 
     >>> import secl
-    >>> model = secl.load(secl.ScriptedModel(), method="secl", settings={"gate.name": "always"})
+    >>> model = secl.load(secl.testing.ScriptedModel(), method="secl", settings={"gate.name": "always"})
     >>> model.ask("What is 1 plus 1?", options=["3", "2"]).decision.in_burst
     True
     """

@@ -70,7 +70,7 @@ def explain(
         paused: why learning was paused when the model answered; None without a pause.
 
     >>> import secl
-    >>> explain(secl.load(secl.ScriptedModel(), method="stated").ask("Capital of Peru?")).grounds
+    >>> explain(secl.load(secl.testing.ScriptedModel(), method="stated").ask("Capital of Peru?")).grounds
     ['secl did not compare this answer with other candidates.']
     """
     learning: tuple[str, ...] = ()

@@ -118,7 +118,7 @@ def method_to_follow(name: str) -> Method:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A method combined with settings, for a `secl.Calibrator`.
+    """A method combined with settings, for a `secl.learning.Calibrator`.
 
     Attributes:
         gate: name of the gate that decides when to learn; a gate given to the `Calibrator` overrides this name.

@@ -4,9 +4,9 @@ A subclass of `Model` needs only `name`, `fingerprint` and `answer`. Everything 
 evidence, no free texts and no ratings; `prefetch` and `close` do nothing. Two Protocols stand for parts that only some
 models have: `Learner` for lessons, and `SearchesBeams` for the evidence of DINCO.
 
-Implementations are `secl.LocalModel` (transformers), `secl.backends.endpoint.model.EndpointModel` (a server with
-OpenAI's API), `secl.testing.ScriptedModel` (a rule, for tests and examples), and `examples/third_party_model.py` (a
-small model from outside the library).
+Implementations are `LocalModel` (transformers), `EndpointModel` (a server with OpenAI's API), both in `secl.backends`,
+`secl.testing.ScriptedModel` (a rule, for tests and examples), and `examples/third_party_model.py` (a small model from
+outside the library).
 """
 
 from __future__ import annotations

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from secl import Calibrator, EntropyShift, LoopSettings, Question, Record, RunSettings, ScriptedModel, Store, cli
+from secl import Question, Record, cli
 from secl.gates import Never
-from secl.runs import loading, runner
-from secl.testing import toy_stream
+from secl.learning import Calibrator, EntropyShift, LoopSettings
+from secl.runs import RunSettings, Store, loading, runner
+from secl.testing import ScriptedModel, toy_stream
 from tests.answers import run_folder, stored
 
 

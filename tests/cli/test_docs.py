@@ -160,7 +160,8 @@ See [labels](labels.md#which-answers-were-labelled) and [above](#made-up).
     make test && python -m benchmarks --only serving
 
 ```python
->>> from secl import Calibrator, Question
+>>> from secl import Question
+>>> from secl.learning import Calibrator
 ```
 
 `VIEWS` (`posterior/views.py`), `secl.metrics.risk_control`, `Record.accepted`, `src/secl/errors.py`; gone:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from secl import Record, RunSettings, SeclError, Store
+from secl import Record, SeclError
 from secl.cli import extract
 from secl.errors import ParameterError
 from secl.fields.extraction import ObjectRequest, Objects
@@ -21,6 +21,7 @@ from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
 from secl.grading.rules import grade
 from secl.labels.label import valid
+from secl.runs import RunSettings, Store
 from secl.runs.encoding import to_body
 from secl.runs.extracting import read_document_stream
 from secl.runs.folder import FILE

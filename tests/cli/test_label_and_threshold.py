@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from secl import Store
 from secl.explain import accepted_line
 from secl.reports.acceptance_report import accepted_sentence
+from secl.runs import Store
 from secl.runs.labelling import review_queue
 from secl.runs.sheets import row_id
 from tests.answers import answered, give_labels, run_folder, stored

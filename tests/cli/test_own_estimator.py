@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from secl import RunSettings, ScriptedModel, Store, start_run, summarise
 from secl.errors import ParameterError
 from secl.records import Record
+from secl.runs import RunSettings, Store, start_run, summarise
 from secl.scores import SCORES
+from secl.testing import ScriptedModel
 from tests.answers import make_record
 from tests.cli.conftest import Shell, scripted_run
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from secl import RunSettings, ScriptedModel, Store, start_run
 from secl.errors import StorageError
-from secl.runs import folder
+from secl.runs import RunSettings, Store, folder, start_run
 from secl.runs.folder import FILE
 from secl.server.retention import backup
 from secl.server.verify import examine
+from secl.testing import ScriptedModel
 from tests.cli.conftest import Shell
 from tests.server.waiting import filled
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from secl import Question, RunSettings, start_run
+from secl import Question
 from secl.reports.run_report import command
+from secl.runs import RunSettings, start_run
 from secl.runs.folder import FILE
 from secl.runs.recipes import score_settings
 from secl.runs.runner import SUMMARY

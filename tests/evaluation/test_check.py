@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from secl import Calibrator, LoopSettings, Question
+from secl import Question
 from secl.display import percent
 from secl.evaluation import check as check_module
 from secl.evaluation.check import MIN_GAIN, Check, decide
@@ -25,6 +25,7 @@ from secl.evidence import (
     Thought,
 )
 from secl.gates import Never
+from secl.learning import Calibrator, LoopSettings
 from secl.methods import method
 from secl.metrics.intervals import Difference, Interval, paired_differences
 from secl.metrics.probability import normalised_p_true

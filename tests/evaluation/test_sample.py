@@ -288,7 +288,7 @@ def test_worlds_that_broke_the_guarantee_no_longer_do(names: tuple[str, ...]) ->
 
 
 def test_python_needs_to_be_told_how_an_answer_was_chosen() -> None:
-    model = secl.load(secl.ScriptedModel())
+    model = secl.load(secl.testing.ScriptedModel())
     answers = [model.ask(f"{k} + {k}?") for k in range(40)]
     with pytest.raises(TypeError, match="chance"):
         model.label(answers[0], True)  # type: ignore[call-arg]

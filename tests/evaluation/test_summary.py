@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from secl import Question, Record, Store, summarise
+from secl import Question, Record
 from secl.errors import RunError
 from secl.evaluation import summary as summary_module
 from secl.evaluation.compare import Side, compare
@@ -25,6 +25,7 @@ from secl.metrics.measures import MEASURES, ece_floor, prr, standard_measures, w
 from secl.metrics.recalibration import FOLDS
 from secl.records import Decision, Learning
 from secl.reports.comparison_report import remarks
+from secl.runs import Store, summarise
 from secl.runs.labelling import current_records
 from secl.scores import SCORES
 from tests.answers import answered, make_record, make_stream, run_folder

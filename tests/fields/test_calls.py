@@ -173,7 +173,7 @@ def test_a_conversation_goes_on_behind_the_results_of_calls_even_of_tools_that_a
 
 def test_other_models_and_calls_that_are_not_closed_are_refused_in_a_sentence() -> None:
     with pytest.raises(ParameterError, match="'scripted' is not local, and only local models can call tools"):
-        secl.load(secl.ScriptedModel()).call("x", TOOLS)
+        secl.load(secl.testing.ScriptedModel()).call("x", TOOLS)
     with pytest.raises(UnfinishedError, match="did not close"):
         called(CallScribe(UnfinishedError("the model did not close its call.")))
 

@@ -276,4 +276,4 @@ def test_labels_of_fields_move_confidences_and_thresholds_but_not_whether_a_valu
     assert [after.fields[name].accepted for name in SCHEMA] == [before.fields[name].accepted for name in SCHEMA]
     assert model.threshold(0.5).answers == 4
     with pytest.raises(ParameterError, match="model 'scripted' writes no JSON objects; take a local model or a server"):
-        secl.load(secl.ScriptedModel()).extract("x", SCHEMA)
+        secl.load(secl.testing.ScriptedModel()).extract("x", SCHEMA)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl import RunSettings, ScriptedModel, Store, resume_run, start_run
 from secl.errors import ParameterError, RunError, SeclError
 from secl.gates import GATES, Always, EntropyShift, Gate, Never, PageHinkley, gate_class, replay
 from secl.records import Decision
+from secl.runs import RunSettings, Store, resume_run, start_run
 from secl.runs.loading import calibration, load_for_asking
 from secl.runs.settings import Recipe
 from secl.server.online.factory import create_state, open_service, serving_settings
@@ -24,6 +24,7 @@ from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore, open_folder
 from secl.server.verify import Verification, examine
 from secl.settings.groups import GateSettings
+from secl.testing import ScriptedModel
 from tests.runs.conftest import stop_after
 
 SHIFTY = [1.0 + 0.1 * (k % 3) for k in range(30)] + [4.0 + 0.1 * (k % 3) for k in range(60)] + [0.5] * 60

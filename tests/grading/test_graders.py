@@ -12,11 +12,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from secl import RunSettings
 from secl.data.streams import fingerprint
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.grading.rules import grade, grader_of
 from secl.question import GRADERS, Question, References
+from secl.runs import RunSettings
 from secl.runs.loading import read_stream
 from secl.settings.groups import StreamSettings
 

@@ -16,13 +16,14 @@ from scipy.optimize import minimize
 from scipy.special import expit as sigmoid
 from scipy.stats import binomtest
 
-from secl import RunSettings, Store, load
+from secl import load
 from secl.calibrator import Calibrator
 from secl.errors import ParameterError, RunError
 from secl.evaluation.acceptance import answers_of
 from secl.labels import state as of_labels
 from secl.labels.label import MIN_CHANCE, Label, label_of, random_order, utc
 from secl.labels.state import LabelState, Prior, fit, held_out, label_weights, log_odds, observed
+from secl.runs import RunSettings, Store
 from secl.runs.labelling import current_records, held_out_records, review_queue
 from secl.runs.runner import Run, resume_run, start_run
 from secl.server.verify import examine

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from secl import Calibrator, LoopSettings, RunSettings
 from secl.display import UNDEFINED
 from secl.gates import Always, Gate, Never
+from secl.learning import Calibrator, LoopSettings
 from secl.records import Record
+from secl.runs import RunSettings
 from secl.runs.manifest import Manifest
 from secl.scores import LABELLED, SCORES
 from secl.testing import ScriptedModel, toy_stream

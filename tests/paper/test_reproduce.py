@@ -9,14 +9,15 @@ from typing import Any, get_args
 import pytest
 import transformers
 
-from secl import RunSettings, ScriptedModel
 from secl.backends.local.loading.presets import PRESETS, parse_layers
 from secl.errors import ParameterError
 from secl.methods import method
+from secl.runs import RunSettings
 from secl.runs.loading import build_calibrator, read_stream
 from secl.runs.runner import SUMMARY
 from secl.runs.sweep import Job, question_counts
 from secl.scores import SCORES
+from secl.testing import ScriptedModel
 from secl_paper import lora_sizes, reproduce
 from secl_paper.compare import columns_of
 from secl_paper.layout import Row, Run, Table

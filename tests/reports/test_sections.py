@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from secl import Calibrator, Question, Record, References, ScriptedModel
+from secl import Question, Record, References
 from secl.display import UNDEFINED, percent
 from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.summary import Measures, summarise
@@ -21,6 +21,7 @@ from secl.evidence import OPTIONS, Evidence, Labelled, LetterOrder, Posterior, P
 from secl.explain import explain
 from secl.labels.label import label_of
 from secl.labels.state import held_out
+from secl.learning import Calibrator
 from secl.metrics.intervals import Interval
 from secl.metrics.measures import MEASURES
 from secl.metrics.risk_control import risk_coverage
@@ -34,6 +35,7 @@ from secl.reports.sections import graders_line, posterior_notes, print_sections,
 from secl.reports.summary_table import COLUMNS, caption, domain_table, footnotes, main_table, summary_table
 from secl.reports.table import to_rich
 from secl.scores import SCORES
+from secl.testing import ScriptedModel
 from tests.answers import answered, compared, make_record, make_report, make_stream, weighed
 
 KEYS = ("stated", "posterior_best", "posterior")

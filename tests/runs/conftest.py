@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from secl import Calibrator, EntropyShift, LoopSettings, Record
+from secl import Record
+from secl.learning import Calibrator, EntropyShift, LoopSettings
 from secl.runs.store import Store, Version
 from secl.settings.names import SETTINGS, RunTables, dotted, tables
 from secl.testing import ScriptedModel, toy_stream

@@ -23,8 +23,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 import torch
 
-from secl import RunSettings, Store
 from secl.errors import ParameterError, RunError, SeclError
+from secl.runs import RunSettings, Store
 from secl.runs.folder import FILE
 from secl.runs.lockstep import run_here
 from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from secl import Calibrator, LoopSettings, Store
 from secl.data.question_files import QuestionFile
 from secl.data.quiz import quiz
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.gates import Always, Gate
+from secl.learning import Calibrator, LoopSettings
 from secl.methods import METHODS
 from secl.model import version_of
 from secl.question import LETTERS, Question
 from secl.records import Decision
-from secl.runs import loading
+from secl.runs import Store, loading
 from secl.runs.folder import FILE
 from secl.runs.loading import build_calibrator, load_for_asking
 from secl.runs.manifest import Manifest

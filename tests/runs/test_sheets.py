@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from secl import Question, Record, Store
+from secl import Question, Record
 from secl.errors import StorageError
 from secl.labels.label import Label, valid
-from secl.runs import export
+from secl.runs import Store, export
 from secl.runs.labelling import current_records, review_queue
 from secl.runs.sheets import labels_from_references, labels_from_sheet
 from tests.answers import answered, make_record, run_folder

@@ -21,15 +21,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secl import Question, References, RunSettings, ScriptedModel, Store, read_rows, start_run
+from secl import Question, References, read_rows
 from secl.data.tables import open_table
 from secl.errors import ParameterError, RunError, StorageError
 from secl.model import ModelAnswer
 from secl.question import Form
 from secl.records import Record
-from secl.runs import export
+from secl.runs import RunSettings, Store, export, start_run
 from secl.runs.folder import FILE
 from secl.runs.store import FORMAT, Version
+from secl.testing import ScriptedModel
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str.strip)

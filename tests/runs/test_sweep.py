@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from secl import Question, Record, RunSettings, Store
+from secl import Question, Record
 from secl.backends.local.model import LocalModel
 from secl.backends.token_driver import TokenDriver
 from secl.errors import ParameterError, RunError, StorageError
 from secl.flow.model import SharedAnswers
 from secl.flow.requests import Run as FlowRun
 from secl.gates import Always, EntropyShift, Never, PageHinkley
-from secl.runs import runner
+from secl.runs import RunSettings, Store, runner
 from secl.runs.loading import read_stream
 from secl.runs.lockstep import run_here
 from secl.runs.recipes import read_toml, with_absolute_paths

@@ -9,10 +9,11 @@ from types import FrameType
 
 from rich.console import Console
 
-from secl import RunSettings, ScriptedModel, start_run
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
+from secl.runs import RunSettings, start_run
+from secl.testing import ScriptedModel
 
 CARRIERS = (
     "RunSettings Manifest Row QuestionFile Question ModelAnswer Reply Decision Evidence CandidateEvidence Views "

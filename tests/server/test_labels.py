@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from secl import Store
 from secl.errors import ParameterError
 from secl.evaluation.sample import drawn
 from secl.labels.label import valid
 from secl.labels.state import LabelState
-from secl.runs import export
+from secl.runs import Store, export
 from secl.runs.labelling import review_queue
 from secl.runs.sheets import labels_from_sheet, row_id
 from secl.server.http.api_keys import Keys

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from secl import Store
+from secl.runs import Store
 from secl.runs.labelling import review_queue
 from secl.runs.sheets import row_id
 from secl.server.http.process import create_review_app

@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 
-from secl import RunSettings, ScriptedModel, Store, resume_run, start_run
 from secl.errors import SeclError
 from secl.evaluation.acceptance import advise, answers_of
 from secl.methods import METHODS
-from secl.runs import chain
+from secl.runs import RunSettings, Store, chain, resume_run, start_run
 from secl.runs.folder import FILE
 from secl.runs.labelling import current_records
 from secl.runs.manifest import Manifest, Mode
@@ -29,7 +28,7 @@ from secl.server.records import history
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore, open_folder
 from secl.server.verify import ARITHMETIC, examine
-from secl.testing import toy_stream
+from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import stop_after
 from tests.server.conftest import Make, Patch
 from tests.server.test_posterior import Mixed, mixed_stream

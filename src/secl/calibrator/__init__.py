@@ -1,4 +1,4 @@
-"""The loop over a stream of questions: `secl.Calibrator` and its parts.
+"""The loop over a stream of questions: `secl.learning.Calibrator` and its parts.
 
 Read `calibrator` (the loop), `stream` (the state of a stream) and `secl.methods.Plan` (evidence and updates).
 """

@@ -177,7 +177,8 @@ def summarise(
     Raises:
         ParameterError: a function of your own fails, or returns anything else than a number from 0 to 1 or None.
 
-    >>> from secl import Calibrator, ScriptedModel
+    >>> from secl.learning import Calibrator
+    >>> from secl.testing import ScriptedModel
     >>> from secl.testing import toy_stream
     >>> def cautious(record):
     ...     return record.confidence / 2

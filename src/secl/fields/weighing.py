@@ -37,10 +37,10 @@ FIXED_KINDS = ("choice", "number")
 """Kinds of fields whose values have a fixed form, so that few of their tokens can be uncertain."""
 
 Weigh = Callable[[Question, Rating], Record]
-"""Makes the record of a field from its question and evidence (`secl.Calibrator.weigh`)."""
+"""Makes the record of a field from its question and evidence (`Calibrator.weigh`)."""
 
 Accept = Callable[[], float | None]
-"""Returns the lowest confidence of an accepted object (`secl.Calibrator.accept`), which moves when labels arrive."""
+"""Returns the lowest confidence of an accepted object (`Calibrator.accept`), which moves when labels arrive."""
 
 Cost = tuple[Ledger, float]
 """A field's share of the tokens that went through the network, and of the tokens of a plain answer."""

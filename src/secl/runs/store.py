@@ -224,7 +224,7 @@ class Store(Shown):
     def records(self, where: str = "1", *values: object) -> Iterator[Record]:
         """Yield all records in order as stored, or only those whose row `r` satisfies the SQL condition `where`.
 
-        Labels do not change stored records; `secl.current_records` yields records with labels and present confidences.
+        Labels do not change stored records; `current_records` yields records with labels and present confidences.
         """
         for (body,) in self.read(f"SELECT body FROM records r WHERE {where} ORDER BY r.position", *values):
             try:

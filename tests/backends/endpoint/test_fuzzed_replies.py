@@ -147,7 +147,7 @@ def numbers_of(record: Record) -> Numbers:
 
 
 def choose(model: Any) -> Numbers:
-    return numbers_of(secl.Calibrator(model).answer(CHOICE))
+    return numbers_of(secl.learning.Calibrator(model).answer(CHOICE))
 
 
 def judge(model: Any) -> Numbers:
@@ -156,7 +156,7 @@ def judge(model: Any) -> Numbers:
 
 
 def answer(model: Any) -> Numbers:
-    return numbers_of(secl.Calibrator(model).answer(OPEN))
+    return numbers_of(secl.learning.Calibrator(model).answer(OPEN))
 
 
 def extract(model: Any) -> Numbers:
@@ -170,7 +170,7 @@ def extract(model: Any) -> Numbers:
 def write(model: Any) -> Numbers:
     (text,) = joined(model.write(OPEN, Writing(top_logprobs=3)))
     assert all(-math.inf < log_p <= 0 for token in text.tokens for _, log_p in (("", token.log_p), *token.top))
-    return numbers_of(secl.Calibrator(model).answer(OPEN, text))
+    return numbers_of(secl.learning.Calibrator(model).answer(OPEN, text))
 
 
 ASKS: Mapping[str, tuple[Callable[[Any], Numbers], tuple[str, ...]]] = {

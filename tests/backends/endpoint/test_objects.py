@@ -220,7 +220,7 @@ def test_an_object_that_the_limit_of_tokens_cuts_is_unfinished(model: EndpointMo
 def test_without_log_probabilities_samples_alone_are_the_evidence(model: EndpointModel, server: FakeServer) -> None:
     server.rule, server.most = writing(GREEDY, OTHER, OTHER, OTHER, GREEDY), 0
     with pytest.warns(UserWarning, match=r"http://127\.0\.0\.1:\d+/v1 reports no log-probabilities"):
-        found: Any = next(weigh_objects(model, [request()], secl.Calibrator(model).weigh))
+        found: Any = next(weigh_objects(model, [request()], secl.learning.Calibrator(model).weigh))
     number, total = found.fields["number"], found.fields["total"]
     assert [sample.log_p for sample in number.evidence.candidates.samples] == [None] * 5
     assert math.isnan(number.reply.log_probability)
@@ -267,7 +267,7 @@ def test_a_server_of_the_same_model_gives_the_same_fields(model: Any, server: Fa
     # A server shows no entropies under the mask of the schema, and secl reads no value a second time there.
     blind = replace(objects.greedy, alone={}, entropy=(math.nan,) * len(objects.greedy.ends))
     monkeypatch.setattr(local, "write_objects", lambda *_: [replace(objects, greedy=blind)])
-    found: Any = [next(weigh_objects(each, [asked], secl.Calibrator(each).weigh)) for each in (local, model)]
+    found: Any = [next(weigh_objects(each, [asked], secl.learning.Calibrator(each).weigh)) for each in (local, model)]
     here, there = found
     assert json.loads(here.text) == json.loads(there.text)
     for name, record in here.fields.items():

@@ -90,7 +90,7 @@ def test_the_terminal_has_the_titles_and_tables_of_the_page(tmp_path: Path, sket
         assert not section.tables or section.title in shown
     assert max(len(line) for line in shown.splitlines() if not line.startswith("  secl run ")) <= 80
     assert "30 of 50 questions answered" in text_of(page)
-    made = "secl run --model scripted --benchmarks capitals --method secl --evidence.tau=0.7 --out NEW"
+    made = "secl run --model scripted --benchmarks capitals --method secl --evidence.tau 0.7 --out NEW"
     for words in ("ffffffffffff", "tau = 0.7", "machine abacus", "LoRA of rank 8 on q_proj, layers 3", made):
         assert words in text_of(page)
     assert "f" * 13 not in text_of(page)

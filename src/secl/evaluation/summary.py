@@ -131,6 +131,7 @@ class Summary(Shown):
         true_mass: median probability of True and False together in judgements of answers; nan without judgements.
         answered_best: questions answered with the most probable candidate.
         cost_measured: tokens through the network per token of plain answering; nan without questions.
+        decoding_steps: mean over the questions (`secl.ledger.Ledger.steps`); nan without questions.
         estimators: by name, in the order of reports.
         domains: the summary of each domain, in order of appearance; empty in a domain's summary.
         series: by name of the estimator, in the order of reports; empty in a domain's summary.
@@ -148,6 +149,7 @@ class Summary(Shown):
     true_mass: float
     answered_best: int
     cost_measured: float
+    decoding_steps: float
     estimators: Mapping[str, Measures]
     domains: Mapping[str, Summary] = field(default_factory=dict)
     series: Mapping[str, Series] = field(default_factory=dict, metadata={HIDDEN: True}, compare=False)
@@ -256,6 +258,7 @@ def _summary(records: Sequence[Record], rows: Mapping[str, Measures], domains: M
         true_mass=median(true_masses(records) or [math.nan]),
         answered_best=sum(record.posterior is not None and record.answers_best for record in records),
         cost_measured=sum(record.ledger.total for record in records) / plain if plain else math.nan,
+        decoding_steps=sum(record.ledger.steps for record in records) / len(records) if records else math.nan,
         estimators=rows,
         domains=domains,
     )

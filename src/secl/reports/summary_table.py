@@ -87,7 +87,8 @@ def caption(summary: Summary) -> str:
             f" Asked for True or False, the model gives both together a median probability of {summary.true_mass:.2f}."
         )
     if not math.isnan(summary.cost_measured):
-        text += f" Measured cost of the run: {summary.cost_measured:.2f} forward passes per question."
+        steps = f" and {summary.decoding_steps:.0f} decoding steps" if summary.decoding_steps > 0 else ""
+        text += f" Measured cost of the run: {summary.cost_measured:.2f} forward passes{steps} per question."
     text += (
         ' ECE has ten equal-width bins [lo, hi). "within" and "above" compare an ECE with its 95% limit under perfect '
         "calibration"

@@ -18,7 +18,7 @@ from benchmarks.timing import Work, alternate, medians
 from examples.secl_by_hand import ByHand
 from secl.backends.local.model import LocalModel
 from secl.backends.prompting import Prompting
-from secl.calibrator import WINDOW
+from secl.calibrator import WINDOW_SIZE
 from secl.evidence import CandidateEvidence, EvidenceKind
 from secl.prompts.templates import other_order
 from secl.question import Question
@@ -32,7 +32,7 @@ KINDS: dict[str, list[EvidenceKind]] = {
 }
 """Kinds of evidence to gather with each answer."""
 
-PIECE = 6 * WINDOW
+PIECE = 6 * WINDOW_SIZE
 """Questions in one turn of a stream."""
 
 LogP = list[float]
@@ -92,8 +92,8 @@ def stream(setting: Setting, model: LocalModel, say: Say) -> dict[str, float]:
 def ask(model: LocalModel, questions: Sequence[Question], kinds: Sequence[EvidenceKind]) -> float:
     """Answer questions and gather evidence as a run does; return the cost in plain answering passes."""
     tokens = plain = 0.0
-    for start in range(0, len(questions), WINDOW):
-        window = questions[start : start + WINDOW]
+    for start in range(0, len(questions), WINDOW_SIZE):
+        window = questions[start : start + WINDOW_SIZE]
         model.prefetch(window, [kinds] * len(window), weights_fixed=True)
         for question in window:
             answer = model.answer(question, evidence=kinds)

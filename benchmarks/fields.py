@@ -24,12 +24,12 @@ from benchmarks.document_fields import SCHEMA
 from benchmarks.documents import KINDS, Case, cases
 from benchmarks.fields_report import OBJECTS, report
 from benchmarks.study import collect_or_report
-from secl import Question, SeclError, Turn
-from secl.backends.local.constrained import After, GrammarWriter, Row
+from secl import Message, Question, SeclError
+from secl.backends.local.constrained import After, GrammarRow, GrammarWriter
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.model import LocalModel
 from secl.backends.local.objects import ObjectTask, ObjectWriter
-from secl.fields.extraction import WINDOW, ObjectRequest, request_of, samples_wanted
+from secl.fields.extraction import REQUESTS_AT_ONCE, ObjectRequest, request_of, samples_wanted
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
 from secl.prompts.templates import quoted
@@ -54,11 +54,11 @@ class Collector(ObjectWriter):
         self.free: list[list[float]] = []
         self.whole: list[Sequence[WrittenObject | None]] = []
 
-    def finish(self, batch: Batch, rows: Sequence[Row], *, keep: bool = False) -> None:
+    def finish(self, batch: Batch, rows: Sequence[GrammarRow], *, keep: bool = False) -> None:
         self.batch = batch
         super().finish(batch, rows, keep=keep)
 
-    def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: torch.Tensor) -> None:
+    def _note(self, rows: Sequence[GrammarRow], tokens: Sequence[int], allowed: torch.Tensor) -> None:
         log_p = self.batch.logits.log_softmax(-1)
         entropies = torch.special.entr(log_p.exp()).sum(-1).tolist()
         for each, token, of_tokens, entropy in zip(rows, tokens, log_p, entropies, strict=True):
@@ -105,8 +105,8 @@ class Collector(ObjectWriter):
         numbers = Schema.of({"type": "object", "properties": dict.fromkeys(names, percent), "required": names})
         asked = []
         for request, each in zip(requests, found, strict=True):
-            first = Turn("user", f"{quoted(request.question.context)}\n\n{request.question.text}")
-            history = first, Turn("assistant", "{}" if isinstance(each, SeclError) else each.greedy.text)
+            first = Message("user", f"{quoted(request.question.context)}\n\n{request.question.text}")
+            history = first, Message("assistant", "{}" if isinstance(each, SeclError) else each.greedy.text)
             question = Question(STATED, id=request.question.id, form="text", history=history)
             asked.append(ObjectRequest(question, numbers))
         self.rich, self.free, self.whole = False, [], []
@@ -117,12 +117,12 @@ def collect(model: str, evidence: Path, documents: int, rich: int, redrawn: int)
     """Append the evidence of all documents that have none yet in the folder `evidence`."""
     evidence.mkdir(parents=True, exist_ok=True)
     writer = Collector(LocalModel.load(model))
-    for first in range(0, documents, WINDOW):
+    for first in range(0, documents, REQUESTS_AT_ONCE):
         for kind in KINDS:
             path = evidence / f"{kind}-{first:03}.jsonl"
             if path.exists():
                 continue
-            window = cases(kind, documents)[first : first + WINDOW]
+            window = cases(kind, documents)[first : first + REQUESTS_AT_ONCE]
             found = writer.window(window, SCHEMA[kind], rich=first < rich, redrawn=first < redrawn)
             lines = (json.dumps(each, ensure_ascii=False) for each in found)
             short = (json.dumps(json.loads(line, parse_float=_rounded), ensure_ascii=False) for line in lines)

@@ -161,7 +161,7 @@ def main() -> None:
         "posterior": lambda record: None if record.posterior is None else record.posterior.own_probability,
         "best answers": lambda record: None if record.posterior is None else record.confidences.uncalibrated,
     }
-    best = [replace(record, answers_best=record.posterior is not None) for record in records]
+    best = [replace(record, best_returned=record.posterior is not None) for record in records]
     for name, confidence in sources.items():
         print_table(name, rated_answers(best if name == "best answers" else records, confidence))
 

@@ -28,7 +28,7 @@ from secl.evidence import Posterior
 from secl.grading.rules import correctness
 from secl.metrics.intervals import symmetric_interval
 from secl.posterior.rule import PosteriorRule, PosteriorState, replayed
-from secl.posterior.views import LETTERS, VIEWS, Views, Weight, read_views
+from secl.posterior.views import LETTERS_VIEW, VIEWS, Views, Weight, read_views
 from secl.records import Record
 
 Array = npt.NDArray[np.float64]
@@ -40,10 +40,10 @@ CONSTANTS: dict[str, dict[str, Weight]] = {
     "likelihood .4": {"likelihood": lambda *_: 0.4},
     "likelihood .5": {"likelihood": lambda *_: 0.5},
     "likelihood .5 - s/4": {"likelihood": lambda s, _: 0.5 - s / 4},
-    "letters s": {LETTERS: lambda s, _: s},
-    "letters .6 s": {LETTERS: lambda s, _: 0.6 * s},
-    "letters .5": {LETTERS: lambda *_: 0.5},
-    "letters 0, likelihood .5": {LETTERS: lambda *_: 0.0, "likelihood": lambda *_: 0.5},
+    "letters s": {LETTERS_VIEW: lambda s, _: s},
+    "letters .6 s": {LETTERS_VIEW: lambda s, _: 0.6 * s},
+    "letters .5": {LETTERS_VIEW: lambda *_: 0.5},
+    "letters 0, likelihood .5": {LETTERS_VIEW: lambda *_: 0.0, "likelihood": lambda *_: 0.5},
 }
 """Changed weights of views, as functions of the reliability s of the letters."""
 
@@ -163,8 +163,8 @@ def with_labels(records: Sequence[Record]) -> tuple[str, list[Posterior | None]]
 def matrix(state: PosteriorState, views: Views) -> Array:
     """Return the values of letters and likelihood for a question, (candidates, 2); a missing view is 0."""
     letters = state.letters_of(views).mean_letters(views) if views.orders else (0.0,) * len(views.candidates)
-    values = {**views.values, LETTERS: letters}
-    return np.array([values.get(name, (0.0,) * len(letters)) for name in (LETTERS, "likelihood")]).T
+    values = {**views.values, LETTERS_VIEW: letters}
+    return np.array([values.get(name, (0.0,) * len(letters)) for name in (LETTERS_VIEW, "likelihood")]).T
 
 
 def shuffled(records: Sequence[Record], seed: int) -> list[Record]:

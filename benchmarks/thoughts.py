@@ -22,7 +22,7 @@ import torch
 from benchmarks.study import WINDOW, collect_lines, collect_or_report
 from benchmarks.thoughts_report import BUDGETS, KINDS, LONGEST, THOUGHTS, report
 from secl import Question
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on, next_logits
 from secl.backends.local.loading.loader import ModelCache
 from secl.backends.local.model import LocalModel
@@ -69,7 +69,7 @@ class Row:
 
     question: Question
     order: tuple[int, ...]
-    draft: Draft
+    generation: Generation
     number: int
     kept: Kept | None = None
     budget: int | None = None
@@ -82,13 +82,13 @@ class Row:
 
 
 @torch.no_grad()
-def write(model: LocalModel, batch: Batch, drafts: Sequence[Draft]) -> list[Kept]:
-    """Write the drafts to their ends, from a batch that has read their prompts; return each row's keys and values."""
-    rules, active, kept = model.backend.rules, [*drafts], dict[int, Kept]()
-    generators = {id(each): torch.Generator().manual_seed(each.seed) for each in drafts if each.seed is not None}
+def write(model: LocalModel, batch: Batch, generations: Sequence[Generation]) -> list[Kept]:
+    """Finish generations, from a batch that has read their prompts; return each row's keys and values."""
+    rules, active, kept = model.backend.rules, [*generations], dict[int, Kept]()
+    generators = {id(each): torch.Generator().manual_seed(each.seed) for each in generations if each.seed is not None}
     while True:
         tokens = batch.logits.argmax(-1).tolist()
-        drawn = [row for row, draft in enumerate(active) if id(draft) in generators]
+        drawn = [row for row, generation in enumerate(active) if id(generation) in generators]
         if drawn:
             chances = [torch.rand(1, generator=generators[id(active[row])]).item() for row in drawn]
             found = draw(batch.logits[drawn], chances, active[drawn[0]].top_p)
@@ -96,20 +96,20 @@ def write(model: LocalModel, batch: Batch, drafts: Sequence[Draft]) -> list[Kept
                 tokens[row] = token
         own = torch.tensor(tokens, device=batch.logits.device)[:, None]
         log_p = batch.logits.log_softmax(-1).gather(-1, own)[:, 0].tolist()
-        for draft, token, value in zip(active, tokens, log_p, strict=True):
-            draft.written.append(token)
-            draft.log_p.append(value)
+        for generation, token, value in zip(active, tokens, log_p, strict=True):
+            generation.written.append(token)
+            generation.log_p.append(value)
         rows = []
-        for row, draft in enumerate(active):
-            if rules.ended(draft):
+        for row, generation in enumerate(active):
+            if rules.ended(generation):
                 states = cast(KeptRow, batch.kept(row))  # these models have no layer with a sliding window
-                kept[id(draft)] = states, [*draft.prompt, *draft.written[:-1]]
+                kept[id(generation)] = states, [*generation.prompt, *generation.written[:-1]]
             else:
                 rows.append(row)
         if not rows:
-            return [kept[id(draft)] for draft in drafts]
+            return [kept[id(generation)] for generation in generations]
         active = [active[row] for row in rows]
-        batch.step(rows, [draft.written[-1] for draft in active])
+        batch.step(rows, [generation.written[-1] for generation in active])
 
 
 @torch.no_grad()
@@ -164,37 +164,40 @@ def choices(model: LocalModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
 def numbers(model: LocalModel, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return the number written after each row's thought; for `STATED` thoughts also the digits' probabilities."""
     texts = [thought_of(model, row) for row in rows]
-    drafts = [
-        Draft(model.prompting.answer(row.question, text), "short", 20) for row, text in zip(rows, texts, strict=True)
+    generations = [
+        Generation(model.prompting.answer(row.question, text), "short", 20)
+        for row, text in zip(rows, texts, strict=True)
     ]
-    batch = behind(model, [row.kept for row in rows if row.kept], [draft.prompt for draft in drafts])
-    kept = write(model, batch, drafts)
-    answers = [model.backend.rules.answer(draft) for draft in drafts]
+    batch = behind(model, [row.kept for row in rows if row.kept], [generation.prompt for generation in generations])
+    kept = write(model, batch, generations)
+    answers = [model.backend.rules.answer(generation) for generation in generations]
     asked = [i for i, row in enumerate(rows) if row.number < STATED and row.budget in (None, 0)]
     stated: dict[int, list[float]] = {}
     if asked:
         sequences = [model.prompting.confidence(rows[i].question, answers[i], texts[i]) for i in asked]
         stated = dict(zip(asked, bins(model, behind(model, [kept[i] for i in asked], sequences)), strict=True))
     return [
-        {"answer": read_answer(text, "number"), "log_p": sum(draft.log_p[:-1]), "bins": stated.get(i)}
-        for i, (text, draft) in enumerate(zip(answers, drafts, strict=True))
+        {"answer": read_answer(text, "number"), "log_p": sum(generation.log_p[:-1]), "bins": stated.get(i)}
+        for i, (text, generation) in enumerate(zip(answers, generations, strict=True))
     ]
 
 
 def thought_of(model: LocalModel, row: Row) -> str:
     """Return the text of a row's thought, or of its first tokens."""
-    return model.backend.rules.thought(row.draft).text or ""
+    return model.backend.rules.thought(row.generation).text or ""
 
 
 def rows_of(model: LocalModel, question: Question) -> list[Row]:
-    """Return a row for each thought about a question, with a draft that has no tokens yet."""
+    """Return a row for each thought about a question, with a generation that has no tokens yet."""
     given = tuple(range(len(question.options)))
     rows = []
     for number in range(THOUGHTS):
-        row = Row(question, other_order(len(given)) if number % 2 and given else given, Draft([], "text", 1), number)
-        row.draft = model.prompting.thought(row.shown, model.backend.limit)
+        row = Row(
+            question, other_order(len(given)) if number % 2 and given else given, Generation([], "text", 1), number
+        )
+        row.generation = model.prompting.thought(row.shown, model.backend.limit)
         if number:
-            row.draft = model.driver.drawn(row.draft, question, f"thought {number}")
+            row.generation = model.driver.drawn(row.generation, question, f"thought {number}")
         rows.append(row)
     return rows
 
@@ -204,19 +207,23 @@ def evidence_of(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Q
     plain = Calibrator(off, method="posterior").answer_window([question for _, question in asked])
     rows = [row for _, question in asked for row in rows_of(model, question)]
     programs = {
-        question.id: Draft(model.prompting.program(question), "text", PROGRAM_TOKENS, stop=(FENCE,))
+        question.id: Generation(model.prompting.program(question), "text", PROGRAM_TOKENS, stop=(FENCE,))
         for _, question in asked
         if not question.options
     }
-    drafts = [*(row.draft for row in rows), *programs.values()]
-    batch = cast(Batch, model.backend.passes.batch(drafts))
-    for row, kept in zip(rows, write(model, batch, drafts), strict=False):
+    generations = [*(row.generation for row in rows), *programs.values()]
+    batch = cast(Batch, model.backend.passes.batch(generations))
+    for row, kept in zip(rows, write(model, batch, generations), strict=False):
         row.kept = kept
     shorter = [
-        replace(row, draft=replace(row.draft, written=row.draft.written[:budget], limit=budget), budget=budget)
+        replace(
+            row,
+            generation=replace(row.generation, written=row.generation.written[:budget], limit=budget),
+            budget=budget,
+        )
         for row in rows
         for budget in BUDGETS
-        if not row.number and budget < len(row.draft.written)
+        if not row.number and budget < len(row.generation.written)
     ]
     everything, read = [*rows, *shorter], dict[int, dict[str, Any]]()
     for reader, wanted in ((choices, True), (numbers, False)):
@@ -229,8 +236,12 @@ def evidence_of(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Q
         own = [row for row in everything if row.question is question]
         thoughts = [
             read[id(row)]
-            | {"order": row.order, "tokens": len(row.draft.written), "prompt": len(row.draft.prompt)}
-            | {"cut": model.backend.rules.thought(row.draft).cut, "budget": row.budget, "text": thought_of(model, row)}
+            | {"order": row.order, "tokens": len(row.generation.written), "prompt": len(row.generation.prompt)}
+            | {
+                "cut": model.backend.rules.thought(row.generation).cut,
+                "budget": row.budget,
+                "text": thought_of(model, row),
+            }
             for row in own
         ]
         line: dict[str, Any] = {"kind": kind, "id": question.id, "reference": question.reference, "thoughts": thoughts}
@@ -244,9 +255,9 @@ def evidence_of(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Q
 def collect(model: str, evidence: Path, minutes: float, questions: int, window: int) -> None:
     """Append the evidence of all questions that have none yet in the file `evidence`."""
     cache = ModelCache()
-    thinker, off = (LocalModel.load(model, cache=cache, thinking=thinking) for thinking in (LONGEST, "off"))
+    thinking_format, off = (LocalModel.load(model, cache=cache, thinking=thinking) for thinking in (LONGEST, "off"))
     collect_lines(
-        evidence, questions_in_turn(questions), minutes, lambda asked: evidence_of(thinker, off, asked), window
+        evidence, questions_in_turn(questions), minutes, lambda asked: evidence_of(thinking_format, off, asked), window
     )
 
 

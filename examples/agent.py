@@ -42,7 +42,7 @@ def run(
 ) -> str:
     """Answer a request with tools; `agree` asks a person about a reply whose calls are not accepted."""
     by_name = {tool.__name__: tool for tool in tools}
-    turns = [secl.Turn("user", request)]
+    turns = [secl.Message("user", request)]
     for _ in range(STEPS):
         reply = model.call(turns, tools)
         turns.append(reply.turn)
@@ -54,7 +54,7 @@ def run(
             results = [json.dumps(by_name[call.name](**call.arguments)) for call in reply.calls]
         else:
             results = ["The user does not want this call. Ask what else to do."] * len(reply.calls)
-        turns += [secl.Turn("tool", result) for result in results]
+        turns += [secl.Message("tool", result) for result in results]
     return "I could not finish this."
 
 

@@ -14,7 +14,7 @@ from secl import learning, runs, testing
 from secl.settings.base import Settings
 
 GROUPS: dict[str, tuple[ModuleType, tuple[str, ...]]] = {
-    "Asking": (secl, ("load", "CalibratedModel", "Question", "References", "Turn", "GivenAnswer")),
+    "Asking": (secl, ("load", "CalibratedModel", "Question", "References", "Message", "GivenAnswer")),
     "Answers": (secl, ("Record", "Confidences", "Source", "Extraction", "Calls", "Call", "Label", "Advice")),
     "Questions": (secl, ("read_rows", "load_stream")),
     "Models": (secl, ("Model",)),

@@ -8,13 +8,13 @@ from typing import Any, get_args
 from docstring_parser import parse_from_object
 
 from reference.tables import code, prose, table
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.evidence import (
+    CalibratedConfidence,
     CandidateEvidence,
     DincoEvidence,
     Evidence,
     EvidenceKind,
-    Labelled,
     LetterOrder,
     Likelihood,
     Posterior,
@@ -31,7 +31,7 @@ NOUNS = (
     Record,
     Question,
     References,
-    Turn,
+    Message,
     Reply,
     Evidence,
     Thought,
@@ -42,7 +42,7 @@ NOUNS = (
     Likelihood,
     DincoEvidence,
     Posterior,
-    Labelled,
+    CalibratedConfidence,
     Learning,
     Decision,
     Update,

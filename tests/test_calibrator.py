@@ -12,7 +12,7 @@ import pytest
 
 import secl
 from secl import Question
-from secl.calibrator import WINDOW, Calibrator
+from secl.calibrator import WINDOW_SIZE, Calibrator
 from secl.errors import ParameterError
 from secl.evidence import NO_OTHERS, Evidence, EvidenceKind, PTrue
 from secl.gates import Always, EntropyShift, Never, PageHinkley
@@ -261,7 +261,7 @@ def test_a_long_stream_is_never_copied() -> None:
 
     stream = Stream(toy_stream(200))
     assert len(list(make(ScriptedModel(), learns=False).run(stream))) == 200
-    assert stream.copied <= WINDOW * len(stream)
+    assert stream.copied <= WINDOW_SIZE * len(stream)
 
 
 QUESTION = Question("Which?", options=("one", "two"))

@@ -28,7 +28,7 @@ from benchmarks.serving import serve
 from benchmarks.setting import Setting
 from benchmarks.timing import seconds
 from secl import Question
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.local.fast import shared_network
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.conversion import convert_gguf
@@ -387,9 +387,9 @@ def test_the_speed_of_passes_questions_lessons_and_writing_of_8b_is_reported(pla
     length = 4 if place.tiny else 32
     for count in (1, 16, 64):  # texts written together
         for _ in range(2):  # the first time is for warming up
-            batch = [Draft([(row + number) % 200 for number in range(60)], "text", length) for row in range(count)]
+            batch = [Generation([(row + number) % 200 for number in range(60)], "text", length) for row in range(count)]
             took = seconds(lambda batch=batch: local.backend.write([batch]))  # type: ignore[misc]
-        steps = max(len(draft.written) for draft in batch)
+        steps = max(len(generation.written) for generation in batch)
         report(f"{count} texts {1000 * took / steps:.3g} ms a token")
     asked = quiz("capitals", 4 if place.tiny else 64, 1)
     answering = place.least(lambda: local.prefetch(asked, [()] * len(asked), weights_fixed=True))

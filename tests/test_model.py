@@ -15,7 +15,7 @@ from secl.question import GivenAnswer
 from secl.records import Reply
 from secl.server.online.factory import open_service, serving_settings
 from secl.testing import bins_around, toy_stream
-from secl.writing import Writing
+from secl.writing import SamplingParameters
 from tests.server.conftest import client_of
 
 
@@ -69,7 +69,7 @@ def test_answers_from_elsewhere_and_free_texts_are_refused_in_one_sentence() -> 
     assert isinstance(rated, QuestionError)
     assert str(rated) == "the model 'smallest' rates no answers from elsewhere."
     with pytest.raises(QuestionError, match="'smallest' writes no free texts; ask for options"):
-        model.write(question, Writing())
+        model.write(question, SamplingParameters())
 
 
 def test_a_server_of_a_model_that_cannot_learn_has_version_0_and_nothing_to_go_back_to(tmp_path: Path) -> None:

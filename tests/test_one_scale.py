@@ -38,7 +38,7 @@ from secl.runs.labelling import advice_of, calibration_of, current_records
 from secl.runs.runner import resume_run, start_run
 from secl.server.http.replies import secl_of
 from secl.server.online.factory import open_service, serving_settings
-from secl.server.online.queue import Answer
+from secl.server.online.queue import ServedAnswer
 from secl.server.online.service import Service
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import answered, run_folder
@@ -176,7 +176,9 @@ def sets_of_user(run: Path, advice: Advice, world: World) -> Iterator[tuple[str,
         model.calibrator.take_labels(log)
         model.accept = accept
         for name, records in (("now", model.recalibrate(plain)), ("later", later(model, plain))):
-            replies = [secl_of(Answer(record=record, record_id="", stored=True), full=False) for record in records]
+            replies = [
+                secl_of(ServedAnswer(record=record, record_id="", stored=True), full=False) for record in records
+            ]
             for exit_, pairs in (
                 ("record", [(each.confidence, each.accept, each.accepted) for each in records]),
                 ("reply", [(each["confidence"], each["accept"], each["accepted"]) for each in replies]),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import secl
 from secl import CalibratedModel
-from secl.calibrator import WINDOW, Calibrator
+from secl.calibrator import WINDOW_SIZE, Calibrator
 from secl.errors import QuestionError
 from secl.evidence import OPTIONS, DincoEvidence, Evidence, PTrue
 from secl.gates import Always
@@ -120,12 +120,12 @@ def test_scoring_resumed_anywhere_gives_the_same_records_from_the_same_windows(m
     monkeypatch.setattr(ScriptedModel, "rate", counted)
     whole = list(Calibrator(ScriptedModel(), method="secl").rate_stream(STREAM))
     begun = list(windows)
-    assert begun == [WINDOW, WINDOW, WINDOW, 60 - 3 * WINDOW]
-    for stopped in (0, 1, WINDOW - 1, WINDOW, WINDOW + 3, 59, 60):
+    assert begun == [WINDOW_SIZE, WINDOW_SIZE, WINDOW_SIZE, 60 - 3 * WINDOW_SIZE]
+    for stopped in (0, 1, WINDOW_SIZE - 1, WINDOW_SIZE, WINDOW_SIZE + 3, 59, 60):
         windows.clear()
         rest = list(Calibrator(ScriptedModel(), method="secl").rate_stream(STREAM, whole[:stopped]))
         assert rest == whole[stopped:]
-        assert windows == begun[stopped // WINDOW :]
+        assert windows == begun[stopped // WINDOW_SIZE :]
     windows.clear()
     answers = [(q, "A" if i < 39 else "ninety") for i, q in enumerate(toy_stream(40))]
     with pytest.raises(QuestionError, match="'toy-0039' is none of its options"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import json
@@ -29,6 +30,14 @@ IN_USE = "abstained=accepted refusal=accepted hard_confidence=stated_hard stated
 IN_USE += "adapter_version=version best_confidence=confidence posterior_confidence=confidence option_text=text "
 REPLACED = dict(pair.split("=") for pair in f"{IN_USE} answer_text=text thumb=label".split())
 """Words that were in use for a concept, and the word that stands for it."""
+
+GONE = "Piece=Chunk Writing=SamplingParameters Draft=Generation Turn=Message Thinker=ThinkingFormat Marks=ThinkTags "
+GONE += "Said=ReplyPart Held=StreamBuffer Labelled=CalibratedConfidence answers_best=best_returned WINDOW=WINDOW_SIZE "
+GONE += "thinker=thinking_format THOUGHTS=THINK_TAGS FURTHER=SECOND_ROUND ENOUGH=MIN_GRADED FEWEST=MIN_QUESTIONS"
+"""Private words of earlier versions, and the terms in their place."""
+
+PREPOSITIONS = {"alone", "apart", "before", "behind", "beside", "further"}
+"""Words that do not say what a function does."""
 
 FLAGS = {"--confidence": "--certainty", "--adapter": "--version or --calibration", "--state": "a positional folder"}
 """Flags that would use another word for a concept than the rest of secl."""
@@ -72,6 +81,29 @@ def test_public_names_and_flags_use_one_word_for_each_concept_and_an_answer_has_
     fields = http_api.description()["components"]["schemas"]
     assert set(FIRST) <= set(fields["AnswerReply"]["properties"])
     assert set(FIRST) - {"text", "letter"} <= set(fields["Secl"]["properties"])
+
+
+def test_names_are_terms_of_the_field_and_classes_have_one_meaning_and_functions_say_what_they_do() -> None:
+    homes: dict[str, list[str]] = {}
+    functions: set[str] = set()
+    used: set[str] = set()
+    for path in Path(ROOT, "src").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        used |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        functions |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        named = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                named += [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+        for name in named:
+            homes.setdefault(name, []).append(path.name)
+    gone = dict(pair.split("=") for pair in GONE.split())
+    assert {name: gone[name] for name in used | {*homes} if name in gone} == {}
+    assert {name for name in functions if name.lstrip("_") in PREPOSITIONS} == set()
+    twice = {name for name, files in homes.items() if len(files) > 1 and re.fullmatch("[A-Z][a-z].*", name)}
+    assert twice <= {"Arguments", "Key", "Named", "StateFolder"}  # type variables, and an argument of two commands
 
 
 def test_public_names_are_there_and_documented_and_version_and_type_hints_are_shipped() -> None:
@@ -164,7 +196,7 @@ def test_an_answer_shows_its_text_its_confidence_and_the_other_candidates_first(
 
 
 def test_parts_of_a_question_are_texts_lists_pairs_and_mappings_and_others_are_refused_in_a_sentence() -> None:
-    history = [("user", "Hello"), {"role": "assistant", "content": "Hi"}, secl.Turn("user", "Again")]
+    history = [("user", "Hello"), {"role": "assistant", "content": "Hi"}, secl.Message("user", "Again")]
     asked = scripted().ask(PERU, options=CITIES, context="A map.", system="Be brief.", history=history).question
     assert (asked.options, asked.context, asked.system) == (tuple(CITIES), "A map.", "Be brief.")
     turns = [("user", "Hello"), ("assistant", "Hi"), ("user", "Again")]

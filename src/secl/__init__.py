@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from secl import runs as runs
     from secl import testing as testing
     from secl.calibrated_model import CalibratedModel as CalibratedModel
-    from secl.conversation import Turn as Turn
+    from secl.conversation import Message as Message
     from secl.data.question_files import read_rows as read_rows
     from secl.data.streams import load_stream as load_stream
     from secl.entry import load as load
@@ -55,7 +55,7 @@ __all__, __getattr__, __dir__ = lazy_names(
     "secl",
     {
         "secl.calibrated_model": "CalibratedModel",
-        "secl.conversation": "Turn",
+        "secl.conversation": "Message",
         "secl.data.question_files": "read_rows",
         "secl.data.streams": "load_stream",
         "secl.entry": "load",

@@ -95,7 +95,7 @@ class CalibratedModel(Shown):
             QuestionError: the arguments do not form a valid question, or the question is too long for the model.
         """
         asked = Question.of(question, options=options, context=context, system=system, history=history)
-        return self._noted(self.calibrator.ask(asked))
+        return self._note(self.calibrator.ask(asked))
 
     def ask_all(
         self,
@@ -121,7 +121,7 @@ class CalibratedModel(Shown):
             QuestionError: a question is too long for the model.
         """
         file = read_rows(rows, columns=columns, options=options, template=template)
-        records = map(self._noted, self.calibrator.run(file.questions))
+        records = map(self._note, self.calibrator.run(file.questions))
         yield from tracked("asking", records, len(file.questions), progress)
 
     def extract(self, document: str, schema: object, *, context: str = "", instruction: str = "") -> Extraction:
@@ -142,7 +142,7 @@ class CalibratedModel(Shown):
             QuestionError: the document is empty or too long, or the pydantic class rejects the object.
             ModelError: the model did not finish the object, or a server returned no object that fits the schema.
         """
-        (found,) = self._extracted([document], schema, context, instruction)
+        (found,) = self._extract([document], schema, context, instruction)
         return found
 
     def extract_all(
@@ -169,10 +169,10 @@ class CalibratedModel(Shown):
             ParameterError, QuestionError, ModelError: as for `extract`, after the objects of earlier documents.
         """
         documents = texts_in(rows, text)
-        found = self._extracted(documents, schema, context, instruction)
+        found = self._extract(documents, schema, context, instruction)
         yield from tracked("extracting", found, len(documents), progress)
 
-    def _extracted(
+    def _extract(
         self, documents: Sequence[str], schema: object, context: str, instruction: str
     ) -> Iterator[Extraction]:
         fields = Schema.of(schema)
@@ -182,7 +182,7 @@ class CalibratedModel(Shown):
             if isinstance(found, SeclError):
                 raise found
             for record in found.fields.values():
-                self._noted(record)
+                self._note(record)
             yield found
 
     def call(
@@ -202,7 +202,7 @@ class CalibratedModel(Shown):
         A record of a domain such as "book_room.date" rates each argument. Needs a local model and the extra "fields".
 
         Args:
-            request: the user's message, or a whole conversation as turns. The last turn is a user's message or the
+            request: the user's message, or a whole conversation as messages. The last is a user's message or the
                 result of a call.
             tools: Python functions with type hints and Google docstrings, pydantic classes, or tools in OpenAI's form.
             system, history, context: as for `ask`.
@@ -235,7 +235,7 @@ class CalibratedModel(Shown):
         if isinstance(calls, SeclError):
             raise calls
         for record in calls.records:
-            self._noted(record)
+            self._note(record)
         return calls
 
     def score(
@@ -263,7 +263,7 @@ class CalibratedModel(Shown):
         """
         asked = Question.of(question, options=options, context=context, system=system, history=history)
         (record,) = self.calibrator.rate_stream([GivenAnswer(asked, answer, tuple(rivals))])
-        return self._noted(record)
+        return self._note(record)
 
     def score_all(self, rows: Any, *, progress: bool = False) -> Iterator[Record]:
         """Yield a record with the confidence of each answer. The model rates up to 16 answers at once.
@@ -282,7 +282,7 @@ class CalibratedModel(Shown):
         ['Lima', 'Rio']
         """
         given = read_given(list(rows) if isinstance(rows, Iterator) else rows)
-        yield from tracked("rating", map(self._noted, self.calibrator.rate_stream(given)), len(given), progress)
+        yield from tracked("rating", map(self._note, self.calibrator.rate_stream(given)), len(given), progress)
 
     def label(self, answer: Record, correct: bool | None, *, chance: float | None, skipped: bool = False) -> Label:
         """Label an answer. Labels calibrate the confidences of later answers; they do not change the record.
@@ -371,7 +371,7 @@ class CalibratedModel(Shown):
         labels, threshold = self.calibrator.state.labels, self.calibrator.threshold
         return [labels.apply(replace(answer, threshold=threshold)) for answer in answers]
 
-    def _noted(self, record: Record) -> Record:
+    def _note(self, record: Record) -> Record:
         """Keep position, confidence and grade of a record for `threshold`, and return the record."""
         self._judgements.append(judgement_of(record))
         return record

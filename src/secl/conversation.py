@@ -1,4 +1,4 @@
-"""Conversations and prompts: turns, and tool calls in turns."""
+"""Conversations and prompts: messages, and tool calls in messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from secl.display import excerpt
 from secl.errors import QuestionError, check_depth
 
 Role = Literal["system", "user", "assistant", "tool"]
-"""Speaker of a turn. A turn of the role "tool" has the result of a call."""
+"""Speaker of a message. A message of the role "tool" has the result of a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class ToolCall:
     Attributes:
         name: name of the tool, which may no longer exist.
         arguments: a JSON object as text.
-        id: identifier of the call, repeated by the turn with its result; "" if results come in the order of the calls.
+        id: identifier of the call, repeated by the message with its result; "" if results come in the order of the
+            calls.
     """
 
     name: str
@@ -48,15 +49,15 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """One turn of a conversation.
+class Message:
+    """One message of a conversation.
 
     Attributes:
         role: the speaker.
-        text: the message; may be empty.
+        text: the content; may be empty.
         calls: the assistant's calls of tools.
-        answers: for the role "tool", the id of the call whose result is this turn; "" means the next call that has no
-            result yet.
+        answers: for the role "tool", the id of the call whose result is this message; "" means the next call that has
+            no result yet.
     """
 
     role: Role
@@ -65,13 +66,13 @@ class Turn:
     answers: str = ""
 
     @classmethod
-    def of(cls, turn: object) -> Turn:
-        """Return a turn from a `Turn`, a pair (role, text), or a message in OpenAI's form.
+    def of(cls, turn: object) -> Message:
+        """Return a message from a `Message`, a pair (role, text), or a mapping in OpenAI's form.
 
         Raises:
             QuestionError: any other object, or an unknown role.
 
-        >>> Turn.of({"role": "user", "content": "Hello"}) == Turn.of(("user", "Hello")) == Turn("user", "Hello")
+        >>> Message.of({"role": "user", "content": "Hi"}) == Message.of(("user", "Hi")) == Message("user", "Hi")
         True
         """
         if isinstance(turn, cls):
@@ -110,7 +111,7 @@ class Prompt:
     turns: tuple[str, ...]
     prefill: str = ""
     system: str = ""
-    history: tuple[Turn, ...] = ()
+    history: tuple[Message, ...] = ()
     tools: tuple[str, ...] = ()
     thought: str | None = None
 

@@ -79,13 +79,13 @@ def load(
         values["model.calibration"] = str(calibration)
     if isinstance(source, str | Path):
         values |= {"model.dtype": dtype, "model.device": device, "model.device_map": device_map}
-        values |= {"model.quantize": quantize, **_named(str(source), engine, model)}
+        values |= {"model.quantize": quantize, **_name_settings(str(source), engine, model)}
     recipe = Recipe.of(values | dict(settings or {}))  # reports bad settings before a large model loads
     backend = _backend(source, tokenizer, recipe, api_key)
     return CalibratedModel(build_calibrator(recipe, backend, calibration_of(recipe, backend)))
 
 
-def _named(source: str, engine: str, model: str) -> dict[str, object]:
+def _name_settings(source: str, engine: str, model: str) -> dict[str, object]:
     if source.startswith(("http://", "https://")):
         return {"model.engine": engine, "model.endpoint": source, "model.name": model}
     if model:

@@ -190,7 +190,7 @@ class CandidateEvidence:
     words: tuple[int, ...] = ()
 
 
-COUNTED = 5
+DINCO_SAMPLES = 5
 """Number of samples in the consistency term of DINCO."""
 
 
@@ -285,7 +285,7 @@ class Posterior:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labelled:
+class CalibratedConfidence:
     """A confidence calibrated by the labels at the time of the answer (`secl.labels`).
 
     Attributes:

@@ -106,7 +106,7 @@ def _stated(record: Record) -> str:
 
 def _weighed(record: Record, posterior: Posterior) -> str:
     count = counted(len(set(posterior.candidates)), "candidate")
-    of = "the best candidate" if record.answers_best and posterior.best != posterior.own else "the model's answer"
+    of = "the best candidate" if record.best_returned and posterior.best != posterior.own else "the model's answer"
     views = " and ".join(name for name, weight in posterior.weights if weight > 0) or "no view"
     stated = f"; the model states {record.reply.stated:.4f}" if record.reply.bins else ""
     number = f"{of} has the probability {record.confidences.uncalibrated:.4f}{stated}"

@@ -39,7 +39,7 @@ class Gate(Protocol):
         """
 
 
-def _checked(entropy: float) -> float:
+def _check_entropy(entropy: float) -> float:
     value = float(entropy)
     if not (math.isfinite(value) and value >= 0.0):
         raise ParameterError(f"an entropy must be 0 nats or more and finite, not {value}.")
@@ -58,7 +58,7 @@ class Always(Gate):
         """Return None: this gate has no state."""
 
     def step(self, state: None, entropy: float) -> tuple[None, Decision]:
-        _checked(entropy)
+        _check_entropy(entropy)
         return state, Decision(in_burst=True)
 
 
@@ -70,7 +70,7 @@ class Never(Gate):
         """Return None: this gate has no state."""
 
     def step(self, state: None, entropy: float) -> tuple[None, Decision]:
-        _checked(entropy)
+        _check_entropy(entropy)
         return state, UNTESTED
 
 
@@ -146,7 +146,7 @@ class EntropyShift(Gate):
 
     def step(self, state: EntropyShiftState, entropy: float) -> tuple[EntropyShiftState, Decision]:
         """Test an entropy (nats) against the reference, then add the entropy to the reference."""
-        value = _checked(entropy)
+        value = _check_entropy(entropy)
         begun = EntropyShiftState(fresh=False, remaining=self.burst - 1)
         if state.remaining:
             left = state.remaining - 1  # the gate ignores this entropy, because learning moves entropies
@@ -239,7 +239,7 @@ class PageHinkley(Gate):
 
     def step(self, state: PageHinkleyState, entropy: float) -> tuple[PageHinkleyState, Decision]:
         """Add one entropy (nats) to mean and sum, then test."""
-        value = _checked(entropy)
+        value = _check_entropy(entropy)
         before = state.count - state.mean_from
         mean = state.mean + (self.ema if before else 1.0) * (value - state.mean)
         total = state.total + (value - mean - self.epsilon)

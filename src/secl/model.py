@@ -22,7 +22,7 @@ from secl.evidence import DincoEvidence, Evidence, EvidenceKind
 from secl.ledger import Ledger, Meter
 from secl.question import GivenAnswer, Question
 from secl.records import Reply, Update
-from secl.writing import Piece, Writing
+from secl.writing import Chunk, SamplingParameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class Model(Protocol):
         evidence: Sequence[Collection[EvidenceKind]],
         *,
         weights_fixed: bool,
-        written: Sequence[str | Piece | None] = (),
+        written: Sequence[str | Chunk | None] = (),
     ) -> None:
         """Compute upcoming answers and evidence in shared passes. All other methods must work without this call.
 
@@ -159,13 +159,13 @@ class Model(Protocol):
         return
 
     def answer(
-        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Piece | None = None
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Chunk | None = None
     ) -> ModelAnswer:
         """Answer a question, and state a confidence.
 
         Args:
             evidence: kinds of evidence that will be requested, so that they can share a pass with the answer.
-            written: an earlier answer of this model: its `Reply.text`, or the joined pieces of `write`. The model then
+            written: an earlier answer of this model: its `Reply.text`, or the joined chunks of `write`. The model then
                 writes no new answer, and states its confidence in the earlier answer.
         """
 
@@ -190,10 +190,10 @@ class Model(Protocol):
         """
         return [QuestionError(f"the model {self.name!r} rates no answers from elsewhere.")] * len(given)
 
-    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+    def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
         """Write free answers with the frozen weights, as the model would without this library.
 
-        The pieces of several texts may alternate. For questions of the form "text", equal arguments always give equal
+        The chunks of several texts may alternate. For questions of the form "text", equal arguments always give equal
         texts. Closing the iterator early stops the model.
 
         Raises:
@@ -202,7 +202,7 @@ class Model(Protocol):
         """
         raise QuestionError(f"the model {self.name!r} writes no free texts; ask for options, a number or a few words.")
 
-    def memory_share(self, question: Question, writing: Writing) -> float:
+    def memory_share(self, question: Question, sampling: SamplingParameters) -> float:
         """Return the share of the memory for texts, from 0 to 1, that `write` needs at most."""
         return 0.0
 

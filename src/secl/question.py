@@ -10,7 +10,7 @@ from itertools import chain
 from string import ascii_uppercase
 from typing import Literal, get_args
 
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.display import excerpt
 from secl.errors import QuestionError
 
@@ -34,7 +34,7 @@ Grader = Literal["auto", "exact", "contains", "number", "regex", "overlap"]
 GRADERS: tuple[Grader, ...] = get_args(Grader)
 
 
-Cell = str | int | float | bool | None
+CellValue = str | int | float | bool | None
 """A cell of a table; None is an empty cell."""
 
 
@@ -84,9 +84,9 @@ class Question:
     form: Form = "short"
     context: str = ""
     system: str = ""
-    row: tuple[tuple[str, Cell], ...] = ()
+    row: tuple[tuple[str, CellValue], ...] = ()
     grader: str = ""
-    history: tuple[Turn, ...] = ()
+    history: tuple[Message, ...] = ()
 
     @classmethod
     def of(
@@ -116,7 +116,7 @@ class Question:
         if isinstance(question, str):
             if isinstance(history, str):
                 raise QuestionError("history is a text; give a list of turns, each (role, text).")
-            turns = tuple(Turn.of(turn) for turn in history)
+            turns = tuple(Message.of(turn) for turn in history)
             return cls(question, options=options, context=context, system=system, history=turns)  # type: ignore[arg-type]
         conversation = isinstance(question, list | tuple) and any(isinstance(part, dict) for part in question)
         remedy = (
@@ -265,7 +265,7 @@ def letter_of(question: Question, answer: str) -> str:
     wanted = answer.strip()
     named = [question.named(letter) for letter in question.letters]
     # Exact case comes first: if the text of option B is "a", the answer "a" means B, and the answer "A" means A.
-    for plain in (_trimmed, lambda text: _trimmed(text).casefold()):
+    for plain in (_trim, lambda text: _trim(text).casefold()):
         texts = [plain(option) for option in question.options]
         by_text = texts.index(plain(wanted)) if plain(wanted) in texts else None
         by_letter = _number_of_letter([plain(letter) for letter in question.letters], texts, plain(wanted))
@@ -294,6 +294,6 @@ def _number_of_letter(letters: list[str], texts: list[str], answer: str) -> int 
     return number if text in ("", texts[number]) else None
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     """Return a text with single spaces and composed accents, without a final period."""
     return unicodedata.normalize("NFC", " ".join(text.split()).removesuffix("."))

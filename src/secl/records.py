@@ -11,7 +11,7 @@ A record of SmolLM2 under the method "posterior", shortened:
     posterior   probabilities (0.01, 0.12, 0.04, 0.82), own 1, weights letters 0.0 and likelihood 0.5
     labelled    confidence 0.82, low 0.52, high 0.95, labels 0
     learning    None: this method has no gate and learns nothing
-    correct     False, about the reply "B"; answers_best True, so `text` is "Nairobi" and `confidence` 0.82
+    correct     False, about the reply "B"; best_returned True, so `text` is "Nairobi" and `confidence` 0.82
     ledger      147 tokens for the answer, 37 for the second order, 32 for the likelihoods
 
 All parts are frozen and hold plain Python values, so a record can be stored, compared and replayed without a model.
@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from secl.display import Shown
-from secl.evidence import Evidence, Labelled, Posterior, Thought
+from secl.evidence import CalibratedConfidence, Evidence, Posterior, Thought
 from secl.ledger import Ledger
 from secl.question import GivenAnswer, Question
-from secl.writing import Piece
+from secl.writing import Chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +67,10 @@ class Reply:
     thought: Thought | None = None
 
     @property
-    def written(self) -> Piece:
+    def written(self) -> Chunk:
         """The answer with the thought before it, as an argument of `secl.model.Model.answer`."""
         prompt, own = self.prompt_tokens or 0, self.answer_tokens or 0
-        return Piece(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
+        return Chunk(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
 
     @property
     def stated(self) -> float:
@@ -209,7 +209,7 @@ class Record(Shown):
         reply: reply of the model with its present weights; its confidence never depends on this question's own update.
         evidence: evidence of the frozen model about the answers to the question.
         posterior: probabilities of the candidates; None if not computed.
-        answers_best: whether secl returns the most probable candidate instead of the model's own answer.
+        best_returned: whether secl returns the most probable candidate instead of the model's own answer.
         labelled: the confidence calibrated by labels; None if not computed.
         threshold: lowest accepted `Confidences.uncalibrated`, which labels do not move; None without a threshold.
         signal: the training signal, by default normalised P(True) of the answer (Eq. normp); None without usable
@@ -228,8 +228,8 @@ class Record(Shown):
     reply: Reply
     evidence: Evidence
     posterior: Posterior | None = None
-    answers_best: bool = False
-    labelled: Labelled | None = None
+    best_returned: bool = False
+    labelled: CalibratedConfidence | None = None
     threshold: float | None = None
     signal: float | None = None
     learning: Learning | None = None
@@ -294,7 +294,7 @@ class Record(Shown):
         """The confidence with its origins: before labels, by the posterior, and as stated."""
         posterior, stated = self.posterior, self.reply.stated
         weighed = math.nan
-        if posterior is not None and self.answers_best:
+        if posterior is not None and self.best_returned:
             weighed = posterior.probabilities[posterior.best]
         elif posterior is not None and posterior.own is not None:
             weighed = posterior.probabilities[posterior.own]
@@ -309,12 +309,12 @@ class Record(Shown):
 
     @property
     def low(self) -> float:
-        """Lower bound of the 90 % credible interval of `confidence` (`Labelled.low`); nan if not computed."""
+        """Lower bound of the 90 % interval of `confidence` (`CalibratedConfidence.low`); nan if not computed."""
         return math.nan if self.labelled is None or self.answer is None else self.labelled.low
 
     @property
     def high(self) -> float:
-        """Upper bound of the 90 % credible interval of `confidence` (`Labelled.high`); nan if not computed."""
+        """Upper bound of the 90 % interval of `confidence` (`CalibratedConfidence.high`); nan if not computed."""
         return math.nan if self.labelled is None or self.answer is None else self.labelled.high
 
     @property
@@ -369,8 +369,8 @@ class Record(Shown):
 
     @property
     def answer(self) -> str | None:
-        """The returned answer: the model's own, or the most probable candidate if `answers_best`."""
-        return self.best_answer if self.answers_best else self.reply.answer
+        """The returned answer: the model's own, or the most probable candidate if `best_returned`."""
+        return self.best_answer if self.best_returned else self.reply.answer
 
     def _facts(self) -> dict[str, object]:
         shown: dict[str, object] = {"text": self.text, "letter": self.letter, "confidence": self.confidence}

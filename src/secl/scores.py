@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from secl.errors import ParameterError
-from secl.evidence import COUNTED, DincoEvidence, EvidenceKind
+from secl.evidence import DINCO_SAMPLES, DincoEvidence, EvidenceKind
 from secl.grading.rules import correctness
 from secl.grading.texts import answer_key
 from secl.metrics.probability import Vector, averaged, normalised_p_true, softmax
-from secl.metrics.recalibration import FOLDS, Kind, cross_validated, label_free
+from secl.metrics.recalibration import FOLDS, MapKind, cross_validated, label_free
 from secl.posterior.rule import PosteriorRule, replayed
 from secl.posterior.views import VIEWS, View
 from secl.question import Question
@@ -35,11 +35,11 @@ from secl.settings.groups import Formula
 Of = Callable[[Record], float | None]
 """A probability in [0, 1] that an answer to the record's question is correct; None or nan if undefined."""
 
-Cost = Callable[[Record], float]
+CostFunction = Callable[[Record], float]
 """Forward passes, or tokens, of one question."""
 
 
-def spent(*purposes: str) -> Cost:
+def spent(*purposes: str) -> CostFunction:
     """Return the function that adds the tokens of a question for these purposes (`secl.ledger.Ledger`)."""
     return lambda record: math.fsum(getattr(record.ledger, purpose) for purpose in purposes)
 
@@ -117,8 +117,8 @@ class Score:
     needs: EvidenceKind | None = None
     answer: Callable[[Record], str | None] = own_answer
     signal: bool = False
-    passes: Cost | float = 1.0
-    tokens: Cost = lambda record: record.ledger.total
+    passes: CostFunction | float = 1.0
+    tokens: CostFunction = lambda record: record.ledger.total
     learned: bool = False
     needs_labels: bool = False
     ranks: bool = True
@@ -234,7 +234,7 @@ def dinco(record: Record, *, own: bool = False) -> float | None:
     number, beams = _rated_beam(record, own), record.evidence.dinco
     if beams is None or number is None:
         return None
-    return (normalised_verbalised_confidence(beams, number) + consistency(beams.agreement[number][:COUNTED])) / 2
+    return (normalised_verbalised_confidence(beams, number) + consistency(beams.agreement[number][:DINCO_SAMPLES])) / 2
 
 
 def normalised_verbalised_confidence(beams: DincoEvidence, main: int) -> float:
@@ -386,14 +386,14 @@ def _by_labels(source: ConfidenceSource, title: str) -> Score:
     )
 
 
-LABELLED = ("stated_with_labels", "posterior_with_labels")
+LABELLED_SCORES = ("stated_with_labels", "posterior_with_labels")
 """Scores of the reported confidences after calibration by labels; a run has at most one of them."""
 
-MAPS: dict[Kind, str] = {"temperature": "temperature", "platt": "Platt"}
+MAPS: dict[MapKind, str] = {"temperature": "temperature", "platt": "Platt"}
 """Titles of the fitted maps."""
 
 
-def with_labels(base: Score, kind: Kind, *, extra: bool = False) -> Score:
+def with_labels(base: Score, kind: MapKind, *, extra: bool = False) -> Score:
     """Return a score whose confidences are mapped by a five-fold cross-validated fit to graded answers."""
 
     def mapped(series: Series, _records: Sequence[Record]) -> Series:
@@ -412,7 +412,7 @@ def with_labels(base: Score, kind: Kind, *, extra: bool = False) -> Score:
     )
 
 
-def label_free_map(stated: Score, signal: Score, kind: Kind) -> Score:
+def label_free_map(stated: Score, signal: Score, kind: MapKind) -> Score:
     """Return the score that maps stated confidences by a fit to the signals of earlier questions (no labels)."""
 
     def target(record: Record) -> float:

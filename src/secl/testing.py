@@ -18,7 +18,7 @@ import numpy as np
 
 from secl.display import Shown
 from secl.evidence import (
-    COUNTED,
+    DINCO_SAMPLES,
     OPTIONS,
     CandidateEvidence,
     DincoEvidence,
@@ -35,7 +35,7 @@ from secl.model import Learner, Model, ModelAnswer, Rating
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply, Update
-from secl.writing import Piece, Token, Writing
+from secl.writing import Chunk, SamplingParameters, Token
 
 
 def toy_stream(count: int, domains: int = 2) -> list[Question]:
@@ -100,21 +100,21 @@ class ScriptedModel(Shown, Model, Learner):
     def environment(self) -> dict[str, str | int]:
         return {"device": "none"}
 
-    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+    def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
         """Yield some words, each a token. They depend on the question and, above temperature 0, on the seed."""
-        for choice in range(writing.n):
+        for choice in range(sampling.n):
             self._pause()
-            drawn = f"/{writing.seed + choice}" if writing.temperature else ""
+            drawn = f"/{sampling.seed + choice}" if sampling.temperature else ""
             whole = f"I think that it is {int(1000 * unit(f'w/{question.text}{drawn}'))}, and nothing else."
-            text = whole[: min([whole.find(stop) for stop in writing.stop if stop in whole], default=len(whole))]
+            text = whole[: min([whole.find(stop) for stop in sampling.stop if stop in whole], default=len(whole))]
             words = re.findall(r"\s*\S+", text)
-            written = words[: writing.max_tokens]
+            written = words[: sampling.max_tokens]
             for number, word in enumerate(written, 1):
-                top = tuple((other, -0.5 - i) for i, other in enumerate((word, " or"))) if writing.top_logprobs else ()
-                yield Piece(
+                top = tuple((other, -0.5 - i) for i, other in enumerate((word, " or"))) if sampling.top_logprobs else ()
+                yield Chunk(
                     choice=choice,
                     text=word,
-                    tokens=() if writing.top_logprobs is None else (Token(word, -0.5, top[: writing.top_logprobs]),),
+                    tokens=() if sampling.top_logprobs is None else (Token(word, -0.5, top[: sampling.top_logprobs]),),
                     finish=None if number < len(written) else "stop" if len(words) == len(written) else "length",
                     prompt_tokens=len(question.text.split()) if number == len(written) else 0,
                     completion_tokens=number if number == len(written) else 0,
@@ -125,7 +125,7 @@ class ScriptedModel(Shown, Model, Learner):
         question: Question,
         *,
         evidence: Collection[EvidenceKind] = (),  # noqa: ARG002
-        written: str | Piece | None = None,
+        written: str | Chunk | None = None,
     ) -> ModelAnswer:
         self._pause()
         right = unit(f"a/{question.id}") < self.accuracy
@@ -158,7 +158,7 @@ class ScriptedModel(Shown, Model, Learner):
         self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
     ) -> Evidence:
         return Evidence(
-            candidates=self._compared(question, reply) if "candidates" in evidence else None,
+            candidates=self._compare(question, reply) if "candidates" in evidence else None,
             p_true=self._p_true(question, reply) if {"p_true", "verdicts"} & {*evidence} else None,
             samples=self._samples(question, samples) if "samples" in evidence else None,
         )
@@ -198,7 +198,7 @@ class ScriptedModel(Shown, Model, Learner):
             source=OPTIONS,
         )
 
-    def _compared(self, question: Question, reply: Reply) -> CandidateEvidence:
+    def _compare(self, question: Question, reply: Reply) -> CandidateEvidence:
         """Return letters that slightly prefer the right option, and uninformative likelihoods."""
         candidates = question.options or (("" if reply.answer is None else reply.answer), "a", "b", NONE_OF_THESE)
         right = LETTERS.index(question.reference) if question.options and isinstance(question.reference, str) else 0
@@ -212,11 +212,11 @@ class ScriptedModel(Shown, Model, Learner):
             likelihoods=tuple(
                 Likelihood(given=noise - 8, alone=-8.0, tokens=2) if question.options else None for noise in likelihoods
             ),
-            samples=() if question.options else tuple(self._drawn(question, candidates, i) for i in range(3)),
+            samples=() if question.options else tuple(self._draw(question, candidates, i) for i in range(3)),
             source=OPTIONS if question.options else Source("answers", sampled=2),
         )
 
-    def _drawn(self, question: Question, candidates: Sequence[str], number: int) -> Sample:
+    def _draw(self, question: Question, candidates: Sequence[str], number: int) -> Sample:
         """Return a further answer to an open question, with probability 0.5 the first candidate."""
         chance = unit(f"s{number}/{question.id}")
         candidate = None if chance > 0.9 else int(chance > 0.5) + int(chance > 0.8)
@@ -236,7 +236,7 @@ class ScriptedModel(Shown, Model, Learner):
         equal = np.eye(len(answers))
         rated = {0, answers.index(reply.answer)}
         agreement = tuple(
-            tuple(float(sample == answer) for sample in samples[:COUNTED]) if i in rated else ()
+            tuple(float(sample == answer) for sample in samples[:DINCO_SAMPLES]) if i in rated else ()
             for i, answer in enumerate(answers)
         )
         return DincoEvidence(

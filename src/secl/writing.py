@@ -1,4 +1,4 @@
-"""Free texts of a model: parameters of the writing, and the pieces that the model writes one after the other."""
+"""Free texts of a model: parameters of the writing, and the chunks that the model writes one after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from secl.errors import ParameterError
 from secl.evidence import Thought
 
-Finish = Literal["stop", "length"]
+FinishReason = Literal["stop", "length"]
 """Why a text ended: "stop" by the model or a stop text, "length" at the token limit."""
 
 MAX_TOP = 20
@@ -17,7 +17,7 @@ MAX_TOP = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writing:
+class SamplingParameters:
     """Parameters of a text to write.
 
     Attributes:
@@ -71,28 +71,28 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """The part of a text that the model has written since the previous piece; joined pieces are a whole text.
+class Chunk:
+    """The part of a text that the model has written since the previous chunk; joined chunks are a whole text.
 
-    Only the last piece has `finish`, `draft`, `whole_thought` and the token counts.
+    Only the last chunk has `finish`, `generation`, `whole_thought` and the token counts.
 
     Attributes:
         choice: number of the text, from 0.
         text: new text, possibly empty. It never holds part of a stop text or of a character.
         tokens: new tokens; empty unless log-probabilities were requested.
-        draft: state of the model after the text, from which the model can continue; opaque to callers.
+        generation: state of the model after the text, from which the model can continue; opaque to callers.
         thought: new part of the thought before the text. "" means that a server hides the thought. None means that the
-            piece has no thought.
+            chunk has no thought.
         whole_thought: the thought, with its length; None without a thought.
     """
 
     choice: int = 0
     text: str = ""
     tokens: tuple[Token, ...] = ()
-    finish: Finish | None = None
+    finish: FinishReason | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    draft: object = field(default=None, repr=False, compare=False)
+    generation: object = field(default=None, repr=False, compare=False)
     thought: str | None = None
     whole_thought: Thought | None = None
 
@@ -105,22 +105,22 @@ class Piece:
         return self.prompt_tokens + self.completion_tokens
 
 
-def joined(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
-    """Join the pieces of each text, and return the texts in the order of their numbers.
+def joined(chunks: Iterable[Chunk]) -> tuple[Chunk, ...]:
+    """Join the chunks of each text, and return the texts in the order of their numbers.
 
-    >>> [text.text for text in joined([Piece(text="Par"), Piece(text="is", finish="stop")])]
+    >>> [text.text for text in joined([Chunk(text="Par"), Chunk(text="is", finish="stop")])]
     ['Paris']
     """
-    texts: dict[int, list[Piece]] = {}
-    for piece in pieces:
-        texts.setdefault(piece.choice, []).append(piece)
+    texts: dict[int, list[Chunk]] = {}
+    for chunk in chunks:
+        texts.setdefault(chunk.choice, []).append(chunk)
     whole = []
     for _, parts in sorted(texts.items()):
-        thoughts = [piece.thought for piece in parts if piece.thought is not None]
+        thoughts = [chunk.thought for chunk in parts if chunk.thought is not None]
         text = replace(
             parts[-1],
-            text="".join(piece.text for piece in parts),
-            tokens=tuple(token for piece in parts for token in piece.tokens),
+            text="".join(chunk.text for chunk in parts),
+            tokens=tuple(token for chunk in parts for token in chunk.tokens),
             finish=parts[-1].finish or "length",
             thought="".join(thoughts).strip() if thoughts else None,
         )

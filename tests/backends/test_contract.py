@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from secl.calibrator import Calibrator
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind
 from secl.question import GivenAnswer, Question
 from secl.settings.groups import LoopSettings
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.answers import in_window, sampled
 
 pytestmark = pytest.mark.heavy
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.heavy
 BOTH: tuple[EvidenceKind, ...] = ("p_true", "candidates")
 CHOICE = Question("Which is a metal?", options=("neon", "iron!", "argon"), reference="B", id="choice")
 OPEN = Question("Who wrote Hamlet?", reference="Shakespeare", id="open")
-FREE = Question("And of Italy?", form="text", history=(Turn("user", "Of France?"), Turn("assistant", "Paris.")))
+FREE = Question("And of Italy?", form="text", history=(Message("user", "Of France?"), Message("assistant", "Paris.")))
 LEARNERS = ("local", "plain", "vllm")
 
 Make = Callable[..., Any]
@@ -123,8 +123,8 @@ def test_samples_are_the_same_every_time(make: Make) -> None:
 
 def test_a_text_comes_in_pieces_and_is_answered_for_as_it_was_written(make: Make) -> None:
     model = make()
-    *pieces, last = model.write(FREE, Writing(max_tokens=3))
-    (text,) = joined([*pieces, last])
+    *chunks, last = model.write(FREE, SamplingParameters(max_tokens=3))
+    (text,) = joined([*chunks, last])
     assert last.finish in ("stop", "length")
     assert 0 < last.completion_tokens <= 3
     assert model.answer(FREE, written=text.text).reply.text == text.text.strip()

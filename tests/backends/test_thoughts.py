@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from secl.backends.endpoint.model import EndpointModel
-from secl.backends.generation import thoughts_apart
+from secl.backends.generation import split_thoughts
 from secl.errors import ParameterError
-from secl.prompts.parsing import THOUGHTS, Marks, is_complete, read_answer, trim_answer, without_thought
+from secl.prompts.parsing import THINK_TAGS, ThinkTags, is_complete, read_answer, trim_answer, without_thought
 from secl.question import Form
-from secl.writing import Piece, Token, joined
+from secl.writing import Chunk, Token, joined
 from tests.backends.local.conftest import tiny_of
 
 
-@pytest.mark.parametrize("thought", THOUGHTS, ids=[each.opening for each in THOUGHTS])
-def test_an_answer_stands_behind_a_thought_of_any_kind(thought: Marks) -> None:
+@pytest.mark.parametrize("thought", THINK_TAGS, ids=[each.opening for each in THINK_TAGS])
+def test_an_answer_stands_behind_a_thought_of_any_kind(thought: ThinkTags) -> None:
     assert without_thought(f"\n{thought.opening}Hm.\n{thought.closing}\n\nParis") == "Paris"
     assert without_thought(f"{thought.opening}Hm.") == ""
 
@@ -53,9 +53,9 @@ def test_a_model_refuses_a_budget_for_thoughts_as_the_command_line_does(
         make(thinking=thinking)
 
 
-def pieces(text: str, choice: int = 0) -> list[Piece]:
-    made = [Piece(choice=choice, text=each, tokens=(Token(each, -1.0),)) for each in text]
-    return [*made, Piece(choice=choice, finish="stop", prompt_tokens=3, completion_tokens=len(text) + 1)]
+def chunks(text: str, choice: int = 0) -> list[Chunk]:
+    made = [Chunk(choice=choice, text=each, tokens=(Token(each, -1.0),)) for each in text]
+    return [*made, Chunk(choice=choice, finish="stop", prompt_tokens=3, completion_tokens=len(text) + 1)]
 
 
 @pytest.mark.parametrize(
@@ -71,24 +71,24 @@ def pieces(text: str, choice: int = 0) -> list[Piece]:
     ],
 )
 def test_a_stream_shows_the_answer_and_its_thought_apart(text: str, shown: str, thought: str | None) -> None:
-    (written,) = joined(thoughts_apart(pieces(text)))
+    (written,) = joined(split_thoughts(chunks(text)))
     assert (written.text, written.thought, written.finish) == (shown, thought, "stop")
     assert written.completion_tokens == len(text) + 1
     assert "".join(token.text for token in written.tokens) in (shown, shown[1:])
-    (whole,) = joined(thoughts_apart([Piece(text=text, finish="stop")]))
+    (whole,) = joined(split_thoughts([Chunk(text=text, finish="stop")]))
     assert (whole.text, whole.thought) == (shown, thought)
 
 
 def test_a_thought_without_a_mark_before_it_is_kept_back_up_to_its_end() -> None:
     for text, shown, thought in (("Hm.</think> Paris", "Paris", "Hm."), ("Paris", "Paris", None)):
-        (written,) = joined(thoughts_apart(pieces(text), unopened=True))
+        (written,) = joined(split_thoughts(chunks(text), unopened=True))
         assert (written.text, written.thought) == (shown, thought)
-    own = [Piece(thought="Hm"), Piece(thought="."), *pieces("Paris")]
-    assert list(thoughts_apart(own)) == own
+    own = [Chunk(thought="Hm"), Chunk(thought="."), *chunks("Paris")]
+    assert list(split_thoughts(own)) == own
 
 
 def test_a_stream_without_a_thought_comes_at_once_and_several_are_told_apart() -> None:
-    assert list(thoughts_apart(pieces("Paris"))) == pieces("Paris")
-    both = itertools.zip_longest(pieces("<think>a</think>b"), pieces("Rome is a big city", 1))
-    mixed = [piece for pair in both for piece in pair if piece is not None]
-    assert [each.text for each in joined(thoughts_apart(mixed))] == ["b", "Rome is a big city"]
+    assert list(split_thoughts(chunks("Paris"))) == chunks("Paris")
+    both = itertools.zip_longest(chunks("<think>a</think>b"), chunks("Rome is a big city", 1))
+    mixed = [chunk for pair in both for chunk in pair if chunk is not None]
+    assert [each.text for each in joined(split_thoughts(mixed))] == ["b", "Rome is a big city"]

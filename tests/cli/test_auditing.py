@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from secl import Question, Turn
+from secl import Message, Question
 from secl.runs import chain
 from secl.runs.folder import FILE
 from secl.server.entries import Keep
@@ -165,7 +165,7 @@ def test_what_people_sent_is_shown_in_its_chat_and_cannot_steer_the_terminal(
 ) -> None:
     service = make_service()
     service.ask(Question("red \x1b[31m \x9b2J and \u202eback?", form="sentence"), 10)
-    history = (Turn("user", "Who are you?"), Turn("assistant", "Anna, a gardener."))
+    history = (Message("user", "Who are you?"), Message("assistant", "Anna, a gardener."))
     service.ask(Question("Name a fruit.", form="short", system="You are Anna.", history=history), 10)
     folder = close(service)
     with ServerStore(folder, writable=True) as opened:

@@ -245,7 +245,7 @@ def test_flags_reach_the_posterior_and_equal_options_are_equally_probable(shell:
     assert posteriors[60].probabilities[1] == posteriors[60].probabilities[2]
     # The scripted P(True) has no P(False), so it is asked but gives no view.
     assert [view for view, _ in posteriors[59].weights] == ["letters", "likelihood"]
-    assert all(record.answers_best and record.evidence.p_true is not None for record in records)
+    assert all(record.best_returned and record.evidence.p_true is not None for record in records)
     assert json.loads((folder / "summary.json").read_text())["answered_best"] == 61
     assert any(record.best_answer != record.reply.answer for record in records)
 

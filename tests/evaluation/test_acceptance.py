@@ -12,7 +12,7 @@ from secl import Question, Record
 from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import GAP, assess, conclude, from_grades
-from secl.evidence import OPTIONS, Evidence, Labelled, LetterOrder, PTrue
+from secl.evidence import OPTIONS, CalibratedConfidence, Evidence, LetterOrder, PTrue
 from secl.labels.label import Label, LabelSource, label_of
 from secl.labels.state import held_out
 from tests.answers import answered, compared, make_record, weighed
@@ -187,7 +187,7 @@ def test_what_shows_without_right_answers() -> None:
     assert "0.0002" in verdict.line
     equal = [make_record(n, digit=2) for n in range(40)]
     assert codes(equal) == {"constant"}
-    band = Labelled(uncalibrated=0.25, calibrated=0.25, low=0.0, high=1.0, labels=9, of_domain=9, until=9)
+    band = CalibratedConfidence(uncalibrated=0.25, calibrated=0.25, low=0.0, high=1.0, labels=9, of_domain=9, until=9)
     moved = [replace(record, labelled=replace(band, calibrated=n / 40)) for n, record in enumerate(equal)]
     assert codes(moved) == {"constant"}  # labels make equal confidences differ, but this difference is not a ranking
     hardly = [judged_by(record, 0.1, 0.2) for record in sound_confidences()]
@@ -215,7 +215,7 @@ def test_right_answers_overrule_what_looks_odd_and_people_overrule_references() 
     assert verdict.level == "fine"
     assert [reason.code for reason in verdict.reasons] == ["tested", "digit_mass"]
     posterior = weighed("abcd", 0.7, 0.1, 0.1, 0.1, own=1)
-    record = replace(choice(make_record(0), "B", reference="A"), posterior=posterior, answers_best=True)
+    record = replace(choice(make_record(0), "B", reference="A"), posterior=posterior, best_returned=True)
     assert (record.answer, record.correct) == ("A", False)
     assert assess([record]).accuracy == 1.0  # of the returned answer
     assert assess([record.with_label(False)]).accuracy == 0.0

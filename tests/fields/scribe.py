@@ -11,7 +11,7 @@ from secl.errors import ModelError, SeclError
 from secl.fields.calls import WrittenCall, WrittenReply
 from secl.fields.extraction import ObjectRequest, Objects
 from secl.fields.tools import NO_TOOL, CallRequest
-from secl.fields.values import Reading, WrittenObject
+from secl.fields.values import WrittenObject, WrittenValue
 from secl.ledger import Ledger
 from secl.question import Question
 from secl.testing import ScriptedModel
@@ -59,12 +59,12 @@ def _objects(greedy: Any, drawn: Any, **more: Any) -> Any:
 
 def call(name: str, arguments: str = "{}", unsure: str = "", p: float = 0.99) -> WrittenCall:
     """A call whose tool has the probability `p`, and whose arguments are as `written` makes them."""
-    return WrittenCall(written(arguments, unsure), Reading(name, math.log(p), 0.1))
+    return WrittenCall(written(arguments, unsure), WrittenValue(name, math.log(p), 0.1))
 
 
 def reply(*calls: WrittenCall, text: str = "", ended: float | None = SURE, cut: bool = False) -> WrittenReply:
     """A reply that ends with the ln probability `ended`; None if a further call is not possible."""
-    return WrittenReply(text, calls, None if ended is None else Reading(NO_TOOL, ended, 0.1), cut=cut)
+    return WrittenReply(text, calls, None if ended is None else WrittenValue(NO_TOOL, ended, 0.1), cut=cut)
 
 
 class CallScribe(ScriptedModel):

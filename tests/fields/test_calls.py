@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 import secl
-from secl.conversation import ToolCall, Turn
+from secl.conversation import Message, ToolCall
 from secl.errors import ParameterError, QuestionError, UnfinishedError
 from secl.fields.calls import Calls
 from secl.fields.tools import NO_TOOL, CallRequest, Tool
@@ -68,7 +68,7 @@ def test_a_call_has_a_record_for_its_tool_and_one_for_each_argument() -> None:
     assert [record.question.domain for record in found.records] == ["tool", "weather.city", "weather.days", "tool"]
     assert len({record.question.id for record in found.records}) == 4
     assert sum(record.ledger.total for record in found.records) == pytest.approx(90)
-    assert found.turn == Turn("assistant", "", (ToolCall("weather", ROME),))
+    assert found.turn == Message("assistant", "", (ToolCall("weather", ROME),))
     assert repr(found).startswith(f"Calls(confidence={found.confidence:.3f}, calls=(Call(name='weather'")
 
 
@@ -165,8 +165,8 @@ def test_a_conversation_goes_on_behind_the_results_of_calls_even_of_tools_that_a
     assert called(model, messages).text == "No."
     (asked,) = model.asked
     assert (asked.question.text, asked.question.system) == ("Rain in Rome?", "Be brief.")
-    called_before = Turn("assistant", "", (ToolCall("gone", "{}", "1"),))
-    assert asked.since == (called_before, Turn("tool", "No rain.", answers="1"))
+    called_before = Message("assistant", "", (ToolCall("gone", "{}", "1"),))
+    assert asked.since == (called_before, Message("tool", "No rain.", answers="1"))
     assert (asked.prompt.turns, [turn.role for turn in asked.prompt.history]) == ((), ["user", "assistant", "tool"])
     assert asked.question.id != CallRequest.of("Rain in Rome?", TOOLS, system="Be brief.").question.id
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import secl
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.errors import ModelError, ParameterError
 from secl.evidence import Source
 from secl.fields.extraction import Extraction, ObjectRequest, request_of, weigh_objects
@@ -157,7 +157,7 @@ def test_a_document_that_fails_spoils_no_other() -> None:
 
 
 def test_any_question_can_be_answered_by_an_object() -> None:
-    chat = Question("Who sends it?", id="chat", form="text", system="Be brief.", history=(Turn("user", "Hi."),))
+    chat = Question("Who sends it?", id="chat", form="text", system="Be brief.", history=(Message("user", "Hi."),))
     model = Scribe(written(GREEDY))
     (found,) = weigh_objects(model, [ObjectRequest(chat, Schema.of(SCHEMA))], secl.load(model).calibrator.weigh)
     assert isinstance(found, Extraction)

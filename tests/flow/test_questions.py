@@ -11,11 +11,11 @@ import pytest
 
 from secl.evidence import OPTIONS, EvidenceKind, LetterOrder, Likelihood, Source, Thought
 from secl.flow.questions import Case, answer, gather, rate, sample
-from secl.flow.requests import Choose, Flow, Judge, Read, Request, Run, State, Stated, Text, Write
+from secl.flow.requests import Choose, Flow, FlowRun, Judge, Read, Request, StateConfidence, Stated, Text, Write
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.writing import Piece
+from secl.writing import Chunk
 
 CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon", "helium"), reference="B")
 OPEN = Question("Capital of Peru?")
@@ -38,7 +38,7 @@ class ScriptedDriver:
         self.asked: list[list[Request]] = []
         self.chosen, self.frugal = 1, True
 
-    def run(self, runs: Sequence[Run]) -> None:
+    def run(self, runs: Sequence[FlowRun]) -> None:
         for run in runs:
             while run.requests:
                 self.asked.append([*run.requests])
@@ -47,7 +47,7 @@ class ScriptedDriver:
     def ask(self, flow: Flow) -> list[list[Request]]:
         """Run a flow, and return the lists of its requests."""
         self.asked = []
-        self.run([Run(flow)])
+        self.run([FlowRun(flow)])
         return self.asked
 
     def result(self, request: Request) -> Any:
@@ -62,7 +62,7 @@ class ScriptedDriver:
             case Write(question=question, draw=draw):
                 number = 0 if draw is None else min(draw + 1, len(self.texts) - 1)
                 return Text(text=self.texts[number], form=question.form, log_p=-1.0, thought=thought)
-            case State(question=question, answer=given):
+            case StateConfidence(question=question, answer=given):
                 return Stated(reply=reply_to(question, given, thought), plain_tokens=10)
             case Choose(order=order, draw=draw):
                 log_p = tuple(-0.1 if i == (self.chosen if draw == 1 else 1) else -3.0 for i in range(len(order)))
@@ -77,7 +77,7 @@ class ScriptedDriver:
     def fits(self, question: Question) -> bool:
         return "too long" not in question.options
 
-    def text_of(self, question: Question, written: str | Piece, *, rated: bool = False) -> Text:  # noqa: ARG002
+    def text_of(self, question: Question, written: str | Chunk, *, rated: bool = False) -> Text:  # noqa: ARG002
         return Text(text=str(written), form=question.form)
 
     def draw_letters(self, question: Question, log_p: Sequence[float], count: int) -> tuple[str | None, ...]:
@@ -105,7 +105,7 @@ def test_everything_about_a_choice_is_asked_at_once() -> None:
     driver = ScriptedDriver()
     case = Case(CHOICE, driver)
     (requests,) = driver.ask(answer(case, ALL))
-    assert requests[0] == State(CHOICE)
+    assert requests[0] == StateConfidence(CHOICE)
     assert requests[1:] == [
         Choose(CHOICE, (3, 2, 1, 0)),
         *(Read(CHOICE, option) for option in CHOICE.options),
@@ -124,7 +124,7 @@ def test_a_third_thought_follows_only_if_two_led_to_different_options(chosen: in
     case = Case(CHOICE, driver)
     asked = driver.ask(answer(case, ["candidates"]))
     at_once = [] if always else [Choose(CHOICE, (0, 1, 2, 3)), Choose(CHOICE, (3, 2, 1, 0))]
-    assert asked[0][:2] == [State(CHOICE, think=True), Choose(CHOICE, (3, 2, 1, 0), draw=1)]
+    assert asked[0][:2] == [StateConfidence(CHOICE, think=True), Choose(CHOICE, (3, 2, 1, 0), draw=1)]
     assert [each for each in asked[0][2:] if isinstance(each, Choose)] == at_once
     assert asked[1:] == ([] if chosen == 1 else [[Choose(CHOICE, (0, 1, 2, 3), draw=2)]])
     found: Any = case.compared
@@ -145,7 +145,7 @@ def test_an_answer_its_samples_and_the_list_are_written_together_and_then_all_is
     writes, reads = driver.ask(answer(case, ALL))
     spare = [Write(OPEN, draw=number, spare=True) for number in (3, 4)]
     assert writes == [Write(OPEN), *(Write(OPEN, draw=number) for number in range(3)), *spare, Write(OPEN, "list")]
-    assert isinstance(reads[0], State)
+    assert isinstance(reads[0], StateConfidence)
     assert [each.answer for each in reads if isinstance(each, Judge)] == ["Lima", "Cusco", "Quito", "Bogota", "Sucre"]
     choices = [each for each in reads if isinstance(each, Choose)]
     assert [each.question.options for each in choices] == [("Lima", NONE_OF_THESE)] * 2
@@ -199,7 +199,7 @@ def test_only_a_brief_free_answer_is_compared(text: str, rounds: int) -> None:
     driver = ScriptedDriver()
     asked = driver.ask(answer(Case(question, driver), ["candidates"], Text(text=text, form="text")))
     assert len(asked) == rounds
-    assert isinstance(asked[-1][0], State)
+    assert isinstance(asked[-1][0], StateConfidence)
 
 
 def test_an_answer_from_elsewhere_is_judged_with_its_rivals_and_without_thoughts() -> None:
@@ -212,7 +212,7 @@ def test_an_answer_from_elsewhere_is_judged_with_its_rivals_and_without_thoughts
     assert not any(getattr(each, "think", False) for requests in driver.asked for each in requests)
     case = Case(CHOICE, driver)
     (requests,) = driver.ask(rate(case, GivenAnswer(CHOICE, "A"), ["candidates"]))
-    assert requests[0] == State(CHOICE, "A")
+    assert requests[0] == StateConfidence(CHOICE, "A")
     assert [each.answer for each in requests if isinstance(each, Judge)] == ["neon"]
 
 
@@ -251,7 +251,9 @@ def test_answers_for_self_consistency_are_drawn_in_the_form_of_the_answer(thinks
     assert case.answers == ("Rio", "Lima", "Lima")
     case = Case(CHOICE, driver)
     (requests,) = driver.ask(sample(case, 2))
-    assert requests == ([Choose(CHOICE, (0, 1, 2, 3), draw=3 + n) for n in range(2)] if thinks else [State(CHOICE)])
+    assert requests == (
+        [Choose(CHOICE, (0, 1, 2, 3), draw=3 + n) for n in range(2)] if thinks else [StateConfidence(CHOICE)]
+    )
     assert case.answers == ("B", "B")
 
 

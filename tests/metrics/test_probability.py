@@ -20,7 +20,7 @@ from benchmarks.thresholds import WORLDS, by_label_free
 from secl.errors import ParameterError
 from secl.metrics import recalibration
 from secl.metrics.probability import bin_index, directional_target, normalised_p_true
-from secl.metrics.recalibration import Kind, cross_validated, fit_platt, fit_temperature, label_free
+from secl.metrics.recalibration import MapKind, cross_validated, fit_platt, fit_temperature, label_free
 from secl.metrics.risk_control import estimated, fewest_labels, guaranteed, labels_needed, risk_bound, risk_coverage
 
 SHARE = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 10).map(lambda k: k / 10))
@@ -29,7 +29,7 @@ STREAM = st.lists(st.tuples(SHARE, st.one_of(st.none(), SHARE)), min_size=20, ma
 
 
 @pytest.mark.parametrize("kind", recalibration.FITS)
-def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: Kind) -> None:
+def test_cross_validation_is_scikit_learns_on_the_same_folds(kind: MapKind) -> None:
     generator = np.random.default_rng(11)
     logits = generator.normal(0.4, 1.0, 203)  # overconfident: the stated logits are three times the true ones
     confidence, correct = expit(3.0 * logits), generator.random(203) < expit(logits)
@@ -78,7 +78,9 @@ def test_any_answers_give_finite_maps_into_the_unit_interval(pairs: list[tuple[f
 
 @settings(max_examples=20)
 @given(STREAM, st.sampled_from(["temperature", "platt"]))
-def test_along_a_stream_maps_are_fits_to_what_came_before(stream: list[tuple[float, float | None]], kind: Kind) -> None:
+def test_along_a_stream_maps_are_fits_to_what_came_before(
+    stream: list[tuple[float, float | None]], kind: MapKind
+) -> None:
     confidence, signal = [c for c, _ in stream], [s for _, s in stream]
     expected = []
     for position, stated in enumerate(confidence):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.conversation import Prompt, Turn
+from secl.conversation import Message, Prompt
 from secl.prompts import templates
 from secl.prompts.parsing import is_complete, is_loop, read_answer, read_list, trim_answer, without_thought
 from secl.prompts.programs import MOST_CHARACTERS, result_of
@@ -88,7 +88,7 @@ def test_no_part_of_a_question_looks_like_a_reply_in_our_own_format() -> None:
 
 
 def test_a_conversation_stands_before_every_prompt_about_its_question() -> None:
-    said = (Turn("user", "France?"), Turn("assistant", "Paris"))
+    said = (Message("user", "France?"), Message("assistant", "Paris"))
     question = Question("Italy?", form="text", system="Be brief.", history=said)
     assert templates.answer_prompt(question) == Prompt(("Italy?",), system="Be brief.", history=said)
     for prompt in (

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from secl import Question, Record, References
 from secl.errors import StorageError
-from secl.evidence import Labelled
+from secl.evidence import CalibratedConfidence
 from secl.reports import folder as folder_module
 from secl.reports.answers import answered, neediest, not_returned, right_answer, signs_of, wrong_table
 from secl.reports.folder import write_report
@@ -158,7 +158,7 @@ def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Re
     assert not any(cell.text == "–" for cell in readable.iter(f"{XHTML}td"))  # noqa: RUF001
     labelled = make_report([various[0].with_label(True), *various[1:]])
     assert "Of 1 graded answer 100% are right (21 to 100%); the mean confidence of these" in headline(labelled)
-    band = Labelled(uncalibrated=0.95, calibrated=0.6, low=0.4, high=0.8, labels=12, of_domain=3, until=12)
+    band = CalibratedConfidence(uncalibrated=0.95, calibrated=0.6, low=0.4, high=0.8, labels=12, of_domain=3, until=12)
     moved = make_report([replace(record, labelled=band) for record in various])
     assert "calibrated with up to 12 labels" in headline(moved)
     assert "0.40 to 0.80" in text_of(written(tmp_path, moved))
@@ -186,13 +186,13 @@ def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
     assert (various[2].confidence, answered(various[2]), not_returned(various[2])) == (0.3, "A", "v")
     question = Question("Which?", ("left", "right"), "B")
     posterior = weighed(("left", "right"), 0.2, 0.8)
-    record = replace(make_record(correct=False), question=question, posterior=posterior, answers_best=True)
+    record = replace(make_record(correct=False), question=question, posterior=posterior, best_returned=True)
     assert (answered(record), not_returned(record), right_answer(record)) == ("B. right", "A. left", "B. right")
 
 
 def test_of_too_many_answers_some_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sketched: None) -> None:
     run = make_report([make_record(position, digit=position, domain="</script>") for position in range(5)])
-    monkeypatch.setattr(folder_module, "MOST", 3)
+    monkeypatch.setattr(folder_module, "MAX_ANSWERS", 3)
     page = written(tmp_path / "page", run)
     assert "This table lists 3 of 5 questions" in text_of(page)
     (section,) = (each for each in page.iter(f"{XHTML}section") if each.get("class") == "questions")

@@ -17,7 +17,7 @@ from secl.evaluation.acceptance import advise, answers_of
 from secl.evaluation.summary import Measures, summarise
 from secl.evaluation.symptoms import Reason
 from secl.evaluation.trust import Verdict
-from secl.evidence import OPTIONS, Evidence, Labelled, LetterOrder, Posterior, PTrue, Sample
+from secl.evidence import OPTIONS, CalibratedConfidence, Evidence, LetterOrder, Posterior, PTrue, Sample
 from secl.explain import explain
 from secl.labels.label import label_of
 from secl.labels.state import held_out
@@ -42,7 +42,7 @@ KEYS = ("stated", "posterior_best", "posterior")
 CONFIDENCE, CORRECT = [0.9] * 60 + [0.5] * 60, [True] * 60 + [False] * 60
 
 
-def asked(position: int, *, answers_best: bool = False, questions: int | None = None) -> Record:
+def asked(position: int, *, best_returned: bool = False, questions: int | None = None) -> Record:
     """Return a record with a posterior: of the options A, B and C, B is right, and the model answers A."""
     options, count = ("Rome", "Paris", "Bern"), position if questions is None else questions
     more: dict[str, Any] = {"weights": (("letters", 0.5), ("likelihood", 0.25)), "reliability": 0.8, "questions": count}
@@ -51,7 +51,7 @@ def asked(position: int, *, answers_best: bool = False, questions: int | None = 
         question=Question("Capital?", options, "B", domain="quiz"),
         evidence=compared(options, LetterOrder(order=(2, 0, 1), log_p=(-1.0, -1.0, -1.0))),
         posterior=weighed(options, 0.2, 0.7, 0.1, **more),
-        answers_best=answers_best,
+        best_returned=best_returned,
     )
 
 
@@ -107,13 +107,13 @@ def test_the_result_is_about_the_posterior_and_both_kinds_of_answers_or_the_adap
     ungraded = [
         replace(each.with_grades(None, None), question=replace(each.question, reference=None)) for each in records[20:]
     ]
-    labelled = [replace(each, answers_best=True).with_label(True) for each in ungraded]
+    labelled = [replace(each, best_returned=True).with_label(True) for each in ungraded]
     mixed = main_table(make_report([*records[:20], *labelled], method="posterior", keys=KEYS))
     assert mixed is not None
     assert "(Stated (frozen): 20, Posterior, best answers: 30, Posterior: 20)" in mixed.notes[0]
     ((*_, accuracy),) = domain_table(own).sections["Posterior"]
     assert accuracy.detail == "best 100.0%"
-    best = make_report([replace(each, answers_best=True) for each in records], method="posterior", keys=KEYS)
+    best = make_report([replace(each, best_returned=True) for each in records], method="posterior", keys=KEYS)
     assert best.main == "posterior_best"
     learning = make_report(records, keys=(*KEYS, "secl"))
     assert learning.main == "secl"
@@ -341,7 +341,7 @@ HAMLET = Question("Who wrote Hamlet?", reference="Shakespeare")
 def chosen(question: Question, found: Posterior | None, evidence: Evidence | None = None) -> Record:
     """The record of a question that is answered with the most probable candidate."""
     calibrator = Calibrator(ScriptedModel(stated=0.8, accuracy=1.0), method="stated")
-    record = replace(calibrator.ask(question), labelled=None, answers_best=True)
+    record = replace(calibrator.ask(question), labelled=None, best_returned=True)
     return replace(record, posterior=found, evidence=evidence or Evidence())
 
 
@@ -364,7 +364,9 @@ def test_the_returned_answer_stands_first_and_the_models_own_says_what_it_stated
     turned = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -2.0, -1.0))
     (reason,) = explain(turned).grounds
     assert "C. Accra" in reason
-    moved = Labelled(calibrated=0.7, low=0.52, high=0.85, uncalibrated=0.76, labels=30, of_domain=0, until=30)
+    moved = CalibratedConfidence(
+        calibrated=0.7, low=0.52, high=0.85, uncalibrated=0.76, labels=30, of_domain=0, until=30
+    )
     assert rows(replace(record, labelled=moved))[0][1] == "70% (52 to 85%)"
     other = chosen(HAMLET, posterior(HAMLET, (0.08, 0.9, 0.02), 0, "Marlowe", "Kyd"))
     assert rows(other) == [("Marlowe", "90%", ""), ("Shakespeare", "8%", "own answer, stated 80%"), ("Kyd", "2%", "")]
@@ -412,7 +414,7 @@ def test_a_stored_answer_and_the_terminal_have_the_same_sentences() -> None:
     turned = chosen(KENYA, posterior(KENYA, (0.15, 0.76, 0.09), 1), letters(-3.0, -2.0, -1.0))
     long = replace(chosen(replace(HAMLET, form="text"), None), reply=replace(make_record(0).reply, answer="a b. " * 90))
     plan, learner = (Calibrator(ScriptedModel(), method=name).plan for name in ("posterior", "secl"))
-    moved = Labelled(calibrated=0.7, low=0.5, high=0.9, uncalibrated=0.8, labels=3, of_domain=1, until=3)
+    moved = CalibratedConfidence(calibrated=0.7, low=0.5, high=0.9, uncalibrated=0.8, labels=3, of_domain=1, until=3)
     said = {
         "chooses C. Accra": turned,
         "too long to be compared with other answers, so the confidence is the stated one.": long,

@@ -15,7 +15,7 @@ from secl.backends.local.model import LocalModel
 from secl.backends.token_driver import TokenDriver
 from secl.errors import ParameterError, RunError, StorageError
 from secl.flow.model import SharedAnswers
-from secl.flow.requests import Run as FlowRun
+from secl.flow.requests import FlowRun as FlowRun
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs import RunSettings, Store, runner
 from secl.runs.loading import read_stream

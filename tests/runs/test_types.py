@@ -17,7 +17,7 @@ from secl.testing import ScriptedModel
 
 CARRIERS = (
     "RunSettings Manifest Row QuestionFile Question ModelAnswer Reply Decision Evidence CandidateEvidence Views "
-    "LetterSums Posterior Labelled Ledger Record Series Measures Summary RunReport Section Table"
+    "LetterSums Posterior CalibratedConfidence Ledger Record Series Measures Summary RunReport Section Table"
 )
 """Carriers of settings, question, evidence, record or numbers from one step to the next: at most 22."""
 
@@ -27,7 +27,7 @@ PARTS = "StreamSettings Confidences Source LetterOrder Likelihood Sample Interva
 MEMORY = "StreamState PosteriorState SharedSums LabelState Scaling"
 """What the stream has learned so far."""
 
-SIDES = "Verdict Reason Check Answers RiskCoverage Threshold EceFloor Bin"
+SIDES = "Verdict Reason Check Answers LabelledSample RiskCoverage Threshold EceFloor Bin"
 """Numbers of single sections of the report: verdict, recommended method, thresholds and reliability."""
 
 WORKERS = "Store Run Calibrator Plan PosteriorRule Never ScriptedModel Meter Amount Word Score"

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from secl.backends.local.grammars import usable
-from secl.conversation import ToolCall, Turn
+from secl.conversation import Message, ToolCall
 from secl.errors import SeclError, UnfinishedError
 from secl.fields.calls import WrittenReply
 from secl.fields.extraction import ObjectRequest
@@ -135,8 +135,8 @@ def test_a_conversation_goes_on_behind_the_results_of_tools(ask: Any) -> None:
     assert answer["secl"]["reason"] == "secl does not rate a text that follows results of tools."
     (request,) = ask.service.model.asked
     assert request.question.text == USER["content"]
-    called = Turn("assistant", "", (ToolCall("record", ARGUMENTS, "a"),))
-    assert request.since == (called, Turn("tool", "ok", answers="a"))
+    called = Message("assistant", "", (ToolCall("record", ARGUMENTS, "a"),))
+    assert request.since == (called, Message("tool", "ok", answers="a"))
 
 
 def test_without_confidence_calls_leave_no_record(ask: Any) -> None:

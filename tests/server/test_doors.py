@@ -14,14 +14,14 @@ import httpx
 import pytest
 
 from secl.errors import ParameterError
-from secl.server.http.api_keys import ROLES, Keys, Role
+from secl.server.http.api_keys import KEY_ROLES, KeyRole, Keys
 from secl.server.online.service import Service
 from secl.server.settings import Limits
-from secl.server.store import KEYS as FILE
+from secl.server.store import KEYS_FILE as FILE
 from tests.server.conftest import Log, Make, opened
 
 ASKED = {"question": "Why?"}
-READS: dict[str, Role] = {
+READS: dict[str, KeyRole] = {
     "/v1/models": "ask", "/metrics": "ask", "/v1/state": "read", "/v1/records": "read", "/v1/records/0": "read",
 }  # fmt: skip
 DRAWN: tuple[dict[str, Any], ...] = ({"drawn": True}, {"chance": 0.5})
@@ -75,7 +75,7 @@ def test_wrong_keys_are_turned_away_everywhere(address: str, keys: Keys, service
     assert 'data-locked="' in httpx.get(f"{address}/").text
 
 
-def requests_of(name: str) -> tuple[tuple[Role, str, str, Any], ...]:
+def requests_of(name: str) -> tuple[tuple[KeyRole, str, str, Any], ...]:
     """The lowest role, method, path and body of requests by the client of a record."""
     mine = {**RIGHT, "record_id": name}
     return (
@@ -90,19 +90,19 @@ def requests_of(name: str) -> tuple[tuple[Role, str, str, Any], ...]:
 
 
 def test_each_role_has_its_rights_and_no_more(address: str, keys: Keys) -> None:
-    for number, role in enumerate(ROLES):
+    for number, role in enumerate(KEY_ROLES):
         with httpx.Client(base_url=address, headers=bearing(keys.add(role, role))) as client:
             name = client.post("/v1/ask", json=ASKED).json()["record_id"]
             for needed, method, path, body in requests_of(name):
                 reply = client.request(method, path, json=body)
-                if number >= ROLES.index(needed):
+                if number >= KEY_ROLES.index(needed):
                     assert reply.status_code == 200, (role, path, body)
                     continue
                 error = reply.json()["error"]
                 assert (reply.status_code, error["type"]) == (403, "permission_error")
                 assert (error["code"], "Why?" in reply.text) == (f"needs_{needed}", False)
             for path in ("/", "/records", "/records/0", "/review"):
-                locked = number < ROLES.index("review" if path == "/review" else "read")
+                locked = number < KEY_ROLES.index("review" if path == "/review" else "read")
                 assert ('data-locked="' in client.get(path).text) is locked
             assert client.get("/v1/records/rec_0123456789abcdef01234567").status_code == 404
 

@@ -127,7 +127,7 @@ def test_labels_that_contradict_are_named_everywhere(make_service: Make, monkeyp
 
 
 def test_a_verdict_is_about_the_latest_answers_and_the_latest_labels(make_service: Make, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(service_module, "JUDGED", 10)
+    monkeypatch.setattr(service_module, "VERDICT_ANSWERS", 10)
     monkeypatch.setattr(service_module, "LABELS", 4)
     service = make_service(settings={"gate.name": "never"})
     for question in toy_stream(25):

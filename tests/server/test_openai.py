@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.errors import RequestError
 from secl.model import learner_of
 from secl.question import Question
 from secl.runs.encoding import from_plain
 from secl.server.http import chat_request
-from secl.server.http.chat_request import ROLES, ChatRequest, Message, Part, check_length, question_in
+from secl.server.http.chat_request import ROLES, ChatMessage, ChatRequest, Part, check_length, question_in
 from secl.server.online.service import Service
 from secl.server.settings import Limits
 from tests.server.conftest import Log, Make, Patch, client_of, sdk_of
@@ -140,9 +140,9 @@ def test_values_that_change_nothing_are_taken(service: Service, fields: dict[str
 @pytest.mark.parametrize(("seed", "taken"), [(5, 5), (7.0, 7), (2**63 + 3, 3), (-1, None), (None, None)])
 def test_a_seed_that_no_generator_takes_is_reduced_and_a_negative_one_is_none(seed: Any, taken: int | None) -> None:
     asked = ChatRequest(model="m", messages=[user("Q?")], seed=seed)
-    drawn = [asked.writing(Limits()).seed for _ in range(2)]
+    drawn = [asked.sampling(Limits()).seed for _ in range(2)]
     assert drawn == [taken] * 2 if taken is not None else drawn[0] != drawn[1]
-    assert asked.writing(Limits(), takes_all=True).seed == seed or seed is None
+    assert asked.sampling(Limits(), takes_all=True).seed == seed or seed is None
 
 
 def test_no_request_makes_a_text_longer_than_the_server_s_limit(make_service: Make) -> None:
@@ -252,30 +252,30 @@ def test_what_is_not_supported_is_refused_and_named(refusing: openai.OpenAI) -> 
 SAID = st.text(min_size=1).filter(str.strip)
 
 
-def user(text: str) -> Message:
-    return Message(role="user", content=text)
+def user(text: str) -> ChatMessage:
+    return ChatMessage(role="user", content=text)
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(ROLES)), st.text())), SAID)
 def test_every_turn_stays_in_its_role_and_its_place(earlier: list[tuple[str, str]], last: str) -> None:
-    asked = question_in([*(Message(role=role, content=text) for role, text in earlier), user(last)])
-    system = [Turn("system", asked.system)] if asked.system else []
-    turns = [*system, *asked.history, Turn("user", asked.text)]
-    assert turns == [*(Turn(ROLES[role], text) for role, text in earlier), Turn("user", last)]
+    asked = question_in([*(ChatMessage(role=role, content=text) for role, text in earlier), user(last)])
+    system = [Message("system", asked.system)] if asked.system else []
+    turns = [*system, *asked.history, Message("user", asked.text)]
+    assert turns == [*(Message(ROLES[role], text) for role, text in earlier), Message("user", last)]
     assert asked.context == ""
 
 
 def test_the_first_system_text_is_the_question_s_own_and_silent_turns_and_parts_stay() -> None:
-    instructions = [Message(role="developer", content="Be brief."), Message(role="system", content="Be kind.")]
+    instructions = [ChatMessage(role="developer", content="Be brief."), ChatMessage(role="system", content="Be kind.")]
     parts: list[Part] = [Part(type="text", text="b"), Part(type="text", text="c")]
-    talk = [*instructions, user("a"), Message(role="assistant"), Message(role="user", content=parts)]
-    history = (Turn("system", "Be kind."), Turn("user", "a"), Turn("assistant", ""))
+    talk = [*instructions, user("a"), ChatMessage(role="assistant"), ChatMessage(role="user", content=parts)]
+    history = (Message("system", "Be kind."), Message("user", "a"), Message("assistant", ""))
     assert question_in(talk) == Question("b\nc", form="text", system="Be brief.", history=history)
 
 
 def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monkeypatch: Patch) -> None:
     monkeypatch.setattr(chat_request, "MAX_PROMPT_CHARS", 9)
-    question = Question("ab", ("ef", "gh"), context="c", system="d", history=(Turn("user", "c"),))
+    question = Question("ab", ("ef", "gh"), context="c", system="d", history=(Message("user", "c"),))
     assert check_length(question) is question
     with pytest.raises(RequestError, match="10 characters, more than the 9") as refused:
         check_length(question, "x")

@@ -7,12 +7,12 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.question import Question
 from secl.reports.html import TEMPLATES
 from secl.server.http import health, pages
 from secl.server.http.api_keys import Keys
-from secl.server.http.health import State, view
+from secl.server.http.health import ServerState, view
 from secl.server.http.pages import ASSETS, overview
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
@@ -140,7 +140,7 @@ def test_the_page_of_a_record_says_why_in_the_words_of_secl_show(make_service: M
 
 def test_a_conversation_is_shown_in_its_roles_and_hostile_texts_stay_texts(make_service: Make) -> None:
     service = make_service()
-    history = (Turn("user", f"first {HOSTILE}"), Turn("assistant", f"second {HOSTILE}"))
+    history = (Message("user", f"first {HOSTILE}"), Message("assistant", f"second {HOSTILE}"))
     safe = HOSTILE.replace("\x00", "").replace("\x0b", "")
     question = Question(f"third {HOSTILE}", system=f"zeroth {HOSTILE}", history=history, domain=safe, form="short")
     service.ask(question, 20)
@@ -189,7 +189,7 @@ def test_a_view_is_what_the_records_say_and_is_json_without_nan(make_service: Ma
     service.state.add_feedback(4, False)
     monkeypatch.setattr(health, "POINTS", 25)
     state = view(service)
-    assert State.model_validate_json(json.dumps(state.model_dump(), allow_nan=False)) == state
+    assert ServerState.model_validate_json(json.dumps(state.model_dump(), allow_nan=False)) == state
     assert (state.model, state.answers, state.problems) == ("scripted", 40, [])
     assert [point.position for point in state.timeline] == list(range(15, 40))
     for point in state.timeline:

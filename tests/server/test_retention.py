@@ -26,7 +26,7 @@ from tests.server.waiting import ask_all, close, examined
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: Patch) -> None:
     """Several steps and checkpoints in short streams."""
-    monkeypatch.setattr(retention, "STEP", 7)
+    monkeypatch.setattr(retention, "PRUNED_AT_ONCE", 7)
     monkeypatch.setattr(retention, "REST", 0.0)
     monkeypatch.setattr(store, "CHECKPOINTS", 5)
 
@@ -77,7 +77,7 @@ def test_texts_are_gone_from_the_file_and_its_pages_are_used_again(make_service:
 
 
 def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(make_service: Make, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(retention, "VERSIONS", 2)
+    monkeypatch.setattr(retention, "KEPT_VERSIONS", 2)
     service = make_service()
     ask_all(service, toy_stream(30))
     assert service.state.versions() == list(range(1, 11))
@@ -89,7 +89,7 @@ def test_versions_that_no_kept_record_needs_go_and_the_newest_stay(make_service:
 
 
 def test_the_version_at_which_learning_stands_stays(make_service: Make, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(retention, "VERSIONS", 1)
+    monkeypatch.setattr(retention, "KEPT_VERSIONS", 1)
     service = make_service()
     ask_all(service, toy_stream(12))
     service.learner.rollback(3)
@@ -179,7 +179,7 @@ def test_wrong_clocks_at_the_time_of_answers_neither_keep_nor_delete(
     ask_all(service, toy_stream(len(times)))
     with service.state.db as db:
         db.executemany("UPDATE served SET time = ? WHERE position = ?", [(t, n) for n, t in enumerate(times)])
-    monkeypatch.setattr(retention, "STEP", 100)
+    monkeypatch.setattr(retention, "PRUNED_AT_ONCE", 100)
     for clock in (0.0, 1000.0):  # set back at the time of the look
         assert prune(service.state, Retention(days=30), now=clock) == 0
     assert prune(service.state, Retention(days=30), now=NOW) == pruned

@@ -27,11 +27,11 @@ from secl.runs.settings import Recipe
 from secl.server.online import learner
 from secl.server.online import service as service_module
 from secl.server.online.factory import open_service, serving_settings
-from secl.server.online.queue import Request
+from secl.server.online.queue import QueuedRequest
 from secl.server.online.service import STORAGE, Service
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
-from secl.writing import Writing
+from secl.writing import SamplingParameters
 from tests.server.conftest import Make, Patch, raising
 from tests.server.waiting import Slow, Texts, ask_all, close, examined, settled, until
 
@@ -90,7 +90,7 @@ def test_what_was_asked_before_the_end_is_answered(make_service: Make) -> None:
     assert not ending.is_alive()
     for full in (False, True):
         with pytest.raises(ClosingError, match="is stopping"):
-            service._queue.put(Request(asked=toy_stream(1)[0]), full=full)
+            service._queue.put(QueuedRequest(asked=toy_stream(1)[0]), full=full)
 
 
 def test_freed_memory_goes_back_to_the_system_from_time_to_time(make_service: Make, monkeypatch: Patch) -> None:
@@ -259,9 +259,9 @@ def test_texts_that_may_not_be_kept_are_nowhere_on_disk_and_lessons_are_held_all
 
 
 WAYS = [
-    Writing(max_tokens=40, or_fewer=True),
-    Writing(max_tokens=12, temperature=1.0, seed=5),
-    Writing(max_tokens=12, temperature=1.5, top_p=0.9, seed=7, n=3),
+    SamplingParameters(max_tokens=40, or_fewer=True),
+    SamplingParameters(max_tokens=12, temperature=1.0, seed=5),
+    SamplingParameters(max_tokens=12, temperature=1.5, top_p=0.9, seed=7, n=3),
 ]
 
 

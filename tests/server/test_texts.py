@@ -18,16 +18,16 @@ from secl.server.online.service import Service
 from secl.server.online.texts import WritingJob
 from secl.server.settings import Limits
 from secl.testing import ScriptedModel, toy_stream
-from secl.writing import Piece, Writing
+from secl.writing import Chunk, SamplingParameters
 from tests.server.conftest import Make, Patch
 from tests.server.waiting import Texts, settled, until
 
 WHY = Question("Why is the sky blue?", form="text")
-DRAWN = Writing(temperature=1.0, seed=3, n=3)
+DRAWN = SamplingParameters(temperature=1.0, seed=3, n=3)
 
 
 class Paced(ScriptedModel):
-    """Writes one piece for each release of `steps`, and counts texts and threads."""
+    """Writes one chunk for each release of `steps`, and counts texts and threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,22 +36,22 @@ class Paced(ScriptedModel):
         self.together = self.most = 0
         self.threads: set[str] = set()
 
-    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        for piece in super().write(question, writing):
+    def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
+        for chunk in super().write(question, sampling):
             self.threads.add(threading.current_thread().name)
             self.together += 1
             self.most = max(self.most, self.together)
             assert self.steps.acquire(timeout=60)
             self.together -= 1
             self.written.append(question.text)
-            yield piece
+            yield chunk
 
 
 def test_each_text_is_a_record_of_its_own_and_is_learned_from(make_service: Make) -> None:
     service = make_service(settings={"gate.name": "always"})
     texts = Texts(service, WHY, DRAWN)
-    answers, pieces = texts.answers(), texts.pieces
-    whole = ["".join(piece.text for piece in pieces if piece.choice == number) for number in range(3)]
+    answers, chunks = texts.answers(), texts.chunks
+    whole = ["".join(chunk.text for chunk in chunks if chunk.choice == number) for number in range(3)]
     assert [answer.record.reply.text for answer in answers] == whole
     assert len(set(whole)) == 3
     assert [service.state.served(place).record.reply.text for place in range(3)] == whole
@@ -110,7 +110,7 @@ def test_too_many_texts_are_refused_and_a_stop_finishes_the_others(make_service:
     model.steps.release(40)
     stopping.join(60)
     with pytest.raises(ClosingError, match="the server is stopping"):
-        service.texts.submit(WritingJob(WHY, Writing(), lambda _: None, rate=True))
+        service.texts.submit(WritingJob(WHY, SamplingParameters(), lambda _: None, rate=True))
     assert [text.answers()[0].stored for text in begun] == [True, True]
     assert service.texts.active == 0
 
@@ -136,11 +136,11 @@ class Large(Paced):
         super().__init__()
         self.begun: list[str] = []
 
-    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+    def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
         self.begun.append(question.text)
-        yield from super().write(question, writing)
+        yield from super().write(question, sampling)
 
-    def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
+    def memory_share(self, question: Question, sampling: SamplingParameters) -> float:  # noqa: ARG002
         share = float(question.text)
         if share > 1:
             raise TooLongError("too many tokens; ask for fewer.")
@@ -190,15 +190,15 @@ def test_texts_that_can_never_fit_are_refused_in_a_sentence(make_service: Make, 
 
 def test_what_goes_wrong_with_a_text_reaches_the_one_who_asked(make_service: Make) -> None:
     class Breaking(ScriptedModel):
-        def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-            yield from list(super().write(question, writing))[:2]
+        def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
+            yield from list(super().write(question, sampling))[:2]
             raise RuntimeError("broken")
 
     service = make_service(model=Breaking())
     texts = Texts(service, WHY)
     with pytest.raises(RuntimeError, match="broken"):
         texts.answers()
-    assert len(texts.pieces) == 2
+    assert len(texts.chunks) == 2
     assert service.ask(toy_stream(1)[0], 60).stored
     assert service.texts.active == 0
 

@@ -210,7 +210,7 @@ def findings(folder: Path, noted: str | None = None) -> list[tuple[str, int | No
 def columns(folder: Path) -> Iterator[tuple[str, str, Any]]:
     """Each table of the chain with each of its stored columns, and a value of the column."""
     with closing(sqlite3.connect(folder / FILE)) as db:
-        for table in chain.KEYS:
+        for table in chain.ROW_KEYS:
             names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]  # without computed columns
             row = db.execute(f"SELECT {', '.join(names) or 1} FROM {table}").fetchone() if names else ()
             pairs = zip(names, row, strict=True)
@@ -222,7 +222,7 @@ def test_a_change_of_any_column_of_any_table_is_found(folders: dict[str, Path], 
     for kind, folder in folders.items():
         assert findings(folder) == []
         for number, (table, column, value) in enumerate(columns(folder)):
-            key = chain.KEYS[table]
+            key = chain.ROW_KEYS[table]
             new = f"{column} || ' '" if isinstance(value, str | bytes) else f"coalesce({column}, 0) * 1.0000001 + 1e-9"
             new = f"{column} + 100" if column == key and isinstance(value, int) else new
             where = f"WHERE {key} = (SELECT max({key}) FROM {table})"
@@ -232,7 +232,7 @@ def test_a_change_of_any_column_of_any_table_is_found(folders: dict[str, Path], 
             ]
             assert found, (kind, table, column)
             seen[table] += 1
-    assert seen.keys() == {*chain.KEYS} - {"failures"}  # an extraction has failures, and is a run
+    assert seen.keys() == {*chain.ROW_KEYS} - {"failures"}  # an extraction has failures, and is a run
 
 
 @pytest.mark.parametrize("method", [*METHODS, "calibrated", "rated"])
@@ -284,9 +284,9 @@ def test_missing_and_added_rows_and_changed_entries_are_found(folders: dict[str,
 
 
 def test_pruned_states_keep_a_short_chain_that_still_finds_changes(make_service: Make, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(retention, "STEP", 7)
+    monkeypatch.setattr(retention, "PRUNED_AT_ONCE", 7)
     monkeypatch.setattr(retention, "REST", 0.0)
-    monkeypatch.setattr(retention, "VERSIONS", 2)
+    monkeypatch.setattr(retention, "KEPT_VERSIONS", 2)
     service = make_service()
     state = service.state
     sizes = []

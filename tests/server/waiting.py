@@ -21,13 +21,13 @@ from secl.runs.settings import Recipe
 from secl.server.entries import new_record_id
 from secl.server.explain import Explained, explain_served
 from secl.server.online.factory import create_state, serving_settings
-from secl.server.online.queue import Answer
+from secl.server.online.queue import ServedAnswer
 from secl.server.online.service import Service
 from secl.server.online.texts import Ended, TextEvent, WritingJob
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
 from secl.testing import ScriptedModel, toy_stream
-from secl.writing import Piece, Writing
+from secl.writing import Chunk, SamplingParameters
 
 
 class Slow(ScriptedModel):
@@ -46,15 +46,15 @@ class Slow(ScriptedModel):
 class Texts(WritingJob):
     """Texts that a service writes, with their events."""
 
-    def __init__(self, service: Service, question: Question, writing: Writing | None = None) -> None:
+    def __init__(self, service: Service, question: Question, sampling: SamplingParameters | None = None) -> None:
         self.events: list[TextEvent] = []
         self._service = service
-        super().__init__(question, writing or Writing(), self.events.append, rate=True)
+        super().__init__(question, sampling or SamplingParameters(), self.events.append, rate=True)
         service.write(self)
 
     @property
-    def pieces(self) -> list[Piece]:
-        return [event for event in self.events if isinstance(event, Piece)]
+    def chunks(self) -> list[Chunk]:
+        return [event for event in self.events if isinstance(event, Chunk)]
 
     @property
     def done(self) -> bool:
@@ -64,7 +64,7 @@ class Texts(WritingJob):
     def cancel(self) -> None:
         self._service.texts.cancel(self)
 
-    def answers(self) -> tuple[Answer, ...]:
+    def answers(self) -> tuple[ServedAnswer, ...]:
         until(lambda: self.done, 60)
         last = self.events[-1]
         if isinstance(last, Exception):

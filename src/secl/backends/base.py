@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.token_ids import distinct_tokens
 from secl.ledger import Purpose
-from secl.writing import Piece, Writing
+from secl.writing import Chunk, SamplingParameters
 
 TokenSequence = Sequence[int]
 
@@ -19,7 +19,7 @@ Position = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Span:
+class Continuation:
     """A token sequence that ends with a text of interest; `start` is the number of the text's first token.
 
     The last token need not go through the network, because no token follows.
@@ -41,15 +41,16 @@ class Bundle:
         verdicts: sequences that end before a word whose probability is read, such as True or Yes.
         orders: sequences with reordered options that end before an option letter.
         spans: texts whose likelihoods are read.
-        draft: draft whose prompt and text begin the first sequence. The backend reuses the draft's `begun` or `steps`.
+        generation: generation whose prompt and text begin the first sequence. The backend reuses the generation's
+            `begun` or `steps`.
     """
 
     answers: Sequence[TokenSequence] = ()
     positions: Sequence[Position] = ()
     verdicts: Sequence[TokenSequence] = ()
     orders: Sequence[TokenSequence] = ()
-    spans: Sequence[Span] = ()
-    draft: Draft | None = None
+    spans: Sequence[Continuation] = ()
+    generation: Generation | None = None
 
     @cached_property
     def _parts(self) -> dict[Purpose, Sequence[TokenSequence]]:
@@ -160,17 +161,20 @@ class Engine(Protocol):
     def read(self, bundles: Sequence[Bundle]) -> Sequence[Reading]:
         """Read bundles."""
 
-    def write(self, batches: Sequence[Sequence[Draft]]) -> None:
-        """Finish drafts. Drafts of one batch go through the network together.
+    def write(self, batches: Sequence[Sequence[Generation]]) -> None:
+        """Finish generations. Generations of one batch go through the network together.
 
-        The engine may keep its state in `Draft.begun`. Then `read` and later drafts do not recompute the prompt.
+        The engine may keep its state in `Generation.begun`. Then `read` and later generations do not recompute the
+        prompt.
         """
 
-    def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
-        """Write texts after a prompt. The last piece of each text holds its draft.
+    def write_texts(
+        self, prompt: TokenSequence, sampling: SamplingParameters, ends: Sequence[int] = ()
+    ) -> Iterator[Chunk]:
+        """Write texts after a prompt. The last chunk of each text holds its generation.
 
         Args:
-            writing: parameters with a `max_tokens` that fits into the model's window.
+            sampling: parameters with a `max_tokens` that fits into the model's window.
             ends: ids of tokens that end a text, besides the model's own end tokens.
         """
 
@@ -191,8 +195,10 @@ class Trainer(Protocol):
     def adapt(self, readings: Sequence[Any], version: int) -> Sequence[Reading]:
         """Read the bundles of the frozen model's readings again, only at their `positions`."""
 
-    def rewrite(self, drafts: Sequence[Draft], readings: Sequence[Any], version: int) -> list[Draft | None]:
-        """Return the drafts as an adapted version writes them.
+    def rewrite(
+        self, generations: Sequence[Generation], readings: Sequence[Any], version: int
+    ) -> list[Generation | None]:
+        """Return the generations as an adapted version writes them.
 
         An entry is None if the version's `readings` show that the version would write the same text.
         """

@@ -11,15 +11,15 @@ from functools import partial
 
 import jinja2
 
-from secl.backends.chat_templates import Tokenizer, messages, render_turns
-from secl.conversation import Prompt, ToolCall, Turn
-from secl.prompts.parsing import THOUGHTS
+from secl.backends.chat_templates import Tokenizer, render_turns, template_messages
+from secl.conversation import Message, Prompt, ToolCall
+from secl.prompts.parsing import THINK_TAGS
 
 _NAMES, _KEY, _VALUE, _ASKED = ("secl_first", "secl_second"), "secl_key", "secl value", "What is the weather?"
 _ABOUT, _ABOUT_KEY = "A tool.", "A key."
 _ARGUMENTS = rf'\{{\s*"{_KEY}"\s*:\s*"{_VALUE}"\s*\}}'
 _ID = re.compile(r',\s*"(?:id|call_id)"\s*:\s*"call\d{5}"')
-"""Id of a call in a rendered conversation (`messages` makes the ids). A model need not write an id."""
+"""Id of a call in a rendered conversation (`template_messages` makes the ids). A model need not write an id."""
 
 _DESCRIBED = (
     "You may call tools. The tools, each as JSON:\n{tools}\n\nTo call a tool, reply with nothing but a JSON object of "
@@ -56,7 +56,7 @@ class CallForm:
         `ends` are the texts of the tokens that end a reply.
         """
         with suppress(jinja2.TemplateError, TypeError):
-            return _rendered(tokenizer, ends) or DESCRIBED
+            return _find_form(tokenizer, ends) or DESCRIBED
         return DESCRIBED
 
     def prompt(self, prompt: Prompt) -> Prompt:
@@ -65,32 +65,32 @@ class CallForm:
             return prompt
         system = _DESCRIBED.format(tools="\n".join(prompt.tools)) if prompt.tools else ""
         system = "\n\n".join(part for part in (prompt.system, system) if part)
-        return replace(prompt, system=system, tools=(), history=_merged([*map(self._plain, prompt.history)]))
+        return replace(prompt, system=system, tools=(), history=_merge([*map(self._plain, prompt.history)]))
 
-    def _plain(self, turn: Turn) -> Turn:
+    def _plain(self, turn: Message) -> Message:
         """Return a turn with calls and results of tools as text."""
         if turn.role == "tool":
-            return Turn("user", f"Result of the call: {turn.text}")
+            return Message("user", f"Result of the call: {turn.text}")
         calls = "\n".join(
             f"{self.opening}{call.name}{self.middle}{call.arguments}{self.closing}" for call in turn.calls
         )
-        return Turn(turn.role, "\n".join(part for part in (turn.text, calls) if part))
+        return Message(turn.role, "\n".join(part for part in (turn.text, calls) if part))
 
 
 DESCRIBED = CallForm('{"name": "', '", "arguments": ', "}", '}\n{"name": "', native=False)
 """The form for models whose chat template has no tools, or writes arguments in another form than JSON."""
 
 
-def _merged(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+def _merge(turns: Sequence[Message]) -> tuple[Message, ...]:
     """Join neighbouring turns of one role, which some templates reject."""
-    merged: list[Turn] = []
+    merged: list[Message] = []
     for turn in turns:
         alike = bool(merged) and merged[-1].role == turn.role
-        merged.append(Turn(turn.role, f"{merged.pop().text}\n{turn.text}") if alike else turn)
+        merged.append(Message(turn.role, f"{merged.pop().text}\n{turn.text}") if alike else turn)
     return tuple(merged)
 
 
-def _rendered(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
+def _find_form(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
     parameters = {"type": "object", "properties": {_KEY: {"type": "string", "description": _ABOUT_KEY}}}
     tools = [
         {"type": "function", "function": {"name": name, "description": _ABOUT, "parameters": parameters}}
@@ -98,17 +98,17 @@ def _rendered(tokenizer: Tokenizer, ends: Collection[str]) -> CallForm | None:
     ]
     chat = partial(render_turns, tokenizer, tools=tools)
     calls = [ToolCall(name, json.dumps({_KEY: _VALUE})) for name in _NAMES]
-    asked = Turn("user", _ASKED)
+    asked = Message("user", _ASKED)
 
     def reply(count: int) -> str:
-        turns = messages([asked, Turn("assistant", "", tuple(calls[:count]))])
+        turns = template_messages([asked, Message("assistant", "", tuple(calls[:count]))])
         return chat(turns, go_on=False).rpartition(_ASKED)[2]
 
-    prompt = chat(messages([asked]))
+    prompt = chat(template_messages([asked]))
     begun, text = prompt.rpartition(_ASKED)[2], ""
     one = reply(1)
     if not one.startswith(begun):  # the prompt ends with an empty thought, but the rendered call has none
-        thought = next((each for each in THOUGHTS if begun.endswith(each.empty)), None)
+        thought = next((each for each in THINK_TAGS if begun.endswith(each.empty)), None)
         if thought is None or not one.startswith(before := begun.removesuffix(thought.empty)):
             return None
         # The empty thought of gpt-oss, which is its closing mark, opens answers but not calls, so it becomes

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 import jinja2
 
-from secl.conversation import Prompt, Turn
+from secl.conversation import Message, Prompt
 from secl.display import excerpt
 from secl.errors import ModelError
-from secl.prompts.parsing import THOUGHTS
+from secl.prompts.parsing import THINK_TAGS
 from secl.prompts.templates import REQUESTED_TOKENS, THOUGHT_END, request_for
 
 NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
@@ -29,10 +29,10 @@ _ANY_TEXT = "\ud800"
 SHORT = 24
 """Number of characters below which a text may stand in a prompt by chance."""
 
-Message = dict[str, Any]
-"""A turn in the form of chat templates."""
+TemplateMessage = dict[str, Any]
+"""A message in the form of chat templates."""
 
-Chat = Callable[[list[Message]], str]
+Chat = Callable[[list[TemplateMessage]], str]
 """Renders a conversation with the beginning of the model's next turn."""
 
 _TEXTS = {"system": "the system text", "user": "the user's text", "assistant": "the reply", "tool": "a tool's result"}
@@ -67,7 +67,7 @@ class Tokenizer(Decoder, Protocol):
 
     def get_chat_template(self, chat_template: str | None = None, tools: Any = None) -> str: ...
 
-    def apply_chat_template(self, conversation: list[Message], **options: object) -> str: ...
+    def apply_chat_template(self, conversation: list[TemplateMessage], **options: object) -> str: ...
 
 
 def no_template(name: str) -> ModelError:
@@ -83,7 +83,7 @@ def template_error(name: str, problem: jinja2.TemplateError) -> ModelError:
 
 
 @dataclass(frozen=True, slots=True)
-class Thinker:
+class ThinkingFormat:
     """How a model thinks before it answers.
 
     Attributes:
@@ -109,37 +109,42 @@ class Thinker:
     switches: Mapping[str, object] = field(default_factory=NO_THOUGHTS.copy)
 
 
-def render(tokenizer: Tokenizer, prompt: Prompt, thinker: Thinker | None = None, *, thinking: bool = False) -> str:
+def render(
+    tokenizer: Tokenizer, prompt: Prompt, thinking_format: ThinkingFormat | None = None, *, thinking: bool = False
+) -> str:
     """Return a prompt as text in the model's chat format; with `thinking`, the text ends where a thought begins."""
-    turns = messages(prompt.history)
+    turns = template_messages(prompt.history)
     turns += [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(prompt.turns)]
     tools = [*map(json.loads, prompt.tools)] or None
     chat = partial(render_turns, tokenizer, tools=tools)
     begun = None
-    if prompt.thought is not None and thinker is not None:
-        free = partial(render_turns, thinker.tokenizer, tools=tools, switches=thinker.switches)
-        begun = _conversation(free, turns[: len(turns) - len(prompt.turns) + 1], prompt.system) + thinker.opening
+    if prompt.thought is not None and thinking_format is not None:
+        free = partial(render_turns, thinking_format.tokenizer, tools=tools, switches=thinking_format.switches)
+        begun = (
+            _render_conversation(free, turns[: len(turns) - len(prompt.turns) + 1], prompt.system)
+            + thinking_format.opening
+        )
         if thinking:
             return begun
-        begun += prompt.thought + thinker.closing
+        begun += prompt.thought + thinking_format.closing
     if len(prompt.turns) > 1:
-        text = _conversation(chat, turns, prompt.system)
-        text = _as_answered(chat, text, turns[:-2], prompt.system, begun)
+        text = _render_conversation(chat, turns, prompt.system)
+        text = _restore_beginning(chat, text, turns[:-2], prompt.system, begun)
     else:
-        text = begun or _conversation(chat, turns, prompt.system)
+        text = begun or _render_conversation(chat, turns, prompt.system)
     return text + prompt.prefill
 
 
-def messages(history: Sequence[Turn]) -> list[Message]:
-    """Return turns in the form of chat templates.
+def template_messages(history: Sequence[Message]) -> list[TemplateMessage]:
+    """Return messages in the form of chat templates.
 
     Calls get new ids of nine letters and digits, which Mistral's template requires.
     """
-    written: list[Message] = []
+    written: list[TemplateMessage] = []
     waiting: dict[str, str] = {}
     number = 0
     for turn in history:
-        message: Message = {"role": turn.role, "content": turn.text}
+        message: TemplateMessage = {"role": turn.role, "content": turn.text}
         if turn.calls:
             message["tool_calls"] = []
         for call in turn.calls:
@@ -154,7 +159,7 @@ def messages(history: Sequence[Turn]) -> list[Message]:
     return written
 
 
-def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, thought: str | None) -> str:
+def _restore_beginning(chat: Chat, text: str, earlier: list[TemplateMessage], system: str, thought: str | None) -> str:
     """Return the conversation `text`, in which the text before the answer equals the prompt that the model answered.
 
     A template that switches thoughts off begins a reply with an empty thought, but drops this thought from earlier
@@ -164,48 +169,48 @@ def _as_answered(chat: Chat, text: str, earlier: list[Message], system: str, tho
         earlier: the turns before the answer.
         thought: rendered text before the answer, up to the end of the thought; None without a thought.
     """
-    begun = thought or _conversation(chat, earlier, system)
+    begun = thought or _render_conversation(chat, earlier, system)
     if text.startswith(begun):
         return text
-    later = _conversation(chat, [*earlier, {"role": "assistant", "content": _ANY_TEXT}, *earlier[-1:]], system)
+    later = _render_conversation(chat, [*earlier, {"role": "assistant", "content": _ANY_TEXT}, *earlier[-1:]], system)
     before = later.partition(_ANY_TEXT)[0]
     fits = text.startswith(before) and (thought is not None or begun.startswith(before))
     return begun + text[len(before) :] if fits else text
 
 
-def _conversation(chat: Chat, turns: list[Message], system: str) -> str:
+def _render_conversation(chat: Chat, turns: list[TemplateMessage], system: str) -> str:
     """Return a rendered conversation; if the template has no system role, the first user turn begins with `system`."""
     if not system:
-        return _whole(chat, turns)
+        return _render_all(chat, turns)
     with suppress(jinja2.TemplateError):
         if _ANY_TEXT in chat([{"role": "system", "content": _ANY_TEXT}, *turns]):
-            return _whole(chat, turns, {"role": "system", "content": system})
+            return _render_all(chat, turns, {"role": "system", "content": system})
     first = next(i for i, turn in enumerate(turns) if turn["role"] == "user")
     question = {**turns[first], "content": f"{system}\n\n{turns[first]['content']}"}
-    return _whole(chat, [*turns[:first], question, *turns[first + 1 :]])
+    return _render_all(chat, [*turns[:first], question, *turns[first + 1 :]])
 
 
-def _whole(chat: Chat, turns: list[Message], *system: Message) -> str:
+def _render_all(chat: Chat, turns: list[TemplateMessage], *system: TemplateMessage) -> str:
     """Return a rendered conversation that has all texts: those of `turns` in order, and the system text anywhere.
 
     Raises:
         jinja2.TemplateRuntimeError: the template leaves out or changes a text.
     """
     text = chat([*system, *turns])
-    lost = _lost(text, system) or _lost(text, turns)
+    lost = _find_lost(text, system) or _find_lost(text, turns)
     # A short text may also stand elsewhere in the prompt, so secl looks for other texts in its place.
     marked = [
         {**turn, "content": f"{_ANY_TEXT}{number}"} if 0 < len(turn["content"]) < SHORT else turn
         for number, turn in enumerate(turns)
     ]
     if lost is None and marked != turns:
-        lost = _lost(chat([*system, *marked]), marked, turns)
+        lost = _find_lost(chat([*system, *marked]), marked, turns)
     if lost is not None:
         raise jinja2.TemplateRuntimeError(f"it leaves out or changes {lost}")
     return text
 
 
-def _lost(text: str, turns: Sequence[Message], named: Sequence[Message] = ()) -> str | None:
+def _find_lost(text: str, turns: Sequence[TemplateMessage], named: Sequence[TemplateMessage] = ()) -> str | None:
     """Return in words what a rendered conversation lacks: a turn's text or a call; None if it has all in order.
 
     `named` are the turns for the words, by default `turns`.
@@ -223,14 +228,14 @@ def _lost(text: str, turns: Sequence[Message], named: Sequence[Message] = ()) ->
     return None
 
 
-def _forms(turn: Message) -> list[str]:
+def _forms(turn: TemplateMessage) -> list[str]:
     """Return the texts of a turn of which a prompt needs one.
 
     Templates trim texts, cut thoughts out of the model's turns, and write results of tools as JSON.
     """
     content = turn["content"].strip()
     if turn["role"] == "assistant":
-        return [content, *(content.rpartition(marks.closing)[2].strip() for marks in THOUGHTS)]
+        return [content, *(content.rpartition(tags.closing)[2].strip() for tags in THINK_TAGS)]
     return [content, _in_json(content)] if turn["role"] == "tool" else [content]
 
 
@@ -240,7 +245,7 @@ def _in_json(text: str) -> str:
 
 def render_turns(
     tokenizer: Tokenizer,
-    turns: list[Message],
+    turns: list[TemplateMessage],
     *,
     tools: list[Any] | None = None,
     go_on: bool = True,
@@ -248,12 +253,12 @@ def render_turns(
 ) -> str:
     """Return a conversation in the model's chat format; with `go_on`, the text also opens the model's next turn."""
     with _as_template_error():
-        template = _dated(tokenizer.get_chat_template(tools=tools))
-    given = _in_parts(turns, _roles_with_parts(tokenizer, template))
-    return _rendered(tokenizer, given, template, {"tools": tools, "add_generation_prompt": go_on, **switches})
+        template = _fix_date(tokenizer.get_chat_template(tools=tools))
+    given = _split_parts(turns, _roles_with_parts(tokenizer, template))
+    return _apply(tokenizer, given, template, {"tools": tools, "add_generation_prompt": go_on, **switches})
 
 
-def _rendered(tokenizer: Tokenizer, turns: list[Message], template: str, options: Mapping[str, object]) -> str:
+def _apply(tokenizer: Tokenizer, turns: list[TemplateMessage], template: str, options: Mapping[str, object]) -> str:
     day = _DAY.strftime("%d %b %Y")
     with _as_template_error():
         return tokenizer.apply_chat_template(turns, chat_template=template, tokenize=False, date_string=day, **options)
@@ -268,7 +273,7 @@ def _as_template_error() -> Iterator[None]:
         raise jinja2.TemplateRuntimeError(" ".join(str(problem).split()).rstrip(".!")) from problem
 
 
-def _in_parts(turns: list[Message], roles: Sequence[str]) -> list[Message]:
+def _split_parts(turns: list[TemplateMessage], roles: Sequence[str]) -> list[TemplateMessage]:
     """Return turns with the texts of some roles as lists of parts."""
     parts = (
         [{"type": "text", "text": turn["content"]}] if turn["role"] in roles else turn["content"] for turn in turns
@@ -283,13 +288,13 @@ def _roles_with_parts(tokenizer: Tokenizer, template: str) -> tuple[str, ...]:
     for trial in (turns, turns[:1]):
         for roles in ((), tuple(_TEXTS), ("user",), ("assistant",)):
             with suppress(jinja2.TemplateError):
-                if _lost(_rendered(tokenizer, _in_parts(trial, roles), template, NO_THOUGHTS), trial) is None:
+                if _find_lost(_apply(tokenizer, _split_parts(trial, roles), template, NO_THOUGHTS), trial) is None:
                     return roles
     return ()
 
 
 @lru_cache(maxsize=8)
-def _dated(template: str) -> str:
+def _fix_date(template: str) -> str:
     """Return a template with a fixed date in place of today's, so that records do not depend on the day.
 
     secl cannot replace the clock that transformers gives to templates.

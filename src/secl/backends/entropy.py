@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-LEAST = -100.0
+MIN_LOG_P = -100.0
 """Log-probability that stands for a probability of zero."""
 
-NOTHING = 1e-6
+MIN_OTHER_MASS = 1e-6
 """Minimum total probability of the other tokens; smaller totals are rounding errors of float32 log-probabilities."""
 
 
@@ -23,10 +23,10 @@ def entropy_of(log_p: Iterable[float], vocabulary: int) -> float:
     >>> round(entropy_of([math.log(0.5), math.log(0.25)], 1000), 3), round(entropy_of([math.log(0.5)] * 2, 1000), 3)
     (1.415, 0.693)
     """
-    head = sorted((value for value in log_p if value > LEAST), reverse=True)
+    head = sorted((value for value in log_p if value > MIN_LOG_P), reverse=True)
     partial = -sum(math.exp(value) * value for value in head)
     rest, others = 1.0 - sum(map(math.exp, head)), vocabulary - len(head)
-    if not head or others <= 0 or rest < NOTHING:
+    if not head or others <= 0 or rest < MIN_OTHER_MASS:
         return partial
     low = partial - rest * min(head[-1], math.log(rest))
     high = max(low, partial + rest * math.log(others / rest))

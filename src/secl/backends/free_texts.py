@@ -5,51 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from secl.backends.generation import Draft, thoughts_apart
+from secl.backends.generation import Generation, split_thoughts
 from secl.backends.token_driver import TokenDriver
 from secl.evidence import Thought
 from secl.question import Question
-from secl.writing import Piece, Writing
+from secl.writing import Chunk, SamplingParameters
 
 
-def write_texts(driver: TokenDriver, question: Question, writing: Writing) -> Iterator[Piece]:
+def write_texts(driver: TokenDriver, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
     """Write free answers with the frozen weights; see `secl.model.Model.write`."""
     prompting, engine = driver.prompting, driver.engine
     if driver.thinks:
-        return thoughts_apart(_after_thoughts(driver, question, writing))
-    writing = prompting.with_room(question, writing, engine.limit)
-    return thoughts_apart(engine.write_texts(prompting.answer(question), writing))
+        return split_thoughts(_write_after_thoughts(driver, question, sampling))
+    sampling = prompting.with_room(question, sampling, engine.limit)
+    return split_thoughts(engine.write_texts(prompting.answer(question), sampling))
 
 
-def _after_thoughts(driver: TokenDriver, question: Question, writing: Writing) -> Iterator[Piece]:
+def _write_after_thoughts(driver: TokenDriver, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
     """Write free answers, each after a separate thought.
 
     Thoughts use the temperature, top_p and seeds of the answers. The model writes all thoughts first. If a thought
     leads to an empty answer, the model answers without the thought.
     """
     prompting, write, limit = driver.prompting, driver.engine.write_texts, driver.engine.limit
-    draft, answering = prompting.with_thought(question, writing, limit)
-    thinking = replace(writing, max_tokens=draft.limit, stop=draft.stop, top_logprobs=None, extra={})
+    generation, answering = prompting.with_thought(question, sampling, limit)
+    thinking = replace(sampling, max_tokens=generation.limit, stop=generation.stop, top_logprobs=None, extra={})
     thoughts: dict[int, Thought] = {}
-    for piece in write(draft.prompt, thinking, draft.ends):
-        if isinstance(piece.draft, Draft):
-            thoughts[piece.choice] = driver.rules.thought(piece.draft)
-        yield Piece(choice=piece.choice, thought=piece.text or None)
+    for chunk in write(generation.prompt, thinking, generation.ends):
+        if isinstance(chunk.generation, Generation):
+            thoughts[chunk.choice] = driver.rules.thought(chunk.generation)
+        yield Chunk(choice=chunk.choice, thought=chunk.text or None)
     for number, thought in sorted(thoughts.items()):
         tokens, begun = thought.tokens, False
         for tried in (thought, replace(thought, text="")) if thought.text else (thought,):
             room = prompting.with_room(question, answering, limit, tried.text)
-            for piece in write(prompting.answer(question, tried.text), replace(room, n=1, seed=writing.seed + number)):
-                text = piece.text if begun else piece.text.lstrip()
+            for chunk in write(prompting.answer(question, tried.text), replace(room, n=1, seed=sampling.seed + number)):
+                text = chunk.text if begun else chunk.text.lstrip()
                 begun = begun or bool(text)
-                last = piece
-                if isinstance(piece.draft, Draft):
-                    tokens += piece.completion_tokens
+                last = chunk
+                if isinstance(chunk.generation, Generation):
+                    tokens += chunk.completion_tokens
                     if not begun and tried.text:
                         break
                     last = replace(
-                        piece,
-                        prompt_tokens=len(draft.prompt),
+                        chunk,
+                        prompt_tokens=len(generation.prompt),
                         completion_tokens=tokens,
                         whole_thought=tried,
                     )

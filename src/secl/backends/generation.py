@@ -1,4 +1,4 @@
-"""Unfinished texts, the rules for their end, and their pieces while the model writes; shared by all backends."""
+"""Unfinished texts, the rules for their end, and their chunks while the model writes; shared by all backends."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 from secl.backends.chat_templates import Decoder
 from secl.evidence import Thought
-from secl.prompts.parsing import THOUGHTS, Marks, bare_thought, is_brief, is_complete, trim_answer
+from secl.prompts.parsing import THINK_TAGS, ThinkTags, bare_thought, is_brief, is_complete, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form
-from secl.writing import Finish, Piece, Token, Writing
+from secl.writing import Chunk, FinishReason, SamplingParameters, Token
 
 CONTEXT = 4
 """Number of earlier tokens that are decoded together with a text."""
 
-HALF = "\ufffd"
+REPLACEMENT_CHARACTER = "\ufffd"
 """A decoder's text for an incomplete character."""
 
 
-def decode_behind(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[int]) -> str:
+def decode_after(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[int]) -> str:
     """Return the text of tokens after a context.
 
     Some decoders drop the space at the start of a text. Others render the end of a text differently if more tokens
@@ -46,7 +46,7 @@ class Step:
 
 
 @dataclass
-class Draft:
+class Generation:
     """A text in progress: its prompt, its parameters, and the tokens written so far.
 
     Attributes:
@@ -55,24 +55,24 @@ class Draft:
         prefilled: whether the prompt ends with the beginning of the reply, which a space may follow.
         limit: maximum number of tokens.
         lines: number of lines after which a list is finished; None if the text is not a list.
-        stop: texts that finish the draft.
-        ends: ids of tokens that finish the draft, besides `TextRules.end_ids`.
+        stop: texts that finish the generation.
+        ends: ids of tokens that finish the generation, besides `TextRules.end_ids`.
         written: token ids of the text so far.
         decoding_steps: number of passes that each read the latest token of the text, alone or in a batch; counted by
             models in this process.
         brief: whether the text ends as soon as it is too long to compare with others.
         seed: seed of a sampled text; None for greedy decoding.
-        top_p: nucleus (top-p) of sampled texts, equal for all drafts of a batch.
+        top_p: nucleus (top-p) of sampled texts, equal for all generations of a batch.
         version: version of the model that writes; 0 is the frozen model.
         log_p: ln P of each token before top-p truncation, for sampled texts only.
         steps: next-token distributions, if the backend reports them.
         free: whether the prompt goes through the network alone, so that its probabilities do not depend on other texts.
-        thought: the thought in the prompt; for a draft of a thought, the finished thought. None without a thought.
+        thought: the thought in the prompt; for a generation of a thought, the finished thought. None without a thought.
         kept: whether the finished `begun` also covers the written text, not only the prompt; true for thoughts.
         begun: state of the backend (keys and values) that later passes reuse; None if the backend keeps no state.
         number: number of a free text among the texts after the same prompt.
-        shown: for a free text, number of written tokens that are already decoded into a piece or into `held`.
-        held: end of a free text that is in no piece yet, because it may begin a stop text.
+        shown: for a free text, number of written tokens that are already decoded into a chunk or into `held`.
+        held: end of a free text that is in no chunk yet, because it may begin a stop text.
         finish: why a free text ended; None before its end.
     """
 
@@ -96,27 +96,29 @@ class Draft:
     number: int = 0
     shown: int = 0
     held: str = ""
-    finish: Finish | None = None
+    finish: FinishReason | None = None
     prefilled: bool = False
     brief: bool = False
 
     @classmethod
-    def answer(cls, prompt: list[int], form: Form, prefix: Sequence[int] = (), *, prefilled: bool = False) -> Draft:
-        """Return the draft of a greedy answer, of which the tokens `prefix` are written already."""
+    def answer(
+        cls, prompt: list[int], form: Form, prefix: Sequence[int] = (), *, prefilled: bool = False
+    ) -> Generation:
+        """Return a generation of a greedy answer; the tokens `prefix` are written already."""
         return cls(prompt, form, MAX_ANSWER_TOKENS[form], written=list(prefix), prefilled=prefilled)
 
-    def again(self, version: int, prefix: Sequence[int] = ()) -> Draft:
-        """Return the draft of the same answer by another version, of which the tokens `prefix` are written already."""
-        draft = Draft.answer(self.prompt, self.form, prefix, prefilled=self.prefilled)
-        return replace(draft, version=version, begun=self.begun)
+    def again(self, version: int, prefix: Sequence[int] = ()) -> Generation:
+        """Return a generation of the same answer by another version; the tokens `prefix` are written already."""
+        generation = Generation.answer(self.prompt, self.form, prefix, prefilled=self.prefilled)
+        return replace(generation, version=version, begun=self.begun)
 
     @classmethod
-    def texts(cls, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()) -> list[Draft]:
-        """Return unwritten drafts of free texts, to which `TextRules.push` adds tokens."""
-        most, stop = writing.max_tokens or 1, writing.stop
+    def texts(cls, prompt: Sequence[int], sampling: SamplingParameters, ends: Sequence[int] = ()) -> list[Generation]:
+        """Return unwritten generations of free texts, to which `TextRules.push` adds tokens."""
+        most, stop = sampling.max_tokens or 1, sampling.stop
         return [
             cls([*prompt], "text", most, stop=stop, ends=(*ends,), free=True, number=number)
-            for number in range(writing.n)
+            for number in range(sampling.n)
         ]
 
     @property
@@ -126,80 +128,82 @@ class Draft:
 
 
 class TextRules:
-    """Decodes drafts and tells when they are finished; `end_ids` of model and tokenizer end every text."""
+    """Decodes generations and tells when they are finished; `end_ids` of model and tokenizer end every text."""
 
     def __init__(self, tokenizer: Decoder, end_ids: int | Sequence[int | None] | None) -> None:
         self.tokenizer = tokenizer
         listed = end_ids if isinstance(end_ids, Sequence) else [end_ids]
         self.end_ids = {token for token in (*listed, tokenizer.eos_token_id) if token is not None}
 
-    def text(self, draft: Draft) -> str:
-        return decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], draft.written)
+    def text(self, generation: Generation) -> str:
+        return decode_after(self.tokenizer, generation.prompt[-CONTEXT:], generation.written)
 
-    def answer(self, draft: Draft) -> str:
-        """Return the answer at the beginning of a draft."""
-        return trim_answer(self.text(draft), draft.form, prefilled=draft.prefilled)
+    def answer(self, generation: Generation) -> str:
+        """Return the answer at the beginning of a generation."""
+        return trim_answer(self.text(generation), generation.form, prefilled=generation.prefilled)
 
-    def thought(self, draft: Draft) -> Thought:
+    def thought(self, generation: Generation) -> Thought:
         """Return a finished thought without its end mark."""
-        written = draft.written
-        closed = self._closed(draft)
-        text = decode_behind(self.tokenizer, draft.prompt[-CONTEXT:], written[:-1] if closed else written)
-        stop = _first_stop(text, draft.stop)
+        written = generation.written
+        closed = self._closed(generation)
+        text = decode_after(self.tokenizer, generation.prompt[-CONTEXT:], written[:-1] if closed else written)
+        stop = _first_stop(text, generation.stop)
         return Thought(text=bare_thought(text[:stop]), tokens=len(written), cut=not closed and stop is None)
 
-    def ended(self, draft: Draft) -> bool:
-        if len(draft.written) >= draft.limit or self._closed(draft):
+    def ended(self, generation: Generation) -> bool:
+        if len(generation.written) >= generation.limit or self._closed(generation):
             return True
-        text = self.text(draft)
-        if _first_stop(text, draft.stop) is not None or (draft.brief and not is_brief(text, draft.form)):
+        text = self.text(generation)
+        if _first_stop(text, generation.stop) is not None or (generation.brief and not is_brief(text, generation.form)):
             return True
-        return is_complete(text, draft.form) if draft.lines is None else text.count("\n") >= draft.lines
+        return is_complete(text, generation.form) if generation.lines is None else text.count("\n") >= generation.lines
 
-    def _closed(self, draft: Draft) -> bool:
-        """Return whether the last token ends the draft."""
-        return any(token in self.end_ids or token in draft.ends for token in draft.written[-1:])
+    def _closed(self, generation: Generation) -> bool:
+        """Return whether the last token ends the generation."""
+        return any(token in self.end_ids or token in generation.ends for token in generation.written[-1:])
 
-    def push(self, draft: Draft, token: int, reported: tuple[Token, ...] = ()) -> Piece:
+    def push(self, generation: Generation, token: int, reported: tuple[Token, ...] = ()) -> Chunk:
         """Add a token with its log-probabilities to a free text, and return the new part of the text.
 
-        A later token never changes an earlier piece. Text that may be the beginning of a stop text waits for the next
+        A later token never changes an earlier chunk. Text that may be the beginning of a stop text waits for the next
         token. An incomplete character waits, too.
         """
-        draft.written.append(token)
-        if self._closed(draft):
-            return self.end(draft, "stop")
-        new, text = self._new(draft, draft.written), ""
-        if not new.endswith(HALF):
-            draft.shown = len(draft.written)
-            text, draft.held = draft.held + new, ""
-            stop = _first_stop(text, draft.stop)
+        generation.written.append(token)
+        if self._closed(generation):
+            return self.end(generation, "stop")
+        new, text = self._new(generation, generation.written), ""
+        if not new.endswith(REPLACEMENT_CHARACTER):
+            generation.shown = len(generation.written)
+            text, generation.held = generation.held + new, ""
+            stop = _first_stop(text, generation.stop)
             if stop is not None:
-                return self.end(draft, "stop", text[:stop], reported)
-            held = max((_overlap(text, each) for each in draft.stop), default=0)
-            text, draft.held = text[: len(text) - held], text[len(text) - held :]
-        if len(draft.written) == draft.limit:
-            return self.end(draft, "length", text, reported)
-        return Piece(choice=draft.number, text=text, tokens=reported)
+                return self.end(generation, "stop", text[:stop], reported)
+            held = max((_overlap(text, each) for each in generation.stop), default=0)
+            text, generation.held = text[: len(text) - held], text[len(text) - held :]
+        if len(generation.written) == generation.limit:
+            return self.end(generation, "length", text, reported)
+        return Chunk(choice=generation.number, text=text, tokens=reported)
 
-    def end(self, draft: Draft, finish: Finish, text: str = "", reported: tuple[Token, ...] = ()) -> Piece:
-        """Return the last piece of a free text, with the text that was held back."""
-        draft.finish, written = finish, draft.written
-        return Piece(
-            choice=draft.number,
-            text=text + draft.held + self._new(draft, written[:-1] if self._closed(draft) else written),
+    def end(
+        self, generation: Generation, finish: FinishReason, text: str = "", reported: tuple[Token, ...] = ()
+    ) -> Chunk:
+        """Return the last chunk of a free text, with the text that was held back."""
+        generation.finish, written = finish, generation.written
+        return Chunk(
+            choice=generation.number,
+            text=text + generation.held + self._new(generation, written[:-1] if self._closed(generation) else written),
             tokens=reported,
             finish=finish,
-            prompt_tokens=len(draft.prompt),
+            prompt_tokens=len(generation.prompt),
             completion_tokens=len(written),
-            draft=draft,
+            generation=generation,
         )
 
-    def _new(self, draft: Draft, written: Sequence[int]) -> str:
-        """Return the text of `written` after its first `draft.shown` tokens."""
-        start, new = draft.shown, written[draft.shown :]
-        context = [*draft.prompt[-CONTEXT:], *written[max(0, start - CONTEXT) : start]][-CONTEXT:]
-        return decode_behind(self.tokenizer, context, new) if new else ""
+    def _new(self, generation: Generation, written: Sequence[int]) -> str:
+        """Return the text of `written` after its first `generation.shown` tokens."""
+        start, new = generation.shown, written[generation.shown :]
+        context = [*generation.prompt[-CONTEXT:], *written[max(0, start - CONTEXT) : start]][-CONTEXT:]
+        return decode_after(self.tokenizer, context, new) if new else ""
 
     def token(self, token: int, log_p: float, top: Iterable[tuple[int, float]]) -> Token:
         """Return a token and the most probable tokens at its position, as `secl.writing.Token`."""
@@ -221,58 +225,58 @@ def _overlap(text: str, stop: str) -> int:
     return next((size for size in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:size])), 0)
 
 
-def thoughts_apart(pieces: Iterable[Piece], *, unopened: bool = False) -> Generator[Piece, None, None]:
-    """Yield the pieces of texts, with the thought at the beginning of a text moved from `text` to `thought`.
+def split_thoughts(chunks: Iterable[Chunk], *, unopened: bool = False) -> Generator[Chunk, None, None]:
+    """Yield the chunks of texts, with the thought at the beginning of a text moved from `text` to `thought`.
 
-    The number of pieces does not change. No text is held back longer than needed. Token counts include the thought,
+    The number of chunks does not change. No text is held back longer than needed. Token counts include the thought,
     because the model wrote its tokens.
 
     Args:
         unopened: whether a thought may begin without a mark. If so, each text is held back up to the end of its
             thought.
     """
-    texts: dict[int, Generator[Piece, Piece, None]] = {}
-    for piece in pieces:
-        if piece.choice not in texts:
-            texts[piece.choice] = _thought_apart(unopened)
-            next(texts[piece.choice])
-        yield texts[piece.choice].send(piece)
+    texts: dict[int, Generator[Chunk, Chunk, None]] = {}
+    for chunk in chunks:
+        if chunk.choice not in texts:
+            texts[chunk.choice] = _split_thought(unopened)
+            next(texts[chunk.choice])
+        yield texts[chunk.choice].send(chunk)
 
 
-def _thought_apart(unopened: bool) -> Generator[Piece, Piece, None]:
-    """Receive the pieces of one text, and yield each with the thought separated from the text."""
-    piece = yield Piece()
-    held, tokens = piece.text, piece.tokens
-    while (marks := _marks_of(held.lstrip(), unopened)) is None:
-        waits = unopened or any(each.opening.startswith(held.lstrip()) for each in THOUGHTS)
-        if piece.finish is not None or not waits:
+def _split_thought(unopened: bool) -> Generator[Chunk, Chunk, None]:
+    """Receive the chunks of one text, and yield each with the thought separated from the text."""
+    chunk = yield Chunk()
+    held, tokens = chunk.text, chunk.tokens
+    while (tags := _find_tags(held.lstrip(), unopened)) is None:
+        waits = unopened or any(each.opening.startswith(held.lstrip()) for each in THINK_TAGS)
+        if chunk.finish is not None or not waits:
             break
-        piece = yield replace(piece, text="", tokens=())
-        held, tokens = held + piece.text, tokens + piece.tokens
-    thought = piece.thought
-    if marks is not None:
+        chunk = yield replace(chunk, text="", tokens=())
+        held, tokens = held + chunk.text, tokens + chunk.tokens
+    thought = chunk.thought
+    if tags is not None:
         # A token may span the end of the thought and the start of the answer. So secl drops the log-probabilities of
-        # the piece with the closing mark.
-        held, tokens = held.lstrip().removeprefix(marks.opening), ()
+        # the chunk with the closing mark.
+        held, tokens = held.lstrip().removeprefix(tags.opening), ()
         while True:
-            text, closing, rest = held.partition(marks.closing)
-            ended = bool(closing) or piece.finish is not None
-            shown = len(text) - (0 if ended else _overlap(text, marks.closing))
-            thought, held = (piece.thought or "") + text[:shown], rest.lstrip()
+            text, closing, rest = held.partition(tags.closing)
+            ended = bool(closing) or chunk.finish is not None
+            shown = len(text) - (0 if ended else _overlap(text, tags.closing))
+            thought, held = (chunk.thought or "") + text[:shown], rest.lstrip()
             if ended:
                 break
-            piece = yield replace(piece, text="", tokens=(), thought=thought)
-            held = text[shown:] + piece.text
-        while not held and piece.finish is None:
-            piece = yield replace(piece, text="", tokens=(), thought=thought)
-            held, thought = piece.text.lstrip(), piece.thought
-            tokens = piece.tokens if held else ()
-    piece = yield replace(piece, text=held, tokens=tokens, thought=thought)
+            chunk = yield replace(chunk, text="", tokens=(), thought=thought)
+            held = text[shown:] + chunk.text
+        while not held and chunk.finish is None:
+            chunk = yield replace(chunk, text="", tokens=(), thought=thought)
+            held, thought = chunk.text.lstrip(), chunk.thought
+            tokens = chunk.tokens if held else ()
+    chunk = yield replace(chunk, text=held, tokens=tokens, thought=thought)
     while True:
-        piece = yield piece
+        chunk = yield chunk
 
 
-def _marks_of(begun: str, unopened: bool) -> Marks | None:
-    """Return the marks of the thought with which a text begins; None without one."""
-    found = (each for each in THOUGHTS if begun.startswith(each.opening) or (unopened and each.closing in begun))
+def _find_tags(begun: str, unopened: bool) -> ThinkTags | None:
+    """Return the tags of the thought with which a text begins; None without one."""
+    found = (each for each in THINK_TAGS if begun.startswith(each.opening) or (unopened and each.closing in begun))
     return next(found, None)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from secl.backends.base import Bundle, Span
-from secl.backends.chat_templates import Thinker
-from secl.backends.generation import Draft
+from secl.backends.base import Bundle, Continuation
+from secl.backends.chat_templates import ThinkingFormat
+from secl.backends.generation import Generation
 from secl.backends.token_ids import TokenIds, common_length
 from secl.conversation import Prompt
 from secl.errors import QuestionError, TooLongError
@@ -29,7 +29,7 @@ from secl.prompts.templates import (
 )
 from secl.question import Form, Question
 from secl.settings.groups import NUCLEUS
-from secl.writing import Writing
+from secl.writing import SamplingParameters
 
 BEHIND_A_THOUGHT = 160
 """Maximum number of tokens of an answer after a thought, including the question for the answer's confidence."""
@@ -46,7 +46,7 @@ class Prompting:
         paper: whether all prompts follow the paper, which asks for an open answer and its confidence in one reply
             (docs/paper.md lists our choices). secl's own prompts ask for the confidence in a later turn.
         distractors: number of distractors of an open answer.
-        thinker: how the model thinks before it answers; None if it answers at once.
+        thinking_format: how the model thinks before it answers; None if it answers at once.
 
     Attributes:
         thinks: whether the model thinks before it answers.
@@ -61,11 +61,11 @@ class Prompting:
         *,
         paper: bool = False,
         distractors: int = 4,
-        thinker: Thinker | None = None,
+        thinking_format: ThinkingFormat | None = None,
     ) -> None:
-        self.token_ids = token_ids if thinker is None else replace(token_ids, thinker=thinker)
-        self.thinks = thinker is not None
-        self.thinker = thinker or Thinker(token_ids.tokenizer)
+        self.token_ids = token_ids if thinking_format is None else replace(token_ids, thinking_format=thinking_format)
+        self.thinks = thinking_format is not None
+        self.thinking_format = thinking_format or ThinkingFormat(token_ids.tokenizer)
         self._prefers_prefill = prefers_prefill
         self.paper = paper
         self.top_p = 1.0 if paper else NUCLEUS
@@ -80,46 +80,46 @@ class Prompting:
 
     def _answer(self, question: Question, thought: str | None = None) -> Prompt:
         if thought is not None and self.thinks:
-            return thinking_prompt(question, self.thinker.request, thought)
+            return thinking_prompt(question, self.thinking_format.request, thought)
         prefilled = question.form != "short" or self.prefilled
         return answer_prompt(question, alongside=self.paper, prefilled=prefilled)
 
-    def thought(self, question: Question, limit: int) -> Draft:
-        """Return an unwritten draft of the thought before an answer; the model can read `limit` tokens."""
+    def thought(self, question: Question, limit: int) -> Generation:
+        """Return an unwritten generation of the thought before an answer; the model can read `limit` tokens."""
         behind = BEHIND_A_THOUGHT + question.free * MAX_ANSWER_TOKENS["text"]
-        return self.thought_before(thinking_prompt(question, self.thinker.request), limit - behind)
+        return self.thought_before(thinking_prompt(question, self.thinking_format.request), limit - behind)
 
-    def thought_before(self, prompt: Prompt, limit: int) -> Draft:
-        """Return an unwritten draft of the thought before a reply to any prompt.
+    def thought_before(self, prompt: Prompt, limit: int) -> Generation:
+        """Return an unwritten generation of the thought before a reply to any prompt.
 
         Prompt and thought together have at most `limit` tokens. If the prompt leaves no room, the thought has one
         token.
         """
-        thinker = self.thinker
+        thinking_format = self.thinking_format
         begun = self.token_ids.encode(self.token_ids.render(prompt, thinking=True))
-        most = min(thinker.budget, max(1, limit - len(begun)))
-        ends = self.token_ids.tokenizer.get_added_vocab().get(thinker.mark)
+        most = min(thinking_format.budget, max(1, limit - len(begun)))
+        ends = self.token_ids.tokenizer.get_added_vocab().get(thinking_format.mark)
         if ends is None:
-            return Draft(begun, "text", most, kept=True, stop=(thinker.mark,))
-        return Draft(begun, "text", most, kept=True, ends=(ends,))
+            return Generation(begun, "text", most, kept=True, stop=(thinking_format.mark,))
+        return Generation(begun, "text", most, kept=True, ends=(ends,))
 
     def answer(self, question: Question, thought: str | None = None) -> list[int]:
         """Return the token ids of the prompt for an answer."""
         return self._encode(self._answer(question, thought))
 
-    def answer_draft(self, question: Question, thought: str | None = None) -> Draft:
-        """Return the draft of a greedy answer to an open question."""
+    def start_answer(self, question: Question, thought: str | None = None) -> Generation:
+        """Return the generation of a greedy answer to an open question."""
         prompt = self._answer(question, thought)
         # The reasoning is in the thought, so the answer is short, even if the question asks for a number.
         form: Form = "short" if thought is not None and question.form == "number" else question.form
-        return Draft.answer(self._encode(prompt), form, prefilled=bool(prompt.prefill))
+        return Generation.answer(self._encode(prompt), form, prefilled=bool(prompt.prefill))
 
     def confidence(self, question: Question, text: str, thought: str | None = None) -> list[int]:
         """Return the token ids up to the confidence digit; `text` is an option letter or an open answer."""
         before = self._answer(question, thought)
-        return self._before(confidence_prompt(question, text, alongside=self.paper, before=before), "0")
+        return self._encode_before(confidence_prompt(question, text, alongside=self.paper, before=before), "0")
 
-    def given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
+    def write_given(self, question: Question, answer: str, *, behind_thought: bool = False) -> str:
         """Return a given open answer as the model would write it: after a thought if `behind_thought`, else at once."""
         if behind_thought:
             return f" {answer.strip()}" if self._answer(question, "").prefill else answer
@@ -131,16 +131,16 @@ class Prompting:
 
         Positions are before the letter, and before the confidence digit of each option.
         """
-        letter = len(self._before(self._answer(question, thought), " A"))
+        letter = len(self._encode_before(self._answer(question, thought), " A"))
         branches = [self.confidence(question, each, thought) for each in question.letters]
         digits = [(i, len(branch)) for i, branch in enumerate(branches)]
         return Bundle(branches, [(0, letter), *digits])
 
     def orders(self, question: Question, orders: Sequence[Sequence[int]]) -> list[list[int]]:
         """Return, for each order of the options, the token ids up to the letter."""
-        return [self._before(order_prompt(question, order), " A") for order in orders]
+        return [self._encode_before(order_prompt(question, order), " A") for order in orders]
 
-    def spans(self, question: Question, candidates: Sequence[str]) -> list[Span]:
+    def spans(self, question: Question, candidates: Sequence[str]) -> list[Continuation]:
         """Return the spans of all candidates after the question, then of all candidates without a question."""
         form: Form = "short" if question.form in ("choice", "number", "short") else "sentence"
         spans = []
@@ -149,19 +149,21 @@ class Prompting:
             before = self._encode(prompt)
             for candidate in candidates:
                 sequence = self._encode(prompt.begun(f" {candidate}" if prompt.prefill else candidate))
-                spans.append(Span(sequence, common_length(before, sequence)))
+                spans.append(Continuation(sequence, common_length(before, sequence)))
         return spans
 
-    def span(self, question: Question, before: str, text: str, behind: str) -> Span:
+    def span(self, question: Question, before: str, text: str, behind: str) -> Continuation:
         """Return the span of a text between two other texts in a reply; the last token may extend beyond the text."""
         prompt = self._answer(question)
         start, end, whole = (
             self._encode(prompt.begun(part)) for part in (before, before + text, before + text + behind)
         )
         last = common_length(end, whole)
-        return Span(whole[: last + (last < len(end))], common_length(start, whole))
+        return Continuation(whole[: last + (last < len(end))], common_length(start, whole))
 
-    def written(self, question: Question, text: str, draft: Draft | None = None, thought: str | None = None) -> Bundle:
+    def bundle_answer(
+        self, question: Question, text: str, generation: Generation | None = None, thought: str | None = None
+    ) -> Bundle:
         """Return a bundle of one sequence: an open answer, written or given, and the prompt for its confidence.
 
         Positions are before each token of the answer, after its last token, and before the digit.
@@ -173,11 +175,11 @@ class Prompting:
         start = common_length(self._encode(prompt), sequence)
         end = max(start, common_length(self._encode(prompt.begun(text)), sequence))
         positions = [(0, length) for length in (*range(start, end + 1), len(sequence))]
-        return Bundle([sequence], positions, draft=draft)
+        return Bundle([sequence], positions, generation=generation)
 
     def verdicts(self, question: Question, candidates: Sequence[str]) -> list[list[int]]:
         """Return, for each candidate, the token ids up to True or False."""
-        return [self._before(p_true_prompt(question, each, paper=self.paper), "True") for each in candidates]
+        return [self._encode_before(p_true_prompt(question, each, paper=self.paper), "True") for each in candidates]
 
     def program(self, question: Question) -> list[int]:
         """Return the token ids of the prompt for a program."""
@@ -189,11 +191,11 @@ class Prompting:
 
     def verification(self, question: Question, candidate: str) -> list[int]:
         """Return the token ids up to Yes or No."""
-        return self._before(verification_prompt(question, candidate), "Yes")
+        return self._encode_before(verification_prompt(question, candidate), "Yes")
 
     def entailment(self, question: Question, premise: str, hypothesis: str) -> list[int]:
         """Return the token ids up to the letter that states how two answers relate."""
-        return self._before(entailment_prompt(question, premise, hypothesis), " A")
+        return self._encode_before(entailment_prompt(question, premise, hypothesis), " A")
 
     def check_length(self, question: Question, limit: int, answer: str | None = None) -> None:
         """Check that each option has a letter, and that question and answer fit into `limit` tokens.
@@ -208,49 +210,57 @@ class Prompting:
                 f"{letters} letters; give fewer options."
             )
         if question.free and answer is not None:
-            needed = len(self.confidence(question, self.given(question, answer))) + MARGIN
+            needed = len(self.confidence(question, self.write_given(question, answer))) + MARGIN
         else:
             prompts = [self.answer(question)]
             if not question.options:
-                written = "" if answer is None else self.given(question, answer)
+                written = "" if answer is None else self.write_given(question, answer)
                 prompts += [self.confidence(question, written), self.answer_list(question)]
             longest = max(map(len, prompts))
             needed = longest + max(MAX_ANSWER_TOKENS[question.form], list_tokens(question.form, self.listed)) + MARGIN
         thought, remedy = "", ""
         if self.thinks:
             thought, remedy = "thought and ", ", or lower prompts.thinking"
-            needed = max(needed, len(self.thought(question, limit).prompt) + self.thinker.least + BEHIND_A_THOUGHT)
+            needed = max(
+                needed, len(self.thought(question, limit).prompt) + self.thinking_format.least + BEHIND_A_THOUGHT
+            )
         if needed > limit:
             raise TooLongError(
                 f"{question.mention} takes {needed} tokens with its {thought}answer, but the model can read {limit}; "
                 f"shorten the question{remedy}."
             )
 
-    def with_thought(self, question: Question, writing: Writing, limit: int) -> tuple[Draft, Writing]:
-        """Return an unwritten draft of the thought before a free answer, and the answer's parameters.
+    def with_thought(
+        self, question: Question, sampling: SamplingParameters, limit: int
+    ) -> tuple[Generation, SamplingParameters]:
+        """Return an unwritten generation of the thought before a free answer, and the answer's parameters.
 
         The token limits of thought and answer leave room for both.
 
         Raises:
             TooLongError: prompt, thought and answer are longer than the model can read.
         """
-        thinker, draft = self.thinker, self.thought(question, limit)
-        any_thought = "." if thinker.request else ""
-        room = self.with_room(question, replace(writing, max_tokens=None), limit, any_thought).max_tokens or 0
-        wanted = writing.max_tokens or room
-        if writing.or_fewer or writing.max_tokens is None:
-            # Leave the thought its budget, but at most half of the room, and at least `thinker.least` tokens.
-            wanted = max(1, min(wanted, max(room - thinker.budget, min(room // 2, room - thinker.least))))
-        if room - wanted < thinker.least:
-            raise TooLongError(
-                f"the conversation takes {len(draft.prompt)} tokens, its thought {thinker.least} and its answer "
-                f"{wanted}; with the request for the confidence, this exceeds the model's limit of {limit} tokens; "
-                "shorten the conversation, lower prompts.thinking, or ask for fewer tokens."
+        thinking_format, generation = self.thinking_format, self.thought(question, limit)
+        any_thought = "." if thinking_format.request else ""
+        room = self.with_room(question, replace(sampling, max_tokens=None), limit, any_thought).max_tokens or 0
+        wanted = sampling.max_tokens or room
+        if sampling.or_fewer or sampling.max_tokens is None:
+            # Leave the thought its budget, but at most half of the room, and at least `thinking_format.least` tokens.
+            wanted = max(
+                1, min(wanted, max(room - thinking_format.budget, min(room // 2, room - thinking_format.least)))
             )
-        draft.limit = min(thinker.budget, room - wanted)
-        return draft, replace(writing, max_tokens=wanted, or_fewer=True)
+        if room - wanted < thinking_format.least:
+            raise TooLongError(
+                f"the conversation takes {len(generation.prompt)} tokens, its thought {thinking_format.least} and its "
+                f"answer {wanted}; with the request for the confidence, this exceeds the model's limit of {limit} "
+                "tokens; shorten the conversation, lower prompts.thinking, or ask for fewer tokens."
+            )
+        generation.limit = min(thinking_format.budget, room - wanted)
+        return generation, replace(sampling, max_tokens=wanted, or_fewer=True)
 
-    def with_room(self, question: Question, writing: Writing, limit: int, thought: str | None = None) -> Writing:
+    def with_room(
+        self, question: Question, sampling: SamplingParameters, limit: int, thought: str | None = None
+    ) -> SamplingParameters:
         """Return a free answer's parameters with a token limit that leaves room for later prompts about the answer.
 
         Raises:
@@ -259,17 +269,17 @@ class Prompting:
         listing = len(self.answer_list(question)) + list_tokens("text", self.listed)
         behind = max(len(self.confidence(question, "", thought)), listing)
         room = limit - behind - MARGIN
-        least = 1 if writing.or_fewer else writing.max_tokens or 1
+        least = 1 if sampling.or_fewer else sampling.max_tokens or 1
         if room < least:
             raise TooLongError(
                 f"the conversation takes {len(self.answer(question))} of the {limit} tokens that the model can read; "
                 f"besides the request for the confidence, {max(0, room)} remain, but the answer needs {least}; "
                 "shorten the conversation, or ask for fewer tokens."
             )
-        return replace(writing, max_tokens=min(room, writing.max_tokens or room))
+        return replace(sampling, max_tokens=min(room, sampling.max_tokens or room))
 
     def _encode(self, prompt: Prompt) -> list[int]:
         return self.token_ids.encode(self.token_ids.render(prompt))
 
-    def _before(self, prompt: Prompt, word: str) -> list[int]:
-        return self.token_ids.before(self.token_ids.render(prompt), word)
+    def _encode_before(self, prompt: Prompt, word: str) -> list[int]:
+        return self.token_ids.encode_before(self.token_ids.render(prompt), word)

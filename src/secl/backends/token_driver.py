@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from secl.backends.base import Bundle, Engine, Position, Reading
-from secl.backends.generation import Draft, TextRules
+from secl.backends.generation import Generation, TextRules
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.evidence import LetterOrder, Likelihood, Thought
 from secl.flow.further import FREE_TOKENS, PROGRAM_TOKENS, list_tokens, question_seed
-from secl.flow.requests import Choose, Judge, Read, Request, Run, State, Stated, Text, Write
+from secl.flow.requests import Choose, FlowRun, Judge, Read, Request, StateConfidence, Stated, Text, Write
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import in_order
 from secl.question import Question
 from secl.records import Reply
-from secl.writing import Piece
+from secl.writing import Chunk
 
 FEW = 2
 """Number of questions whose spare texts are written, too: for so few, another text in a batch takes hardly any time."""
@@ -33,7 +33,8 @@ class Answer:
 
     Attributes:
         text: the whole open answer; None for the letter of an option.
-        draft: the model's own draft of the answer or of the thought before it; None for an answer from elsewhere.
+        generation: the model's own generation of the answer or of the thought before it; None for an answer from
+            elsewhere.
         counts: number of tokens of prompt and answer.
         version: version of the weights; 0 is the frozen model.
         tokens: tokens through the network to write and read the answer.
@@ -42,7 +43,7 @@ class Answer:
 
     question: Question
     text: str | None
-    draft: Draft | None
+    generation: Generation | None
     thought: Thought | None
     reading: Reading
     tokens: float
@@ -53,7 +54,7 @@ class Answer:
     @property
     def written(self) -> bool:
         """Whether the model itself wrote an open answer."""
-        return self.text is not None and self.draft is not None and not self.draft.free
+        return self.text is not None and self.generation is not None and not self.generation.free
 
     def digit_position(self, reply: Reply) -> Position:
         """Return the position at which the confidence of a reply is stated."""
@@ -66,13 +67,13 @@ class Progress:
     """What the driver keeps of one run.
 
     Attributes:
-        draft: draft of the answer, or of the thought before a letter.
+        generation: generation of the answer, or of the thought before a letter.
         thoughts: written thoughts, by the number of the request that they belong to.
         prompts: prompts of samples that have been counted.
     """
 
-    draft: Draft | None = None
-    thoughts: dict[int, Draft] = field(default_factory=dict)
+    generation: Generation | None = None
+    thoughts: dict[int, Generation] = field(default_factory=dict)
     prompts: set[tuple[int, ...]] = field(default_factory=set)
 
 
@@ -109,23 +110,25 @@ class TokenDriver:
         (prompt,) = self.prompting.orders(question, [range(len(question.options))])
         return len(prompt) <= self.engine.limit
 
-    def text_of(self, question: Question, written: str | Piece, *, rated: bool = False) -> Text:
-        text = self.prompting.given(question, str(written), behind_thought=self.thinks and not rated)
+    def text_of(self, question: Question, written: str | Chunk, *, rated: bool = False) -> Text:
+        text = self.prompting.write_given(question, str(written), behind_thought=self.thinks and not rated)
         if rated:
             return Text(text=text, form=question.form)
-        thought = written.whole_thought if isinstance(written, Piece) and self.thinks else None
-        draft = written.draft if isinstance(written, Piece) and isinstance(written.draft, Draft) else None
-        if question.free and draft is None:
+        thought = written.whole_thought if isinstance(written, Chunk) and self.thinks else None
+        generation = (
+            written.generation if isinstance(written, Chunk) and isinstance(written.generation, Generation) else None
+        )
+        if question.free and generation is None:
             before = None if thought is None else thought.text
-            draft = Draft(self.prompting.answer(question, before), "text", 0, free=True)
-        return Text(text=text, form=question.form, thought=thought, state=draft)
+            generation = Generation(self.prompting.answer(question, before), "text", 0, free=True)
+        return Text(text=text, form=question.form, thought=thought, state=generation)
 
     def draw_letters(self, question: Question, log_p: Sequence[float], count: int) -> tuple[str | None, ...]:
         seed = question_seed(self.seed, question, "samples")
         drawn = self.readout.draw(log_p, count, seed, self.prompting.top_p)
         return tuple(question.letters[number] for number in drawn)
 
-    def run(self, runs: Sequence[Run]) -> None:
+    def run(self, runs: Sequence[FlowRun]) -> None:
         for run in runs:
             run.state = Progress(None if run.text is None else run.text.state)
         going = [run for run in runs if run.requests]
@@ -139,28 +142,28 @@ class TokenDriver:
                 self._read(going)
             going = [run for run in going if run.requests]
         for run in runs:
-            for draft in (run.state.draft, *run.state.thoughts.values()):
-                if draft is not None:
-                    draft.begun = None  # keys and values take gigabytes
+            for generation in (run.state.generation, *run.state.thoughts.values()):
+                if generation is not None:
+                    generation.begun = None  # keys and values take gigabytes
 
-    def think(self, thoughts: Sequence[Draft]) -> None:
-        """Write thoughts, and set the `Draft.thought` of each draft."""
+    def think(self, thoughts: Sequence[Generation]) -> None:
+        """Write thoughts, and set the `Generation.thought` of each generation."""
         self.engine.write([thoughts])
-        for draft in thoughts:
-            draft.thought = self.rules.thought(draft)
+        for generation in thoughts:
+            generation.thought = self.rules.thought(generation)
 
-    def drawn(self, draft: Draft, question: Question, purpose: str) -> Draft:
-        """Return a copy of a draft that samples its tokens, with a seed for this purpose of this question."""
-        return replace(draft, seed=question_seed(self.seed, question, purpose), top_p=self.prompting.top_p)
+    def drawn(self, generation: Generation, question: Question, purpose: str) -> Generation:
+        """Return a copy of a generation that samples its tokens, with a seed for this purpose of this question."""
+        return replace(generation, seed=question_seed(self.seed, question, purpose), top_p=self.prompting.top_p)
 
-    def answer_draft(self, question: Question, thinking: Draft | None) -> Draft:
-        """Return the draft of a greedy answer to an open question, after the thought in `thinking`, if any."""
+    def start_answer(self, question: Question, thinking: Generation | None) -> Generation:
+        """Return the generation of a greedy answer to an open question, after the thought in `thinking`, if any."""
         if thinking is None or thinking.thought is None:
-            return self.prompting.answer_draft(question)
-        draft = self.prompting.answer_draft(question, thinking.thought.text)
-        return replace(draft, thought=thinking.thought, begun=thinking.begun)
+            return self.prompting.start_answer(question)
+        generation = self.prompting.start_answer(question, thinking.thought.text)
+        return replace(generation, thought=thinking.thought, begun=thinking.begun)
 
-    def _think(self, runs: Iterable[Run]) -> None:
+    def _think(self, runs: Iterable[FlowRun]) -> None:
         """Write the thoughts before replies that have none yet, greedy thoughts first."""
         wanted = [
             (run, number, draw)
@@ -170,110 +173,119 @@ class TokenDriver:
         ]
         wanted.sort(key=lambda each: each[2] >= 0)
         for run, number, draw in wanted:
-            run.state.thoughts[number] = self._thought_before(run.requests[number], draw)
+            run.state.thoughts[number] = self._start_thought(run.requests[number], draw)
         self.think([run.state.thoughts[number] for run, number, _ in wanted])
         _count_steps((run, run.state.thoughts[number]) for run, number, _ in wanted)
         for run, number, draw in wanted:
             if draw < 0:
                 run.thought = run.state.thoughts[number].thought
 
-    def _thought_before(self, request: Request, draw: int) -> Draft:
+    def _start_thought(self, request: Request, draw: int) -> Generation:
         question = in_order(request.question, request.order) if isinstance(request, Choose) else request.question
-        draft = self.prompting.thought(question, self.engine.limit)
-        return draft if draw < 0 else self.drawn(draft, request.question, f"thought {draw}")
+        generation = self.prompting.thought(question, self.engine.limit)
+        return generation if draw < 0 else self.drawn(generation, request.question, f"thought {draw}")
 
-    def _write(self, runs: Sequence[Run]) -> None:
-        drafts = {
-            (run, number): self._draft(run, number, request)
+    def _write(self, runs: Sequence[FlowRun]) -> None:
+        generations = {
+            (run, number): self._start_text(run, number, request)
             for run in runs
             for number, request in enumerate(run.requests)
             if isinstance(request, Write) and not (request.spare and len(runs) > FEW)
         }
-        lists = [draft for draft in drafts.values() if draft.lines is not None]
+        lists = [generation for generation in generations.values() if generation.lines is not None]
         # Lists are longer than answers, so they form a second batch.
-        self.engine.write([[draft for draft in drafts.values() if draft.lines is None], lists])
+        self.engine.write([[generation for generation in generations.values() if generation.lines is None], lists])
         for lines in (False, True):
-            _count_steps((run, each) for (run, _), each in drafts.items() if (each.lines is not None) is lines)
-        self._write_again(drafts)
+            _count_steps((run, each) for (run, _), each in generations.items() if (each.lines is not None) is lines)
+        self._write_again(generations)
         for run in runs:
             texts: list[Text | None] = []
             for number, request in enumerate(run.requests):
-                draft = drafts.get((run, number))
-                if isinstance(request, Write) and draft is not None:
-                    self._pay(run, request, draft)
-                texts.append(None if draft is None else self._text(request, draft))
+                generation = generations.get((run, number))
+                if isinstance(request, Write) and generation is not None:
+                    self._pay(run, request, generation)
+                texts.append(None if generation is None else self._text(request, generation))
             run.state.thoughts.clear()
             run.send(texts)
 
-    def _draft(self, run: Run, number: int, request: Write) -> Draft:
-        """Return the unwritten draft of a text."""
+    def _start_text(self, run: FlowRun, number: int, request: Write) -> Generation:
+        """Return the unwritten generation of a text."""
         question, progress = request.question, run.state
         if request.what == "program":
-            return Draft(self.prompting.program(question), "text", PROGRAM_TOKENS, stop=(FENCE,))
+            return Generation(self.prompting.program(question), "text", PROGRAM_TOKENS, stop=(FENCE,))
         if request.what == "list":
             listed = self.prompting.listed
             prompt = self.prompting.answer_list(question)
-            draft = Draft(prompt, question.form, list_tokens(question.form, listed), lines=listed)
-            return draft if request.draw is None else self.drawn(draft, question, str(request.draw))
+            generation = Generation(prompt, question.form, list_tokens(question.form, listed), lines=listed)
+            return generation if request.draw is None else self.drawn(generation, question, str(request.draw))
         thought = progress.thoughts.get(number)
-        draft = self.answer_draft(question, thought)
+        generation = self.start_answer(question, thought)
         if request.draw is None:
-            progress.draft = draft
-            return draft
-        if thought is None and progress.draft is not None:
-            draft.begun = progress.draft.begun
-        draft = self.drawn(draft, question, f"sample {request.draw}")
-        return replace(draft, limit=min(draft.limit, FREE_TOKENS), brief=True) if question.free else draft
+            progress.generation = generation
+            return generation
+        if thought is None and progress.generation is not None:
+            generation.begun = progress.generation.begun
+        generation = self.drawn(generation, question, f"sample {request.draw}")
+        return (
+            replace(generation, limit=min(generation.limit, FREE_TOKENS), brief=True) if question.free else generation
+        )
 
-    def _write_again(self, drafts: dict[tuple[Run, int], Draft]) -> None:
+    def _write_again(self, generations: dict[tuple[FlowRun, int], Generation]) -> None:
         """Write an answer again without a thought if the answer after the thought was empty."""
         empty = {}
-        for (run, number), draft in drafts.items():
-            thought = draft.thought
-            if draft.seed is None and thought is not None and thought.text and not self.rules.answer(draft).strip():
+        for (run, number), generation in generations.items():
+            thought = generation.thought
+            if (
+                generation.seed is None
+                and thought is not None
+                and thought.text
+                and not self.rules.answer(generation).strip()
+            ):
                 run.thought = replace(thought, text="")
-                again = self.answer_draft(
-                    run.requests[number].question, replace(draft, thought=run.thought, begun=None)
+                again = self.start_answer(
+                    run.requests[number].question, replace(generation, thought=run.thought, begun=None)
                 )
-                empty[run, number] = run.state.draft = again
+                empty[run, number] = run.state.generation = again
         self.engine.write([[*empty.values()]])
-        _count_steps((run, draft) for (run, _), draft in empty.items())
-        drafts.update(empty)
+        _count_steps((run, generation) for (run, _), generation in empty.items())
+        generations.update(empty)
 
-    def _pay(self, run: Run, request: Write, draft: Draft) -> None:
+    def _pay(self, run: FlowRun, request: Write, generation: Generation) -> None:
         """Count the tokens of a written text. A sample's prompt counts once, and not if the answer has the same."""
         progress = run.state
         if request.what == "list":
-            run.pay("scoring", len(draft.prompt) + draft.tokens)
+            run.pay("scoring", len(generation.prompt) + generation.tokens)
         elif request.what == "answer" and request.draw is None:
-            run.pay("answering", draft.tokens)
+            run.pay("answering", generation.tokens)
         else:
-            prompt = tuple(draft.prompt)
-            known = prompt in progress.prompts or (progress.draft is not None and prompt == (*progress.draft.prompt,))
-            run.pay("sampling", draft.tokens + (0 if known else len(prompt)))
+            prompt = tuple(generation.prompt)
+            known = prompt in progress.prompts or (
+                progress.generation is not None and prompt == (*progress.generation.prompt,)
+            )
+            run.pay("sampling", generation.tokens + (0 if known else len(prompt)))
             progress.prompts.add(prompt)
-        if progress.draft is not None and progress.draft.begun is None and draft.thought is None:
-            progress.draft.begun = draft.begun if request.what == "answer" else None
+        if progress.generation is not None and progress.generation.begun is None and generation.thought is None:
+            progress.generation.begun = generation.begun if request.what == "answer" else None
 
-    def _text(self, request: Request, draft: Draft) -> Text:
+    def _text(self, request: Request, generation: Generation) -> Text:
         what = request.what if isinstance(request, Write) else "answer"
         if what == "list":
-            text = self.rules.text(draft)
+            text = self.rules.text(generation)
         elif what == "program":
-            text = OPENING + self.rules.text(draft)
+            text = OPENING + self.rules.text(generation)
         else:
-            text = self.rules.answer(draft)
+            text = self.rules.answer(generation)
         return Text(
             text=text,
-            form=draft.form,
+            form=generation.form,
             # ln P of an answer excludes the end token.
-            log_p=sum(draft.log_p[:-1]) if draft.log_p else None,
-            thought=draft.thought,
-            complete=len(draft.written) < draft.limit,
-            state=draft,
+            log_p=sum(generation.log_p[:-1]) if generation.log_p else None,
+            thought=generation.thought,
+            complete=len(generation.written) < generation.limit,
+            state=generation,
         )
 
-    def _read(self, runs: Sequence[Run]) -> None:
+    def _read(self, runs: Sequence[FlowRun]) -> None:
         """Read the requests of each run in one bundle, and letters after further thoughts in bundles of their own."""
         bundles = {run: bundle for run in runs if (bundle := self._bundle(run)).sequences}
         thoughts = {
@@ -286,7 +298,7 @@ class TokenDriver:
         whole = dict(zip(bundles, readings, strict=False))
         further = dict(zip(thoughts, readings[len(bundles) :], strict=True))
         groups = [(run, *group) for run in runs for group in self._groups(run, whole.get(run), further)]
-        results: dict[Run, dict[int, object]] = {run: {} for run in runs}
+        results: dict[FlowRun, dict[int, object]] = {run: {} for run in runs}
         for (run, numbers, _), found in zip(groups, self.engine.map(lambda group: group[2](), groups), strict=True):
             results[run] |= zip(numbers, found, strict=True)
         for run, reading in whole.items():
@@ -295,32 +307,34 @@ class TokenDriver:
         for (run, _), reading in further.items():
             run.pay("reordering", reading.tokens)
         for run in runs:
-            for draft in run.state.thoughts.values():
-                draft.begun = None
+            for generation in run.state.thoughts.values():
+                generation.begun = None
             run.state.thoughts.clear()
             run.send([results[run][number] for number in range(len(run.requests))])
 
-    def choices(self, question: Question, thinking: Draft | None) -> Bundle:
+    def choices(self, question: Question, thinking: Generation | None) -> Bundle:
         """Return the bundle of the letters, with the confidence after each, behind the thought in `thinking`."""
         thought = None if thinking is None or thinking.thought is None else thinking.thought.text
-        return replace(self.prompting.choices(question, thought), draft=thinking)
+        return replace(self.prompting.choices(question, thought), generation=thinking)
 
-    def read_text(self, question: Question, text: str, draft: Draft | None, thought: Thought | None) -> Bundle:
+    def read_text(
+        self, question: Question, text: str, generation: Generation | None, thought: Thought | None
+    ) -> Bundle:
         """Return the bundle of an open answer and its confidence."""
-        return self.prompting.written(question, text, draft, None if thought is None else thought.text)
+        return self.prompting.bundle_answer(question, text, generation, None if thought is None else thought.text)
 
-    def _bundle(self, run: Run) -> Bundle:
+    def _bundle(self, run: FlowRun) -> Bundle:
         """Return the bundle of all requests of a run, except letters after further thoughts."""
         prompting, bundle, question = self.prompting, Bundle(), run.requests[0].question
         for number, request in enumerate(run.requests):
-            if isinstance(request, State) and isinstance(request.answer, Text):
+            if isinstance(request, StateConfidence) and isinstance(request.answer, Text):
                 text = request.answer
-                run.state.draft = text.state
-                draft = text.state or run.state.thoughts.get(number)
-                bundle = self.read_text(question, text.text, draft, run.thought)
-            elif isinstance(request, State):
-                run.state.draft = run.state.thoughts.get(number)
-                bundle = self.choices(question, run.state.draft)
+                run.state.generation = text.state
+                generation = text.state or run.state.thoughts.get(number)
+                bundle = self.read_text(question, text.text, generation, run.thought)
+            elif isinstance(request, StateConfidence):
+                run.state.generation = run.state.thoughts.get(number)
+                bundle = self.choices(question, run.state.generation)
         judged = [each for each in run.requests if isinstance(each, Judge)]
         chosen = [each for each in run.requests if isinstance(each, Choose) and each.draw is None]
         read = [each.option for each in run.requests if isinstance(each, Read)]
@@ -332,7 +346,7 @@ class TokenDriver:
         )
 
     def _groups(
-        self, run: Run, reading: Reading | None, further: dict[tuple[Run, int], Reading]
+        self, run: FlowRun, reading: Reading | None, further: dict[tuple[FlowRun, int], Reading]
     ) -> list[tuple[list[int], Callable[[], Sequence[object]]]]:
         """Return the numbers of a run's requests in groups, each with a function that reads the results of the group.
 
@@ -347,7 +361,7 @@ class TokenDriver:
             groups.append((judged, partial(self.readout.verdicts, reading)))
             groups.append((chosen, partial(self._orders, run, reading)))
             groups.append((read, partial(_likelihoods, reading)))
-            stated = [(number, each) for number, each in requests if isinstance(each, State)]
+            stated = [(number, each) for number, each in requests if isinstance(each, StateConfidence)]
             groups += [([number], partial(self._stated, run, each, reading)) for number, each in stated]
         for number, request in enumerate(run.requests):
             if isinstance(request, Choose) and request.draw is not None:
@@ -355,7 +369,7 @@ class TokenDriver:
                 groups.append(([number], partial(self._letters, request, thought, further[run, number])))
         return [group for group in groups if group[0]]
 
-    def _orders(self, run: Run, reading: Reading) -> list[LetterOrder]:
+    def _orders(self, run: FlowRun, reading: Reading) -> list[LetterOrder]:
         chosen = [each for each in run.requests if isinstance(each, Choose) and each.draw is None]
         rows = self.readout.letters(reading, [each.question for each in chosen])
         return [
@@ -370,16 +384,16 @@ class TokenDriver:
         log_p = tuple(reply.option_log_p[order.index(number)] for number in range(len(order)))
         return [LetterOrder(order=order, log_p=log_p, thought=thought, bins=reply.bins)]
 
-    def _stated(self, run: Run, request: State, reading: Reading) -> list[Stated]:
-        draft, text, tokens = run.state.draft, None, reading.tokens
+    def _stated(self, run: FlowRun, request: StateConfidence, reading: Reading) -> list[Stated]:
+        generation, text, tokens = run.state.generation, None, reading.tokens
         if isinstance(request.answer, Text):
             text = request.answer.text
         positions = reading.bundle.positions
         counts = positions[0][1], 1 if text is None else len(positions) - 2
-        answer = Answer(request.question, text, draft, run.thought, reading, tokens, counts)
-        if answer.written and draft is not None:
-            answer.tokens += draft.tokens
-            answer.counts = len(draft.prompt), len(draft.written)
+        answer = Answer(request.question, text, generation, run.thought, reading, tokens, counts)
+        if answer.written and generation is not None:
+            answer.tokens += generation.tokens
+            answer.counts = len(generation.prompt), len(generation.written)
         answer.reply = self.reply(answer, request.answer if isinstance(request.answer, str) else None)
         return [Stated(reply=answer.reply, plain_tokens=float(len(reading.bundle.answers[0])), state=answer)]
 
@@ -393,11 +407,11 @@ class TokenDriver:
         return replace(reply, prompt_tokens=prompt, answer_tokens=written, thought=answer.thought)
 
 
-def _count_steps(batch: Iterable[tuple[Run, Draft]]) -> None:
+def _count_steps(batch: Iterable[tuple[FlowRun, Generation]]) -> None:
     """Add the decoding steps of a batch to each run: texts of one run share their steps, so the longest one counts."""
-    longest: dict[Run, int] = {}
-    for run, draft in batch:
-        longest[run] = max(longest.get(run, 0), draft.decoding_steps)
+    longest: dict[FlowRun, int] = {}
+    for run, generation in batch:
+        longest[run] = max(longest.get(run, 0), generation.decoding_steps)
     for run, steps in longest.items():
         run.steps += steps
 
@@ -406,7 +420,7 @@ def _draw_of(request: Request) -> int | None:
     """Return the number of the sampled thought before a reply, -1 for a greedy thought, and None without a thought."""
     if isinstance(request, Choose):
         return request.draw
-    if isinstance(request, Write | State) and request.think:
+    if isinstance(request, Write | StateConfidence) and request.think:
         draw = request.draw if isinstance(request, Write) else None
         return -1 if draw is None else draw
     return None

@@ -11,8 +11,8 @@ from functools import cached_property
 import jinja2
 
 from secl.backends.call_forms import DESCRIBED
-from secl.backends.chat_templates import Thinker, Tokenizer, no_template, render, template_error
-from secl.conversation import Prompt, Turn
+from secl.backends.chat_templates import ThinkingFormat, Tokenizer, no_template, render, template_error
+from secl.conversation import Message, Prompt
 from secl.errors import ModelError, QuestionError
 from secl.prompts.templates import (
     WORDS_FALSE,
@@ -44,7 +44,7 @@ class TokenIds:
         letters: option letters after "Answer:", up to the first letter that is not a single token.
         true, false: spellings of "True" and "False" (case, leading space) at the start of a reply.
         yes_no: "Yes" and "No" at the start of a reply; empty if either word is not a single token.
-        thinker: how the model thinks, for prompts with a thought; None for a model without thoughts.
+        thinking_format: how the model thinks, for prompts with a thought; None for a model without thoughts.
     """
 
     tokenizer: Tokenizer
@@ -53,7 +53,7 @@ class TokenIds:
     true: tuple[int, ...]
     false: tuple[int, ...]
     yes_no: tuple[int, ...]
-    thinker: Thinker | None = None
+    thinking_format: ThinkingFormat | None = None
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, name: str = "in memory") -> TokenIds:
@@ -92,8 +92,8 @@ class TokenIds:
     def reserved(self) -> tuple[str, ...]:
         """Tokens that only the chat template may write: special tokens and role marks."""
         template, added = self.tokenizer.get_chat_template(), self.tokenizer.added_tokens_decoder.values()
-        if self.thinker is not None:
-            template += self.thinker.opening + self.thinker.closing
+        if self.thinking_format is not None:
+            template += self.thinking_format.opening + self.thinking_format.closing
         roles = {each.content for each in added if each.content in template and _MARK.fullmatch(each.content)}
         return tuple(each.content for each in added if each.special or each.content in roles)
 
@@ -108,10 +108,13 @@ class TokenIds:
         """
         try:
             with suppress(jinja2.TemplateError):
-                return render(self.tokenizer, self._quoted_prompt(prompt, 0), self.thinker, thinking=thinking)
+                return render(self.tokenizer, self._quoted_prompt(prompt, 0), self.thinking_format, thinking=thinking)
             # A template may cut texts before a mark such as "</think>", which a mark inside of it prevents.
             return render(
-                self.tokenizer, DESCRIBED.prompt(self._quoted_prompt(prompt, 1)), self.thinker, thinking=thinking
+                self.tokenizer,
+                DESCRIBED.prompt(self._quoted_prompt(prompt, 1)),
+                self.thinking_format,
+                thinking=thinking,
             )
         except jinja2.TemplateError as problem:
             raise QuestionError(f"the model's chat template does not accept this conversation: {problem}.") from problem
@@ -125,7 +128,7 @@ class TokenIds:
             mark = (_PLAIN, _INSIDE)[depth]
             return "".join(mark * (i in places) + char for i, char in enumerate(text)) if places else text
 
-        def quoted_turn(turn: Turn) -> Turn:
+        def quoted_turn(turn: Message) -> Message:
             calls = (replace(call, name=quoted(call.name), arguments=quoted(call.arguments)) for call in turn.calls)
             return replace(turn, text=quoted(turn.text), calls=tuple(calls))
 
@@ -154,7 +157,7 @@ class TokenIds:
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
-    def before(self, text: str, word: str) -> list[int]:
+    def encode_before(self, text: str, word: str) -> list[int]:
         """Return the token ids after which `word` comes next: the ids of `text + word` without the last id."""
         return self.encode(text + word)[:-1]
 

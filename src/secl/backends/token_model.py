@@ -19,7 +19,7 @@ from secl.errors import ParameterError
 from secl.flow.model import FlowModel
 from secl.question import Question
 from secl.settings.groups import Thinking, check_thinking
-from secl.writing import Piece, Writing
+from secl.writing import Chunk, SamplingParameters
 
 
 def check_arguments(facts: ModelFacts, thinking: Thinking, seed: int) -> None:
@@ -32,7 +32,7 @@ def check_arguments(facts: ModelFacts, thinking: Thinking, seed: int) -> None:
     if not 0 <= seed < 2**63:
         raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
     if check_thinking(thinking) == "off":
-        check_at_once(facts.name, facts.thinker)
+        check_at_once(facts.name, facts.thinking_format)
 
 
 class TokenModel(FlowModel):
@@ -66,8 +66,10 @@ class TokenModel(FlowModel):
         known = facts.preset.prefilled
         prefers = partial(prefers_prefill, engine, token_ids) if known is None else lambda: known
         thinking = check_thinking(thinking)
-        thinker = None if thinking == "off" else with_budget(facts.thinker, thinking)
-        self.prompting = Prompting(token_ids, prefers, paper=paper, distractors=distractors, thinker=thinker)
+        thinking_format = None if thinking == "off" else with_budget(facts.thinking_format, thinking)
+        self.prompting = Prompting(
+            token_ids, prefers, paper=paper, distractors=distractors, thinking_format=thinking_format
+        )
         super().__init__(TokenDriver(engine, self.prompting, Readout(token_ids, paper=paper), rules, seed), shared)
 
     @property
@@ -76,7 +78,7 @@ class TokenModel(FlowModel):
         short = "prefilled" if self.prompting.prefilled else "plain"
         found = {**self.driver.engine.environment, "short_replies": short}
         if self.prompting.thinks:
-            found["thoughts"] = "requested" if self.prompting.thinker.request else "trained"
+            found["thoughts"] = "requested" if self.prompting.thinking_format.request else "trained"
         return found
 
     def check(self, question: Question, given: str | None = None) -> None:
@@ -87,9 +89,9 @@ class TokenModel(FlowModel):
         """
         self.prompting.check_length(question, self.driver.engine.limit, given)
 
-    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+    def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
         """Write free answers with the frozen weights; see `secl.model.Model.write`."""
-        return write_texts(self.driver, question, writing)
+        return write_texts(self.driver, question, sampling)
 
     def close(self) -> None:
         """End connections and threads."""

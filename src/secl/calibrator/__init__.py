@@ -4,6 +4,6 @@ Read `calibrator` (the loop), `stream` (the state of a stream) and `secl.methods
 """
 
 from secl.calibrator.calibrator import Calibrator
-from secl.calibrator.stream import WINDOW, StreamState
+from secl.calibrator.stream import WINDOW_SIZE, StreamState
 
-__all__ = ["WINDOW", "Calibrator", "StreamState"]
+__all__ = ["WINDOW_SIZE", "Calibrator", "StreamState"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from secl.calibrator.stream import WINDOW, StreamState, predict_bursts
+from secl.calibrator.stream import WINDOW_SIZE, StreamState, predict_bursts
 from secl.display import Shown
 from secl.errors import QuestionError, RunError
 from secl.evidence import EvidenceKind, Posterior
@@ -25,7 +25,7 @@ from secl.question import GivenAnswer, Question
 from secl.records import Learning, Record, RecordKind
 from secl.scores import Score, make_signal
 from secl.settings.groups import LoopSettings
-from secl.writing import Piece
+from secl.writing import Chunk
 
 
 class Calibrator(Shown):
@@ -135,10 +135,10 @@ class Calibrator(Shown):
             yield from map(self.ask, questions)
             return
         for index in range(first, len(questions)):
-            if self.state.position % WINDOW == 0:
-                self._prefetch(self.state, (), questions[index : index + WINDOW])
+            if self.state.position % WINDOW_SIZE == 0:
+                self._prefetch(self.state, (), questions[index : index + WINDOW_SIZE])
             elif index == first:  # in the middle of a window
-                self._prefetch(begun, answered, questions[index : index + WINDOW])
+                self._prefetch(begun, answered, questions[index : index + WINDOW_SIZE])
             yield self.ask(questions[index])
 
     def _prefetch(self, begun: StreamState, answered: Sequence[Record], upcoming: Sequence[Question]) -> None:
@@ -147,9 +147,9 @@ class Calibrator(Shown):
         A wrong prediction costs only tokens. After a resume, the pass repeats the `answered` questions of the window,
         so that the pass has the same shape as before the interruption. `begun` is the state before the window.
         """
-        bursts = predict_bursts(self.gate, begun.gate, begun.entropy, WINDOW)
+        bursts = predict_bursts(self.gate, begun.gate, begun.entropy, WINDOW_SIZE)
         fixed = not (self.learns and any(bursts)) and all(record.update is None for record in answered)
-        rest = upcoming[: WINDOW - self.state.position % WINDOW]
+        rest = upcoming[: WINDOW_SIZE - self.state.position % WINDOW_SIZE]
         window = [*(record.question for record in answered), *rest]
         evidence = [self.plan.wanted(in_burst) for in_burst in bursts[: len(window)]]
         self.model.prefetch(window, evidence, weights_fixed=fixed)
@@ -167,7 +167,7 @@ class Calibrator(Shown):
             self.state = replace(self.start(), labels=self.state.labels)
         begun, answered = self.state, list[Record]()
         for record in done:
-            if self.state.position % WINDOW == 0:
+            if self.state.position % WINDOW_SIZE == 0:
                 begun, answered = self.state, []
             self.state, now, _ = self.state.follow(record, self.gate, self.plan.posterior)
             answered.append(record)
@@ -183,7 +183,7 @@ class Calibrator(Shown):
         """Answer a question and compute its confidence, then learn from the question."""
         return self.learn(self.answer(question))
 
-    def answer(self, question: Question, written: str | Piece | None = None) -> Record:
+    def answer(self, question: Question, written: str | Chunk | None = None) -> Record:
         """Answer a question and let the gate decide, without a lesson.
 
         Args:
@@ -215,7 +215,7 @@ class Calibrator(Shown):
             question=question,
             reply=answer.reply,
             evidence=evidence,
-            answers_best=self.plan.returns_best(question),
+            best_returned=self.plan.returns_best(question),
             threshold=self.threshold,
             learning=learning,
             correct=grade(question, answer.reply.answer),
@@ -232,7 +232,7 @@ class Calibrator(Shown):
         return self.state.labels.apply(replace(record, posterior=posterior))
 
     def answer_window(
-        self, questions: Sequence[Question], written: Sequence[str | Piece | None] = ()
+        self, questions: Sequence[Question], written: Sequence[str | Chunk | None] = ()
     ) -> list[Record | QuestionError]:
         """Answer questions in shared passes with one version of the weights.
 
@@ -290,27 +290,33 @@ class Calibrator(Shown):
         """Rate answers in windows. When a run is resumed, `done` has the records of its first answers."""
         self.replay(done)
         # After a resume, the model rates the whole interrupted window again: a smaller pass may round differently.
-        for first in range(len(done) - len(done) % WINDOW, len(given), WINDOW):
-            window = given[first : first + WINDOW]
+        for first in range(len(done) - len(done) % WINDOW_SIZE, len(given), WINDOW_SIZE):
+            window = given[first : first + WINDOW_SIZE]
             ratings = self.model.rate(window, self.plan.rated)
             for answer, rating in list(zip(window, ratings, strict=True))[max(0, len(done) - first) :]:
                 if isinstance(rating, QuestionError):
                     raise rating
-                yield self._rated(answer, rating)  # one at a time, because the caller may add labels between records
+                yield self._record_rating(
+                    answer, rating
+                )  # one at a time, because the caller may add labels between records
 
     def rate_window(self, given: Sequence[GivenAnswer]) -> list[Record | QuestionError]:
         """Rate answers in shared passes. For an answer that the model cannot rate, the list has the error."""
         pairs = zip(given, self.model.rate(given, self.plan.rated), strict=True)
-        return [each if isinstance(each, QuestionError) else self._rated(answer, each) for answer, each in pairs]
+        return [
+            each if isinstance(each, QuestionError) else self._record_rating(answer, each) for answer, each in pairs
+        ]
 
     def weigh(self, question: Question, rating: Rating, *, counts: bool = True) -> Record:
         """Return the record of a field of a JSON object or of a part of a tool call, from the model's rating.
 
         `counts`: whether the field takes a position in the stream and changes the calibrator's state.
         """
-        return self._rated(GivenAnswer(question, rating.reply.text), rating, "field", counts=counts)
+        return self._record_rating(GivenAnswer(question, rating.reply.text), rating, "field", counts=counts)
 
-    def _rated(self, given: GivenAnswer, rating: Rating, kind: RecordKind = "given", *, counts: bool = True) -> Record:
+    def _record_rating(
+        self, given: GivenAnswer, rating: Rating, kind: RecordKind = "given", *, counts: bool = True
+    ) -> Record:
         question, reply = given.question, rating.reply
         correct = grade(question, reply.answer) if given.correct is None else given.correct
         record = Record(

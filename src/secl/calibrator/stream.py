@@ -21,7 +21,7 @@ from secl.posterior.rule import LetterSums, PosteriorRule, PosteriorState
 from secl.posterior.shared import SharedSums
 from secl.records import Decision, Record
 
-WINDOW = 16
+WINDOW_SIZE = 16
 """Questions in a window. Windows begin at multiples of this number, also after a resume."""
 
 

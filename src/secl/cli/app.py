@@ -47,7 +47,7 @@ ASK, STUDY, SERVE, BACK, LISTS = (
 """Groups of commands in `secl --help`."""
 
 RunFolder = Annotated[Path, Parameter(help="A run folder, or the state folder of a server.")]
-FURTHER = "Further settings have flags too, for example --evidence.tau 0.7 (docs/reference/settings.md)."
+FURTHER_SETTINGS = "Further settings have flags too, for example --evidence.tau 0.7 (docs/reference/settings.md)."
 """Last sentence in the help of commands that take all settings."""
 
 Flag = Parameter(negative=(), show_default=False)

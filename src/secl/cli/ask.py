@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import FURTHER, AsJson, AskedSettings, Full, app, console, echo, print_json
+from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, Full, app, console, echo, print_json
 from secl.cli.run import print_result, proceed
 from secl.data.benchmarks import BENCHMARKS
 from secl.display import counted, terminal_text
@@ -32,7 +32,7 @@ from secl.settings.groups import FLAT, HIDDEN, Names, StreamSettings
 from secl.settings.names import OF_QUESTIONS, given_by
 
 
-@app.command(help_epilogue=FURTHER)
+@app.command(help_epilogue=FURTHER_SETTINGS)
 def ask(
     question: Annotated[str, Parameter(allow_leading_hyphen=True)],
     /,
@@ -96,7 +96,7 @@ class RatedSettings(AskedSettings):
     stream: Annotated[RatedStream, FLAT, OF_QUESTIONS] = RatedStream()
 
 
-@app.command(help_epilogue=FURTHER)
+@app.command(help_epilogue=FURTHER_SETTINGS)
 def score(
     file: Annotated[Path, Parameter(allow_leading_hyphen=True)],
     /,

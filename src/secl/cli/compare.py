@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from secl.cli.app import FURTHER, AsJson, AskedSettings, app, console, print_json
+from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, app, console, print_json
 from secl.cli.run import name_skipped, proceed
 from secl.display import terminal_text
 from secl.errors import ParameterError, RunError
@@ -38,7 +38,7 @@ class CheckedSettings(AskedSettings):
     stream: Annotated[StreamSettings, FLAT, OF_QUESTIONS] = StreamSettings()
 
 
-@app.command(name="check", help_epilogue=FURTHER)
+@app.command(name="check", help_epilogue=FURTHER_SETTINGS)
 def check_command(
     run: Path | None = None,
     /,

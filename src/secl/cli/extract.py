@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import FURTHER, AsJson, AskedSettings, Flag, app, console, print_json
+from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, Flag, app, console, print_json
 from secl.cli.run import name_skipped, print_result, proceed
 from secl.display import number
 from secl.errors import ParameterError, RunError, needs
@@ -28,7 +28,7 @@ class ExtractedSettings(AskedSettings):
     extract: Annotated[ExtractSettings, FLAT, OF_QUESTIONS] = ExtractSettings()
 
 
-@app.command(help_epilogue=FURTHER)
+@app.command(help_epilogue=FURTHER_SETTINGS)
 def extract(
     documents: Annotated[Path, Parameter(allow_leading_hyphen=True)],
     /,

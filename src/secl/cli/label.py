@@ -24,17 +24,19 @@ from secl.runs.manifest import Manifest
 from secl.runs.sheets import labels_from_references, labels_from_sheet
 from secl.runs.store import Store
 
-KEYS = "y right, n wrong, s skip, u undo the last reply, q quit"
+KEY_HELP = "y right, n wrong, s skip, u undo the last reply, q quit"
 WORDS = ("yes", "no", "skip", "undo", "quit")
 """Accepted replies; the first letter alone is the key. After any other text, such as "unsure", secl asks again."""
 
 
-Labelled = Annotated[Path, Parameter(help="A run, or the state of a stopped server (while running: its page /review).")]
+LabelledFolder = Annotated[
+    Path, Parameter(help="A run, or the state of a stopped server (while running: its page /review).")
+]
 
 
 @app.command
 def label(
-    run: Labelled,
+    run: LabelledFolder,
     /,
     *,
     from_: Annotated[Path | None, Parameter(name="--from")] = None,
@@ -69,13 +71,13 @@ def label(
         else:
             with suppress(KeyboardInterrupt):
                 _review(store, review_queue(store).positions)
-        for line in _result(store, log):
+        for line in _describe_result(store, log):
             echo(line)
 
 
 @app.command
 def review(
-    run: Labelled,
+    run: LabelledFolder,
     /,
     *,
     port: int = 0,
@@ -94,11 +96,11 @@ def review(
         echo(f"Label the answers at {url(listener)}review. Ctrl-C ends the page.")
         with suppress(KeyboardInterrupt):
             serve_review(store, listener)
-        for line in _result(store, log):
+        for line in _describe_result(store, log):
             echo(line)
 
 
-def _result(store: Store, before: Sequence[Label]) -> Iterator[str]:
+def _describe_result(store: Store, before: Sequence[Label]) -> Iterator[str]:
     """Yield lines on the labels of a run, of which `before` are the entries before this command."""
     labels, log = store.labels(), store.label_log()
     right, skipped = sum(bool(each.correct) for each in labels), len(valid(log)) - len(labels)
@@ -129,9 +131,9 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
     while number < len(waiting):
         record = store.record(waiting[number])
         echo(f"\n{number + 1} of {len(waiting)}  ({terminal_text(record.question.domain)})")
-        for line in _shown(record):
+        for line in _show(record):
             echo("\n".join(map(terminal_text, line.split("\n"))))
-        word = _asked()
+        word = _ask_user()
         if word == "q":
             return
         if word == "u":
@@ -143,16 +145,16 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
         number += 1
 
 
-def _asked() -> str:
+def _ask_user() -> str:
     """Ask until the reply is valid, and return its key; the end of the input means "q"."""
     while True:
-        echo(f"Is it right? ({KEYS}) ", end="")
+        echo(f"Is it right? ({KEY_HELP}) ", end="")
         reply = (sys.stdin.readline() or "q").strip().lower()
         if any(reply in (word, word[0]) for word in WORDS):
             return reply[0]
 
 
-def _shown(record: Record) -> list[str]:
+def _show(record: Record) -> list[str]:
     """Return the question and its answer, without the confidence, which would bias the label."""
     question, answer = record.question, record.answer
     earlier = [f"{turn.role}: {turn.text}" for turn in question.history]

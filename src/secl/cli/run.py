@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from rich import progress
 
 from secl.calibrator import Calibrator
-from secl.cli.app import FURTHER, Full, app, console, echo, fail
+from secl.cli.app import FURTHER_SETTINGS, Full, app, console, echo, fail
 from secl.cli.report import write_and_print
 from secl.display import amount, counted
 from secl.errors import ParameterError, StorageError
@@ -27,7 +27,7 @@ from secl.runs.settings import RunSettings
 from secl.settings.groups import FLAT
 from secl.settings.names import OF_OUTPUT, dotted, given_by
 
-Finish = Callable[["Run"], None]
+Finisher = Callable[["Run"], None]
 """Reports a run after its last question."""
 
 DEMO: dict[str, object] = {
@@ -48,7 +48,7 @@ DEMO_NEXT = (
 )
 
 
-@app.command(help_epilogue=FURTHER)
+@app.command(help_epilogue=FURTHER_SETTINGS)
 def run(
     recipe: Path | None = None,
     /,
@@ -93,7 +93,7 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
     echo(DEMO_NEXT)
 
 
-def print_result(*, full: bool = False) -> Finish:
+def print_result(*, full: bool = False) -> Finisher:
     """Return a function that writes the report of a run and prints the result."""
     return lambda run: write_and_print(run.store, full=full)
 
@@ -106,7 +106,7 @@ def name_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         echo(f"skipped: {len(skipped) - 10} more, {len(skipped)} in all", error=True)
 
 
-def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish, *, quiet: bool = False) -> None:
+def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finisher, *, quiet: bool = False) -> None:
     """Open a run, ask its remaining questions with a progress bar, and call `finish`; Ctrl-C keeps the records.
 
     Args:
@@ -179,7 +179,7 @@ def _watch(run: Run, *, transient: bool) -> None:
 EVERY = 30.0
 """Seconds between two lines about progress, if standard error is no terminal."""
 
-ENOUGH = 10
+MIN_ANSWERS = 10
 """Number of answered questions after which the bar shows the remaining time."""
 
 Show = Callable[[int, int | None, str], None]
@@ -237,6 +237,6 @@ def line(done: int, total: int | None, here: int, seconds: float, noun: str = "q
     if total is None:
         return f"{counted(done, noun)}, {timedelta(seconds=int(seconds))}"
     text = f"{amount(done)} of {counted(total, noun)}, {timedelta(seconds=int(seconds))}"
-    if here >= ENOUGH and done < total:
+    if here >= MIN_ANSWERS and done < total:
         text += f", about {timedelta(seconds=int(seconds / here * (total - done)))} to go"
     return text

@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 
 from cyclopts import Parameter
 
-from secl.cli.app import FURTHER, app, console, echo
+from secl.cli.app import FURTHER_SETTINGS, app, console, echo
 from secl.cli.run import model_line
 from secl.errors import ParameterError, needs
 from secl.runs.recipes import read_toml
@@ -32,7 +32,7 @@ SHOWN = Parameter(name="*")  # unlike FLAT, shows default values in the help
 StateFolder = Annotated[Path, Parameter(help="State folder of the server, new or from an earlier start.")]
 
 
-@app.command(help_epilogue=FURTHER)
+@app.command(help_epilogue=FURTHER_SETTINGS)
 def serve(
     state: StateFolder,
     recipe: Path | None = None,

@@ -18,7 +18,7 @@ from secl.display import UNDEFINED, counted, number, terminal_lines
 from secl.errors import ParameterError
 from secl.reports.console import evidence_tables
 from secl.reports.table import listing
-from secl.server.entries import Served, Values, answer_text, moment
+from secl.server.entries import JsonObject, Served, answer_text, moment
 from secl.server.explain import Explained, explain_served
 from secl.server.http.api_keys import Keys
 from secl.server.records import history as history_of
@@ -131,14 +131,14 @@ def _print(what: Mapping[str, object] | Sequence[RenderableType]) -> None:
         screen.print(part, soft_wrap=isinstance(part, str))
 
 
-SHOWN = 20
+MAX_ROWS = 20
 """Number of the latest rows that a table shows. The JSON output has all rows."""
 
 MAX_FINDINGS = 50
 """Maximum number of findings to print."""
 
 
-def history_page(past: Values) -> list[RenderableType]:
+def history_page(past: JsonObject) -> list[RenderableType]:
     """Return a summary of `secl.server.records.history`, with tables of versions and events."""
     learning = "on" if past["learns"] else "off, because this method does not learn"
     if past["paused"] is not None:
@@ -183,8 +183,8 @@ def history_page(past: Values) -> list[RenderableType]:
 def _section(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[RenderableType]:
     if not rows:
         return []
-    earlier = f"  (the latest {SHOWN} of {len(rows)})" if len(rows) > SHOWN else ""
-    return ["", Text(f"{title}{earlier}", style="bold"), listing(headings, rows[-SHOWN:])]
+    earlier = f"  (the latest {MAX_ROWS} of {len(rows)})" if len(rows) > MAX_ROWS else ""
+    return ["", Text(f"{title}{earlier}", style="bold"), listing(headings, rows[-MAX_ROWS:])]
 
 
 def _time(seconds: float | None) -> str:
@@ -226,7 +226,7 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
         "integrity": f"{records} examined: all tables agree",
     }
     parts: list[RenderableType] = [
-        f"{check:12}{counted(counts[check], 'difference') if counts[check] else all_well}{_apart(outcome, check)}"
+        f"{check:12}{counted(counts[check], 'difference') if counts[check] else all_well}{_explain(outcome, check)}"
         for check, all_well in agreeing.items()
     ]
     if outcome.first:
@@ -240,7 +240,7 @@ def verification_page(outcome: Verification) -> list[RenderableType]:
     return parts
 
 
-def _apart(outcome: Verification, check: str) -> str:
+def _explain(outcome: Verification, check: str) -> str:
     """Return the largest difference between numbers that agree, in words; "" without a difference."""
     largest = outcome.largest.get(check)
     return f" (numbers at most {largest:.1g} apart)" if largest else ""

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from secl.data import official
-from secl.data.official import LocatedRow, Row, hub_rows, read_file, round_robin
+from secl.data.official import BenchmarkRow, LocatedRow, hub_rows, read_file, round_robin
 from secl.data.quiz import quiz
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.question import Form, Question
@@ -22,7 +22,7 @@ from secl.question import Form, Question
 DATA_VARIABLE = "SECL_DATA"
 """Environment variable that names the folder with the official benchmark files."""
 
-Build = Callable[[Row, int, int], Question]
+Build = Callable[[BenchmarkRow, int, int], Question]
 """Function that makes a question from a row, the index of the row and the seed."""
 
 

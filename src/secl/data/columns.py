@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from secl.errors import DataError, ParameterError
 from secl.question import LETTERS
 
-KEYS = (
+MEANINGS = (
     "question", "options", "reference", "references", "reference_index", "domain", "id", "form", "grader", "context",
     "system", "history", "answer", "correct", "rivals",
 )  # fmt: skip
@@ -36,9 +36,9 @@ SYNONYMS = {
 def check_mapping(columns: Mapping[str, str]) -> None:
     """Check a mapping from meanings to names of columns, such as {"reference": "gold"}."""
     for key, name in columns.items():
-        if key not in KEYS:
+        if key not in MEANINGS:
             raise ParameterError(
-                f"columns has {key!r}, but the meanings are {', '.join(KEYS)}; write MEANING=NAME, as in "
+                f"columns has {key!r}, but the meanings are {', '.join(MEANINGS)}; write MEANING=NAME, as in "
                 "reference=gold."
             )
         if list(columns.values()).count(name) > 1:
@@ -48,7 +48,7 @@ def check_mapping(columns: Mapping[str, str]) -> None:
 def meanings(
     names: Sequence[str], columns: Mapping[str, str], *, question_needed: bool = True
 ) -> dict[str, str | None]:
-    """Return the meaning of each column: one of `KEYS`, an option's letter, or None.
+    """Return the meaning of each column: one of `MEANINGS`, an option's letter, or None.
 
     Two names are equal if their `plain` forms are equal.
 
@@ -66,7 +66,7 @@ def meanings(
     mapped = {plain(name): key for key, name in columns.items()}
     by_name: dict[str, str | None] = {}
     for name in names:
-        own = plain(name) if plain(name) in KEYS and plain(name) not in columns else None
+        own = plain(name) if plain(name) in MEANINGS and plain(name) not in columns else None
         by_name[name] = mapped.get(plain(name), own)
     letters = {name: letter for name in names if by_name[name] is None and (letter := _letter(name))}
     if "A" in letters.values():
@@ -145,7 +145,7 @@ def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False)
     if {"a", "b"} <= {*extras} and not classes:
         sentences.append("secl does not read the columns 'a' and 'b'; if they are options, name them in capitals")
     for name in dict.fromkeys(extras):
-        key = _HINTS.get(plain(name)) or next(iter(difflib.get_close_matches(plain(name), KEYS, 1, 0.85)), None)
+        key = _HINTS.get(plain(name)) or next(iter(difflib.get_close_matches(plain(name), MEANINGS, 1, 0.85)), None)
         if classes and plain(name) in _CLASSES:
             key = "reference"
         if key is not None and not (asked and key == "question") and name.isprintable():

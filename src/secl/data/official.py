@@ -28,9 +28,9 @@ from secl.data.tables import csv_rows, open_table
 from secl.errors import DataError, needs
 from secl.question import LETTERS, Question, References
 
-Row = Mapping[str, Any]
+BenchmarkRow = Mapping[str, Any]
 
-LocatedRow = tuple[str, Row]
+LocatedRow = tuple[str, BenchmarkRow]
 """The location of a row, such as "q.csv, line 3", and the row."""
 
 NumberedRow = tuple[int, LocatedRow]
@@ -73,7 +73,7 @@ def read_mmlu(data: Path) -> Iterator[LocatedRow]:
             yield location, {"question": fields[0], "subject": subject, "choices": fields[1:5], "answer": answer}
 
 
-def arc_row(row: Row) -> Row:
+def arc_row(row: BenchmarkRow) -> BenchmarkRow:
     """Convert a row of AI2's file to the hub's schema."""
     choices = row["question"]["choices"]
     return {
@@ -84,14 +84,14 @@ def arc_row(row: Row) -> Row:
     }
 
 
-def truthfulqa_row(row: Row) -> Row:
+def truthfulqa_row(row: BenchmarkRow) -> BenchmarkRow:
     """Convert a row of `mc_task.json` to the hub's schema, with options and labels as two lists."""
     targets = row["mc1_targets"]
     labels = [targets[option] for option in targets]
     return {"question": row["question"], "mc1_targets": {"choices": list(targets), "labels": labels}}
 
 
-def truthfulqa_gen_row(row: Row) -> Row:
+def truthfulqa_gen_row(row: BenchmarkRow) -> BenchmarkRow:
     """Convert a row of `TruthfulQA.csv` to the hub's schema, with right and wrong answers as lists."""
     return {
         "question": row["Question"],
@@ -101,7 +101,9 @@ def truthfulqa_gen_row(row: Row) -> Row:
     }
 
 
-def read_file(data: Path, name: str, flat: Callable[[Row], Row] = lambda row: row) -> Iterator[LocatedRow]:
+def read_file(
+    data: Path, name: str, flat: Callable[[BenchmarkRow], BenchmarkRow] = lambda row: row
+) -> Iterator[LocatedRow]:
     """Yield the rows of a file in a data folder; `flat` converts a row to the schema of the hub."""
     for row in open_table(data / name):
         if not isinstance(row.values, dict):
@@ -113,7 +115,7 @@ def read_file(data: Path, name: str, flat: Callable[[Row], Row] = lambda row: ro
             raise DataError(f"{row.location} is not a valid question ({reason}); restore the official file.") from error
 
 
-def gsm8k_question(row: Row, index: int, _seed: int) -> Question:
+def gsm8k_question(row: BenchmarkRow, index: int, _seed: int) -> Question:
     """Return a question of GSM8K from {question, answer}; the answer is a solution that ends in "#### number"."""
     reference = clean(row["answer"]).rpartition("####")
     if not reference[1]:
@@ -122,13 +124,13 @@ def gsm8k_question(row: Row, index: int, _seed: int) -> Question:
     return Question(clean(row["question"]), (), number, "gsm8k", f"gsm8k-{index:04d}", "number")
 
 
-def mmlu_question(row: Row, index: int, _seed: int) -> Question:
+def mmlu_question(row: BenchmarkRow, index: int, _seed: int) -> Question:
     """Return a question of MMLU from {question, subject, choices, answer}; `answer` is a position from 0."""
     options, name = _options(row["choices"]), f"mmlu-{row['subject']}-{index:04d}"
     return Question(clean(row["question"]), options, LETTERS[int(row["answer"])], "mmlu", name)
 
 
-def arc_question(row: Row, _index: int, _seed: int) -> Question:
+def arc_question(row: BenchmarkRow, _index: int, _seed: int) -> Question:
     """Return a question of ARC from {id, question, choices: {text, label}, answerKey}.
 
     The first option gets the letter A, whether its label is "A" or "1".
@@ -139,7 +141,7 @@ def arc_question(row: Row, _index: int, _seed: int) -> Question:
     return Question(clean(row["question"]), options, reference, "arc", f"arc-{clean(row['id'])}")
 
 
-def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = True) -> Question:
+def truthfulqa_question(row: BenchmarkRow, index: int, seed: int, *, shuffled: bool = True) -> Question:
     """Return a question of TruthfulQA MC1 from {question, mc1_targets: {choices, labels}}.
 
     In the data, the first option is right. If `shuffled`, the seed and the question's index determine the order of its
@@ -156,7 +158,7 @@ def truthfulqa_question(row: Row, index: int, seed: int, *, shuffled: bool = Tru
     return Question(clean(row["question"]), arranged, reference, "truthfulqa", f"truthfulqa-{index:04d}")
 
 
-def truthfulqa_gen_question(row: Row, index: int, _seed: int) -> Question:
+def truthfulqa_gen_question(row: BenchmarkRow, index: int, _seed: int) -> Question:
     """Return an open question of TruthfulQA from {question, best_answer, correct_answers, incorrect_answers}.
 
     The best answer is the first of the right answers.

@@ -31,7 +31,7 @@ from secl.data.question_values import build_question, check_options, text, texts
 from secl.data.tables import HEADED, Row, columns_of, open_table, rows_of, short_texts
 from secl.errors import DataError, QuestionError
 from secl.grading.numbers import decimal_mark, whole_number, with_points
-from secl.question import Cell, GivenAnswer, Grader, Question
+from secl.question import CellValue, GivenAnswer, Grader, Question
 
 LEAVE_OUT = "To leave such rows out: --skip-bad (in Python: skip_bad=True)."
 """Remedy for an unusable row."""
@@ -128,7 +128,7 @@ def read_rows(
             raise DataError(raw.values)
         if isinstance(raw.values, Question):
             question = with_options(raw.values, options)
-            return question.id, _given(question, None) if rate else question
+            return question.id, _make_given(question, None) if rate else question
         meaning = meaning_of(tuple(raw.values))
         values = {key: value for column, value in raw.values.items() if (key := meaning[column])}
         if made_by is not None:
@@ -136,11 +136,11 @@ def read_rows(
         cells = tuple((column, cell_of(value)) for column, value in raw.values.items())
         question = build_question(values, cells, name, raw.number, grader, tuple(options))
         if reference_column := next((column for column, key in meaning.items() if key == "reference"), None):
-            question = _with_points(question, written().get(reference_column, ""))
+            question = _use_points(question, written().get(reference_column, ""))
         answer, correct, rivals = text(values, "answer"), truth(values, "correct"), texts(values, "rivals")
         if answer and not rate:
             with_answer.append(question)
-        return question.id, _given(question, answer, rivals, correct) if rate else question
+        return question.id, _make_given(question, answer, rivals, correct) if rate else question
 
     if not table:
         headed = path is not None and path.suffix.lower() in HEADED
@@ -163,7 +163,7 @@ def read_rows(
     return QuestionFile(questions, given, tuple(skipped), tuple(f"{place}: {note}." for note in notes))
 
 
-def _with_points(question: Question, column: str) -> Question:
+def _use_points(question: Question, column: str) -> Question:
     """Return a question whose numeric reference has a decimal point, if the texts of its column have decimal commas."""
     reference = question.reference
     if question.options or not isinstance(reference, str) or decimal_mark(column) != ",":
@@ -171,7 +171,7 @@ def _with_points(question: Question, column: str) -> Question:
     return replace(question, reference=with_points(reference)) if whole_number(reference, noun=True) else question
 
 
-def _given(
+def _make_given(
     question: Question, answer: str | None, rivals: tuple[str, ...] = (), correct: bool | None = None
 ) -> GivenAnswer:
     if answer is None:
@@ -240,7 +240,7 @@ def _check_mapped(known: Sequence[str], columns: Mapping[str, str], source: str)
             )
 
 
-def cell_of(value: object) -> Cell:
+def cell_of(value: object) -> CellValue:
     """Convert a value for `Question.row`: lists and objects become texts."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return joined(value)

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
-from secl.conversation import Role, Turn
+from secl.conversation import Message, Role
 from secl.data.tables import parse_json
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.grading.rules import check_grader, grader_of
-from secl.question import LETTERS, Cell, Form, Grader, Question, References, letter_of
+from secl.question import LETTERS, CellValue, Form, Grader, Question, References, letter_of
 
-Values = Mapping[str, object]
+RowValues = Mapping[str, object]
 """Values of a row by the meaning of their column (`secl.data.columns`), such as {"question": "Capital of Peru?"}."""
 
 _TRUTH = dict.fromkeys(("true", "1", "1.0", "yes", "y", "t", "right", "correct", "wahr", "vrai", "verdadero"), True)
@@ -61,7 +61,12 @@ def with_options(question: Question, options: Sequence[str]) -> Question:
 
 
 def build_question(
-    values: Values, row: tuple[tuple[str, Cell], ...], name: str, number: int, grader: Grader, given: tuple[str, ...]
+    values: RowValues,
+    row: tuple[tuple[str, CellValue], ...],
+    name: str,
+    number: int,
+    grader: Grader,
+    given: tuple[str, ...],
 ) -> Question:
     """Return the question of a row.
 
@@ -113,7 +118,7 @@ def with_reference(question: Question, value: object) -> Question:
     return graded
 
 
-def text(values: Values, key: str) -> str | None:
+def text(values: RowValues, key: str) -> str | None:
     """Return a value as a text without spaces at both ends. Numbers become texts; null and "" become None."""
     value = values.get(key)
     if value is None:
@@ -125,13 +130,13 @@ def text(values: Values, key: str) -> str | None:
     return _as_text(value, f"has a value in {key!r}") or None
 
 
-def texts(values: Values, key: str) -> tuple[str, ...]:
+def texts(values: RowValues, key: str) -> tuple[str, ...]:
     """Return the members of a list, or of the text "a | b"; empty if the value is absent."""
     value = _structure(values, key)
     return () if value in (None, "", []) else _texts(value, f"has a value in {key!r}")
 
 
-def truth(values: Values, key: str) -> bool | None:
+def truth(values: RowValues, key: str) -> bool | None:
     """Return a value as true or false; None if absent."""
     value = values.get(key)
     if value is None or value == "":
@@ -168,7 +173,7 @@ def _texts(value: object, what: str) -> tuple[str, ...]:
     return texts
 
 
-def _structure(values: Values, key: str) -> object:
+def _structure(values: RowValues, key: str) -> object:
     """Return a value. If the value is a text that begins with "{" or "[", parse the text as JSON."""
     value = values.get(key)
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
@@ -181,7 +186,7 @@ def _structure(values: Values, key: str) -> object:
         raise DataError(f"has a {key!r} that {problem}") from problem
 
 
-def _history(values: Values) -> tuple[Turn, ...]:
+def _history(values: RowValues) -> tuple[Message, ...]:
     """Return the earlier turns from messages such as {"role": "user", "content": "..."}."""
     value = _structure(values, "history")
     if value in (None, "", []):
@@ -194,14 +199,14 @@ def _history(values: Values) -> tuple[Turn, ...]:
                 f'[{{"role": "user", "content": "..."}}, ...] with the roles {", ".join(get_args(Role))}.'
             )
         turns.append(
-            Turn.of({**message, "content": _as_text(message.get("content") or "", "has a value in 'content'")})
+            Message.of({**message, "content": _as_text(message.get("content") or "", "has a value in 'content'")})
         )
     return tuple(turns)
 
 
-def _options(values: Values) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _options(values: RowValues) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the options and their labels. For {"1": "Rome", "2": "Paris"} the labels are "1" and "2"."""
-    lettered = _lettered(values)
+    lettered = _read_letters(values)
     if lettered:
         return lettered, ()
     value = _structure(values, "options")
@@ -222,7 +227,7 @@ def _labelled(value: dict[str, object]) -> tuple[object, tuple[str, ...]]:
     return [by_label[label] for label in labels], tuple(labels)
 
 
-def _lettered(values: Values) -> tuple[str, ...]:
+def _read_letters(values: RowValues) -> tuple[str, ...]:
     """Return the options in the columns A, B, C, ... A row may leave the last columns empty."""
     filled = [letter for letter in LETTERS if values.get(letter) is not None]
     if filled != list(LETTERS[: len(filled)]):
@@ -231,7 +236,7 @@ def _lettered(values: Values) -> tuple[str, ...]:
     return tuple(_member(values[letter], f"has a value in {letter!r}") for letter in filled)
 
 
-def _reference(values: Values, question: Question, labels: tuple[str, ...]) -> tuple[str | References | None, Form]:
+def _reference(values: RowValues, question: Question, labels: tuple[str, ...]) -> tuple[str | References | None, Form]:
     """Return the reference of a row, and the form that this reference gives to an open question."""
     keys = [key for key in ("reference", "references", "reference_index") if values.get(key) not in (None, "")]
     if len(keys) > 1:

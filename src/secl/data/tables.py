@@ -56,7 +56,7 @@ class Row:
     values: dict[str, object] | Question | str
 
 
-Check = Callable[[tuple[str, ...]], object]
+ColumnCheck = Callable[[tuple[str, ...]], object]
 """Function that raises a DataError if it cannot use these columns. The message omits the location."""
 
 
@@ -76,7 +76,7 @@ def short_texts(rows: Iterable[Row]) -> dict[str, str]:
     return {name: "\n".join(lines) for name, lines in texts.items()}
 
 
-def open_table(path: Path, check: Check | None = None) -> list[Row]:
+def open_table(path: Path, check: ColumnCheck | None = None) -> list[Row]:
     """Return the rows of the table in a file, without empty rows. The suffix determines the format.
 
     `check` checks the columns of a format in `HEADED`.
@@ -87,11 +87,11 @@ def open_table(path: Path, check: Check | None = None) -> list[Row]:
     """
     suffix, content = path.suffix.lower(), _content(path)
     if suffix in (".jsonl", ".ndjson"):
-        return list(_json_lines(path, _decoded(path, content)))
+        return list(_json_lines(path, _decode(path, content)))
     if suffix == ".json":
-        return _items(_json_list(path, _decoded(path, content)), str(path), "item")
+        return _items(_json_list(path, _decode(path, content)), str(path), "item")
     if suffix in (".csv", ".tsv"):
-        text = _decoded(path, content)
+        text = _decode(path, content)
         delimiter = "\t" if suffix == ".tsv" else max(_DELIMITERS, key=lambda mark: _fit(path, text, mark, check))
         return list(_below_header(csv_rows(path, text, delimiter), f"{path}, line", check, _DELIMITERS[delimiter]))
     if suffix == ".xlsx":
@@ -151,7 +151,7 @@ def parse_json(text: str) -> object:
 
 def text_of(path: Path) -> str:
     """Return the text of a UTF-8 file. Raise a DataError if the file is empty."""
-    return _decoded(path, _content(path))
+    return _decode(path, _content(path))
 
 
 def _content(path: Path) -> bytes:
@@ -163,7 +163,7 @@ def _content(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read ({error.strerror}); give a readable file.") from error
 
 
-def _decoded(path: Path, content: bytes) -> str:
+def _decode(path: Path, content: bytes) -> str:
     """Return the text of a UTF-8 file without a byte-order mark, with unchanged line breaks."""
     try:
         text = content.decode("utf-8-sig")
@@ -241,7 +241,7 @@ def csv_rows(path: Path, text: str | None = None, delimiter: str = ",") -> Itera
         raise DataError(f"{path}, line {start} is broken CSV ({error}); check its quotes.") from error
 
 
-def _fit(path: Path, text: str, delimiter: str, check: Check | None) -> tuple[bool, bool, int, bool]:
+def _fit(path: Path, text: str, delimiter: str, check: ColumnCheck | None) -> tuple[bool, bool, int, bool]:
     """Return how well a delimiter fits a CSV file, for a comparison with other delimiters.
 
     The criteria are, in order: the columns pass the check; the first rows have as many fields as a header of several
@@ -262,7 +262,7 @@ def _fit(path: Path, text: str, delimiter: str, check: Check | None) -> tuple[bo
 
 
 def _below_header(
-    rows: Iterator[tuple[int, Sequence[object]]], source: str, check: Check | None, delimiters: str = ""
+    rows: Iterator[tuple[int, Sequence[object]]], source: str, check: ColumnCheck | None, delimiters: str = ""
 ) -> Iterator[Row]:
     """Yield the rows below the header, which is the first row. A nameless column becomes "column 3", for example.
 
@@ -289,7 +289,7 @@ def _below_header(
         yield Row(number, f"{source} {number}", values)
 
 
-def _checked(check: Check | None, columns: tuple[str, ...], location: str) -> None:
+def _checked(check: ColumnCheck | None, columns: tuple[str, ...], location: str) -> None:
     try:
         if check is not None:
             check(columns)

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from secl.errors import ParameterError
-from secl.evaluation.sample import Doubt, Sample, drawn, sample_of
+from secl.evaluation.sample import Doubt, LabelledSample, drawn, sample_of
 from secl.grading.rules import grade, reported_correct
 from secl.labels.label import Label, since_time, valid
 from secl.labels.state import LabelState
@@ -44,7 +44,7 @@ from secl.records import Record
 Basis = Literal["labels", "volunteers", "confidences"]
 """What a threshold rests on: a random sample of labels, labels of answers that people chose, or confidences alone."""
 
-UNLIKE = 0.01
+MIN_P_VALUE = 0.01
 """If random samples are as unlike the other answers as the labelled ones in fewer cases, the labels do not count."""
 
 CHANGED = 0.05
@@ -241,7 +241,7 @@ def answers_of(
         judged = [each for each in judged if each.position >= first]
     unit = _units(judged)
     if sample.doubt is None and _unlike(judged, sample, unit):
-        sample = Sample({}, "unlike", left_out=sample.left_out + len(sample.verdicts))
+        sample = LabelledSample({}, "unlike", left_out=sample.left_out + len(sample.verdicts))
     verdicts = [sample.verdicts.get(each.position, math.nan) for each in judged]
     left = valid(log[: len(log) - len(recent)])
     return Answers(
@@ -280,7 +280,7 @@ def _units(judged: Sequence[Judgement]) -> Integers:
     return np.array(units, np.intp)
 
 
-def _unlike(judged: Sequence[Judgement], sample: Sample, unit: Integers) -> bool:
+def _unlike(judged: Sequence[Judgement], sample: LabelledSample, unit: Integers) -> bool:
     """Return whether the sample differs too much from the other answers for a random sample.
 
     Answers of one unit are alike, so the test uses one answer of each unit, drawn at random.
@@ -290,10 +290,10 @@ def _unlike(judged: Sequence[Judgement], sample: Sample, unit: Integers) -> bool
     in_sample = np.array([each.position in sample.verdicts for each in answers], np.bool_)
     confidence = np.nan_to_num(np.array([each.confidence for each in answers]), nan=-1.0)
     _, domain = np.unique(np.array([each.domain for each in answers], np.object_), return_inverse=True)
-    return selection(in_sample, confidence, domain) < UNLIKE
+    return selection(in_sample, confidence, domain) < MIN_P_VALUE
 
 
-def _change(judged: Sequence[Judgement], sample: Sample, unit: Integers, log: Sequence[Label]) -> Change | None:
+def _change(judged: Sequence[Judgement], sample: LabelledSample, unit: Integers, log: Sequence[Label]) -> Change | None:
     """Return a difference between old and new labels, by one label of each unit, if the labels show a difference."""
     if sample.references:
         return None

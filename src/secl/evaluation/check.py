@@ -34,7 +34,7 @@ METHODS = ("stated", "posterior", "norm_p_true")
 MIN_GAIN = 0.02
 """Smallest gain in ECE that justifies learning."""
 
-Basis = Literal["labels", "experience"]
+RecommendationBasis = Literal["labels", "experience"]
 """Basis of a recommendation: graded answers, or measurements with other models and questions."""
 
 LearningAdvice = Literal["adapt", "do not adapt", "cannot tell"]
@@ -64,7 +64,7 @@ class Check:
     labelled: int
     rated: int
     right: int
-    basis: Basis
+    basis: RecommendationBasis
     method: str
     answer: Literal["own", "best"]
     gain: Mapping[str, Difference]
@@ -81,7 +81,7 @@ def check(series: Mapping[str, Series]) -> Check:
     series = {name: series.get(name, Series()) for name in names}
     stated, own, rated, best, at_once, thoughts = series.values()
     gains = {"posterior": _differences(stated, own), "norm_p_true": _differences(stated, rated)}
-    basis: Basis = "labels" if any(gains.values()) else "experience"
+    basis: RecommendationBasis = "labels" if any(gains.values()) else "experience"
     method = _lowest_brier(series, gains) if basis == "labels" else "posterior"
     by_labels = basis == "labels" and method == "posterior"
     of_best = _differences(own, best, of_each_kind=0) if by_labels else {}

@@ -14,7 +14,7 @@ from secl.question import Question
 from secl.records import Record
 from secl.scores import Score, Series, key_of
 
-Key = tuple[str, ...]
+QuestionKey = tuple[str, ...]
 """Identity of a question: id and text; or text, passage and sorted options if these are unique in both runs."""
 
 
@@ -30,7 +30,7 @@ class Side:
     estimator: Score
     by_text: bool = False
 
-    def key(self, question: Question) -> Key:
+    def key(self, question: Question) -> QuestionKey:
         if self.by_text:
             return question.text, question.context, *sorted(question.options)
         return question.id, question.text
@@ -40,17 +40,17 @@ class Side:
         return self.estimator.estimate(self.records)
 
     @cached_property
-    def by_question(self) -> dict[Key, Record]:
+    def by_question(self) -> dict[QuestionKey, Record]:
         return {self.key(record.question): record for record in self.records}
 
     @cached_property
-    def answers(self) -> dict[Key, object]:
+    def answers(self) -> dict[QuestionKey, object]:
         """For each question, a key of the rated answer (`secl.scores.key_of`); None if unreadable."""
         rated = ((record.question, self.estimator.answer(record)) for record in self.records)
         # Keys, not letters, because the other run may show the options in another order.
         return {self.key(question): key_of(question, answer) for question, answer in rated}
 
-    def graded(self) -> dict[Key, tuple[float, bool]]:
+    def graded(self) -> dict[QuestionKey, tuple[float, bool]]:
         """Return confidence and grade of each graded question."""
         series = self.series.where(self.series.has_grade)
         pairs = zip(series.confidence.tolist(), (series.correct > 0).tolist(), strict=True)
@@ -84,7 +84,7 @@ class Comparison:
     domains: dict[str, Difference]
 
 
-def _shared(a: Side, b: Side) -> list[Key]:
+def _shared(a: Side, b: Side) -> list[QuestionKey]:
     return [key for key in a.by_question if key in b.by_question]
 
 
@@ -115,7 +115,7 @@ def compare(a: Side, b: Side) -> Comparison:
             "questions with references or labels."
         )
 
-    def measures(keys: Sequence[Key]) -> dict[str, Difference]:
+    def measures(keys: Sequence[QuestionKey]) -> dict[str, Difference]:
         confidence_a, correct_a = zip(*(graded_a[key] for key in keys), strict=True)
         confidence_b, correct_b = zip(*(graded_b[key] for key in keys), strict=True)
         inside = [a.by_question[key].question.domain for key in keys]
@@ -125,7 +125,7 @@ def compare(a: Side, b: Side) -> Comparison:
     if not (a.estimator.ranks and b.estimator.ranks):
         undefined = Difference(math.nan, math.nan, Interval(math.nan, math.nan))
         measured |= dict.fromkeys(OF_BOTH_KINDS, undefined)
-    domains: dict[str, list[Key]] = {}
+    domains: dict[str, list[QuestionKey]] = {}
     for key in graded:
         domains.setdefault(a.by_question[key].question.domain, []).append(key)
     return Comparison(

@@ -27,7 +27,7 @@ Doubt = Literal["chosen", "unequal", "partly", "unlike"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LabelledSample:
     """Labelled answers, and how they were chosen.
 
     Attributes:
@@ -43,7 +43,7 @@ class Sample:
     left_out: int = 0
 
 
-def sample_of(log: Sequence[Label], references: Mapping[int, bool], answers: int) -> Sample:
+def sample_of(log: Sequence[Label], references: Mapping[int, bool], answers: int) -> LabelledSample:
     """Return the sample of labelled answers.
 
     Args:
@@ -68,10 +68,10 @@ def sample_of(log: Sequence[Label], references: Mapping[int, bool], answers: int
     if random:
         used = max(random, key=lambda source: len(random[source]))
         verdicts = random[used]
-        return Sample(verdicts, references=used == "all", left_out=len(known - set(verdicts)))
+        return LabelledSample(verdicts, references=used == "all", left_out=len(known - set(verdicts)))
     if labels:
-        return Sample(labels, "unequal" if entries else "chosen", left_out=len(known - set(labels)))
-    return Sample(references, "partly" if references else None, references=bool(references))
+        return LabelledSample(labels, "unequal" if entries else "chosen", left_out=len(known - set(labels)))
+    return LabelledSample(references, "partly" if references else None, references=bool(references))
 
 
 def drawn(log: Iterable[Label]) -> tuple[Label, ...]:

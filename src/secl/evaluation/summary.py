@@ -256,7 +256,7 @@ def _summary(records: Sequence[Record], rows: Mapping[str, Measures], domains: M
         unparsed=sum(record.reply.answer is None for record in records),
         low_digit_mass=sum(record.reply.digit_mass < LOW_DIGIT_MASS for record in records),
         true_mass=median(true_masses(records) or [math.nan]),
-        answered_best=sum(record.posterior is not None and record.answers_best for record in records),
+        answered_best=sum(record.posterior is not None and record.best_returned for record in records),
         cost_measured=sum(record.ledger.total for record in records) / plain if plain else math.nan,
         decoding_steps=sum(record.ledger.steps for record in records) / len(records) if records else math.nan,
         estimators=rows,

@@ -36,7 +36,7 @@ Code = Literal[
 ]
 """Short names of reasons, for programs."""
 
-FEWEST = 20
+MIN_QUESTIONS = 20
 """Minimum number of questions, or of graded answers, for a conclusion."""
 
 UNLIKELY, RARE = 0.05, 1e-3
@@ -76,13 +76,13 @@ _HARDLY = "The model rarely judges answers by the words True and False (together
 
 def seen(records: Sequence[Record]) -> list[Reason]:
     """Return the symptoms that need no references, in order."""
-    reasons = [_of_changed_answers(records), _of_letters(records)]
-    if len(records) >= FEWEST:
-        reasons += [_of_digits(records), _of_true(records), _of_unreadable(records), _of_spread(records)]
+    reasons = [_check_changed_answers(records), _check_letters(records)]
+    if len(records) >= MIN_QUESTIONS:
+        reasons += [_check_digits(records), _check_p_true(records), _check_unreadable(records), _check_spread(records)]
     return [reason for reason in reasons if reason is not None]
 
 
-def _of_letters(records: Sequence[Record]) -> Reason | None:
+def _check_letters(records: Sequence[Record]) -> Reason | None:
     """Return a symptom if the model chooses the same letter for most questions."""
     # Questions with equal options (yes or no) count once, because they may have the same right answer.
     chosen = (each for each in records if each.question.options and each.answer is not None and each.kind != "given")
@@ -104,17 +104,17 @@ def _of_letters(records: Sequence[Record]) -> Reason | None:
     remedy = "; --answer best returns the most probable candidates instead"
     if main_source(answered) == "stated":
         severity, remedy = "stop" if share > 0.8 else "doubt", "; use --method posterior --answer best"
-    elif answered[-1].answers_best:
+    elif answered[-1].best_returned:
         remedy = ""
     shown = f"{count:,} of {counted(len(answered), 'question')}"
     sentence = f"The model answers {letter} to {shown}, whatever the options{remedy}."
     return Reason("same_letter", severity, sentence, {"count": count, "questions": len(answered)})
 
 
-def _of_digits(records: Sequence[Record]) -> Reason | None:
+def _check_digits(records: Sequence[Record]) -> Reason | None:
     """Return a symptom if the model gives all ten digits together a low probability."""
     masses = [record.reply.digit_mass for record in records if record.confidences.source == "stated"]
-    if len(masses) < FEWEST or median(masses) >= LOW_DIGIT_MASS:
+    if len(masses) < MIN_QUESTIONS or median(masses) >= LOW_DIGIT_MASS:
         return None
     mass = f"median probability of {median(masses):.2g} in {len(masses):,} replies"
     sentence = f"{_LITTLE.format(mass)}; --method posterior does not need the digits."
@@ -127,17 +127,17 @@ def true_masses(records: Sequence[Record]) -> list[float]:
     return [each.mass for each in judged if each is not None and each.mass is not None]
 
 
-def _of_true(records: Sequence[Record]) -> Reason | None:
+def _check_p_true(records: Sequence[Record]) -> Reason | None:
     """Return a symptom if True and False together have a low probability: a doubt if the model learned from them."""
     masses = true_masses(records)
-    if len(masses) < FEWEST or median(masses) >= LOW_TRUE_MASS:
+    if len(masses) < MIN_QUESTIONS or median(masses) >= LOW_TRUE_MASS:
         return None
     severity: Severity = "doubt" if any(record.update is not None for record in records) else "note"
     mass = f"median probability of {median(masses):.2g} in {counted(len(masses), 'judged answer')}"
     return Reason("true_mass", severity, _HARDLY.format(mass), {"probability": median(masses)})
 
 
-def _of_unreadable(records: Sequence[Record]) -> Reason | None:
+def _check_unreadable(records: Sequence[Record]) -> Reason | None:
     """Return a symptom if many replies are unreadable."""
     count = sum(record.answer is None for record in records)
     if count < 0.2 * len(records):
@@ -147,7 +147,7 @@ def _of_unreadable(records: Sequence[Record]) -> Reason | None:
     return Reason("unreadable", "stop" if count > len(records) / 2 else "doubt", sentence, {"count": count})
 
 
-def _of_spread(records: Sequence[Record]) -> Reason | None:
+def _check_spread(records: Sequence[Record]) -> Reason | None:
     """Return a symptom if nearly all label-free confidences are equal."""
     confidences = [record.confidences.uncalibrated for record in records]
     middle = median(confidences)
@@ -158,7 +158,7 @@ def _of_spread(records: Sequence[Record]) -> Reason | None:
     return Reason("constant", "stop", f"{sentence}answers.", {"count": same, "confidence": middle})
 
 
-def _of_changed_answers(records: Sequence[Record]) -> Reason | None:
+def _check_changed_answers(records: Sequence[Record]) -> Reason | None:
     """Return a symptom if learning changed answers: a doubt if accuracy fell, else a note."""
     changed = [record for record in records if record.reply.answer != record.frozen.answer and record.reply.version]
     if not changed:

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Literal
 
 from secl.display import counted, number, percent
-from secl.evaluation.symptoms import FEWEST, RARE, UNLIKELY, Code, Reason, Severity, seen
+from secl.evaluation.symptoms import MIN_QUESTIONS, RARE, UNLIKELY, Code, Reason, Severity, seen
 from secl.grading.rules import reported_correct
 from secl.metrics.intervals import Interval, intervals
 from secl.metrics.measures import auroc, chance_of_count, ece, ece_floor
@@ -29,7 +29,7 @@ WEAK = 0.6
 GAP = 0.1
 """Significant overconfidence (mean confidence minus accuracy) above this gap is a stop, above half of it a doubt."""
 
-ENOUGH = 50
+MIN_GRADED = 50
 """Graded answers that the verdict "fine" needs. In simulations, 92% of runs with calibrated confidences then get this
 verdict. Of runs whose confidences are 0.2 too high, 5% get it; with 20 answers instead of 50, 19% would."""
 
@@ -129,10 +129,10 @@ def from_grades(
     accuracy, mean = fmean(grades), fmean(confidences)
     left = None if answers is None else answers - n
     reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(ranks, grades, left)]
-    if n < ENOUGH and all(reason.code != "few_labels" for reason in reasons):
+    if n < MIN_GRADED and all(reason.code != "few_labels" for reason in reasons):
         many = "Only one answer has" if n == 1 else f"Only {n} answers have"
-        sentence = f"{many} a label or a reference; {further(ENOUGH - n, left)} to test the confidences."
-        reasons.append(Reason("few_labels", "doubt", sentence, {"graded": n, "more": ENOUGH - n}))
+        sentence = f"{many} a label or a reference; {describe_missing(MIN_GRADED - n, left)} to test the confidences."
+        reasons.append(Reason("few_labels", "doubt", sentence, {"graded": n, "more": MIN_GRADED - n}))
     if reasons:
         return Verdict(_level(reasons, proven=False), _by_weight(reasons), n, n, accuracy, mean)
     area, interval = separation(ranks, grades)
@@ -144,7 +144,7 @@ def from_grades(
     return Verdict("fine", (tested,), n, n, accuracy, mean)
 
 
-def further(more: int, left: int | None) -> str:
+def describe_missing(more: int, left: int | None) -> str:
     """Return how to get `more` graded answers: by labels of the `left` ungraded answers, then by more questions."""
     if left is None or left >= more:
         return f"label {more} more"
@@ -160,7 +160,7 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, 
     chance = chance_of_count(confidences, sum(grades))
     if abs(gap) < GAP / 2 or chance >= UNLIKELY:
         error, limit = ece(confidences, grades), ece_floor(confidences).upper
-        if len(grades) < FEWEST or max(GAP / 2, limit) >= error:
+        if len(grades) < MIN_QUESTIONS or max(GAP / 2, limit) >= error:
             return []
         sentence = (
             f"Calibrated on average, but wrong in places: ECE {number(error, 3)} {on}; chance explains an ECE of at "
@@ -183,7 +183,7 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, 
 
 def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], left: int | None) -> list[Reason]:
     """Return a reason if the AUROC is low, or uncertain."""
-    if len(grades) < FEWEST:
+    if len(grades) < MIN_QUESTIONS:
         return []
     area, interval = separation(confidences, grades)
     if math.isnan(area) or math.isnan(interval.low):

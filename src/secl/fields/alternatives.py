@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from secl.errors import ParameterError
 from secl.fields.json_schema import MAPS, NULL, SINGLE, VALUES, Node, listed, object_of
 
-MOST = 64
+MAX_ALTERNATIVES = 64
 """Maximum number of alternatives of a node."""
 
 _COMPOUND = ("$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependentRequired")
@@ -90,9 +90,11 @@ class Reader:
             found = [Alternative(others, within), Alternative(dict(NULL), within)]
         for union in _unions(node):
             parts = [each for part in union for each in self.alternatives(part, path, within, level)]
-            found = [both for one in found for other in parts if (both := _both(one, other)) is not None]
-            if len(found) > MOST:
-                sentence = f"{_name(path)} of the schema has more than {MOST} alternatives; use fewer unions."
+            found = [both for one in found for other in parts if (both := _intersect(one, other)) is not None]
+            if len(found) > MAX_ALTERNATIVES:
+                sentence = (
+                    f"{_name(path)} of the schema has more than {MAX_ALTERNATIVES} alternatives; use fewer unions."
+                )
                 raise ParameterError(sentence)
         return found
 
@@ -263,7 +265,7 @@ def _unions(node: Node) -> Iterator[Sequence[Any]]:
         yield [{"required": [key, *names]}, {"properties": {key: False}}]
 
 
-def _both(one: Alternative, other: Alternative) -> Alternative | None:
+def _intersect(one: Alternative, other: Alternative) -> Alternative | None:
     """Return the alternative of values that satisfy two alternatives; None if there is no such value."""
     a, b = one.node, other.node
     node = {**b, **a}

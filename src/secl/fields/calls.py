@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
-from secl.conversation import ToolCall, Turn
+from secl.conversation import Message, ToolCall
 from secl.display import Shown, excerpt
 from secl.errors import SeclError
 from secl.evidence import Thought
 from secl.fields.extraction import Objects, in_windows
 from secl.fields.schema import Leaf, Schema
 from secl.fields.tools import NO_TOOL, CallRequest, Tool
-from secl.fields.values import Path, Reading, Span, WrittenObject
+from secl.fields.values import Path, Span, WrittenObject, WrittenValue
 from secl.fields.weighing import (
-    CERTAIN,
+    MIN_TOKEN_P,
     SAMPLES,
     Accept,
-    Cost,
+    FieldCost,
     Weigh,
     reaches,
     weigh_fields,
@@ -32,7 +32,7 @@ from secl.fields.weighing import (
 )
 from secl.question import Question
 from secl.records import Record
-from secl.writing import Piece
+from secl.writing import Chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class WrittenCall:
     """
 
     arguments: WrittenObject
-    chosen: Reading
+    chosen: WrittenValue
 
     @property
     def name(self) -> str:
@@ -72,7 +72,7 @@ class WrittenReply:
 
     text: str
     calls: tuple[WrittenCall, ...]
-    ended: Reading | None
+    ended: WrittenValue | None
     thought: Thought | None = None
     cut: bool = False
 
@@ -143,7 +143,7 @@ class Calls(Shown):
         confidence: probability in [0, 1] that exactly these calls are correct; nan if `cut`.
         ended: the record of the choice to make no call, or no further call; None if the model had no choice.
         accept: lowest accepted confidence of a reply; None without a threshold. Records have thresholds of their own.
-        turn: the reply as a turn, for continuing the conversation.
+        turn: the reply as a message, for continuing the conversation.
         tokens: number of tokens of the prompt, and of the reply.
         thought: the model's thought before the reply; None if the model answered without a thought.
         cut: whether the token limit cut the reply, so that the text is not complete, or a call may be missing. A model
@@ -155,7 +155,7 @@ class Calls(Shown):
     confidence: float
     ended: Record | None
     accept: float | None
-    turn: Turn
+    turn: Message
     tokens: tuple[int, int]
     thought: Thought | None = None
     cut: bool = False
@@ -172,10 +172,10 @@ class Calls(Shown):
         return tuple(record for record in (*found, self.ended) if record is not None)
 
     @property
-    def written(self) -> Piece:
+    def written(self) -> Chunk:
         """The text with its thought, to pass to `secl.model.Model.answer` as `written`."""
         prompt, own = self.tokens
-        return Piece(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
+        return Chunk(text=self.text, prompt_tokens=prompt, completion_tokens=own, whole_thought=self.thought)
 
     def _facts(self) -> Mapping[str, object]:
         return {"confidence": self.confidence, "calls": self.calls, "text": excerpt(self.text, 60)}
@@ -202,7 +202,7 @@ def samples_wanted(request: CallRequest, greedy: WrittenReply) -> int:
         tool, arguments = tools[call.name], call.arguments
         places = map(call.opened(tool.schema).place_of, tool.leaves_in(arguments.value))
         found += [arguments.log_p[token] for place in places for token in arguments.tokens(place)]
-    return 0 if min(found, default=0.0) >= math.log(CERTAIN) else SAMPLES
+    return 0 if min(found, default=0.0) >= math.log(MIN_TOKEN_P) else SAMPLES
 
 
 def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh, accept: Accept) -> Calls:
@@ -217,7 +217,7 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
     cost = written.shared(1 + sum(1 + len(each) for each in leaves))
     offered = tuple(tool.name for tool in request.offered)
 
-    def choice(number: int, reading: Reading | None) -> Record | None:
+    def choice(number: int, reading: WrittenValue | None) -> Record | None:
         """Return the record of the tool of call `number`, or of no tool after the last call; None without a choice."""
         if reading is None or not (request.chooses or number):
             return None
@@ -239,7 +239,7 @@ def _weighed(request: CallRequest, written: Objects[WrittenReply], weigh: Weigh,
         every += whole
         calls.append(Call(call.name, value, whole_confidence(whole), chosen, MappingProxyType(fields)))
     ended = choice(len(own.calls), own.ended)
-    turn = Turn("assistant", own.text, tuple(ToolCall(call.name, call.arguments.text) for call in own.calls))
+    turn = Message("assistant", own.text, tuple(ToolCall(call.name, call.arguments.text) for call in own.calls))
     if ended is not None:
         every.append(ended)
     confidence = math.nan if own.cut else whole_confidence(every)
@@ -252,7 +252,7 @@ def _fields(
     number: int,
     call: WrittenCall,
     others: Sequence[WrittenCall],
-    cost: Cost,
+    cost: FieldCost,
     weigh: Weigh,
 ) -> dict[str, Record]:
     """Return the records of a call's arguments; `others` are the partners of the call in the samples (`_pairs`)."""
@@ -272,7 +272,9 @@ def _asked(request: CallRequest, name: str, text: str, domain: str) -> Question:
     return replace(asked, text=f"{asked.text}\n\n{text}", id=f"{asked.id}/{name}", domain=domain, form="short")
 
 
-def _pairs(own: Sequence[WrittenCall], sample: WrittenReply) -> tuple[list[Reading | None], list[WrittenCall | None]]:
+def _pairs(
+    own: Sequence[WrittenCall], sample: WrittenReply
+) -> tuple[list[WrittenValue | None], list[WrittenCall | None]]:
     """Pair the calls of a reply with the calls of a sample.
 
     A call's partner is the sample's call of the same tool with the most equal arguments.

@@ -10,14 +10,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.display import Shown
 from secl.errors import QuestionError, SeclError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.redrawn import uncertain_places
 from secl.fields.schema import Leaf, Schema
 from secl.fields.values import WrittenObject
-from secl.fields.weighing import REDRAWN, SAMPLES, Accept, Cost, Weigh, reaches, weigh_fields, whole_confidence
+from secl.fields.weighing import REDRAWN, SAMPLES, Accept, FieldCost, Weigh, reaches, weigh_fields, whole_confidence
 from secl.ledger import Ledger
 from secl.question import Question
 from secl.records import Record
@@ -30,7 +30,7 @@ FIELD_TOKENS = 64
 
 ONE_FIELD = "Reply with one JSON object that has only this key"
 
-WINDOW = 8
+REQUESTS_AT_ONCE = 8
 """Number of requests whose objects the model writes in one batch."""
 
 
@@ -70,7 +70,7 @@ class ObjectRequest:
 
     @classmethod
     def of_chat(
-        cls, question: Question, schema: Schema, max_tokens: int | None = None, since: Sequence[Turn] = ()
+        cls, question: Question, schema: Schema, max_tokens: int | None = None, since: Sequence[Message] = ()
     ) -> ObjectRequest:
         """Return the request for an object as the next turn of a conversation; its prompt lists the fields last.
 
@@ -79,7 +79,7 @@ class ObjectRequest:
         said = repr((question.system, question.history, question.text, since))
         asked, history = question.text, question.history
         if since:
-            asked, history = "Reply with one JSON object.", (*history, Turn("user", asked), *since)
+            asked, history = "Reply with one JSON object.", (*history, Message("user", asked), *since)
         text = asked
         if schema.leaves:
             text += (
@@ -125,7 +125,7 @@ class Objects(Generic[W]):
     plain_tokens: float
     tokens: tuple[int, int] = (0, 0)
 
-    def shared(self, count: int) -> Cost:
+    def shared(self, count: int) -> FieldCost:
         """Return the cost of one field if `count` fields share the cost of the object equally."""
         shares = {purpose: tokens / count for purpose, tokens in asdict(self.ledger).items()}
         return Ledger(**shares), self.plain_tokens / count
@@ -141,7 +141,7 @@ class WritesObjects(Protocol):
         """Write the most probable object for each request, and its samples.
 
         Args:
-            requests: up to `WINDOW` requests, which share passes.
+            requests: up to `REQUESTS_AT_ONCE` requests, which share passes.
             samples: returns the number of samples for a request and its most probable object. Models that think ignore
                 `samples`: they write one or two samples, each after a new thought.
 
@@ -251,9 +251,9 @@ def in_windows(
     write: Callable[[Sequence[R]], list[Objects[W] | SeclError]],
     weighed: Callable[[R, Objects[W]], T],
 ) -> Iterator[T | SeclError]:
-    """Write texts for `WINDOW` requests at a time, and yield what `weighed` returns for each text, or the error."""
-    for first in range(0, len(requests), WINDOW):
-        window = requests[first : first + WINDOW]
+    """Write texts for `REQUESTS_AT_ONCE` requests at a time; yield what `weighed` returns for each, or an error."""
+    for first in range(0, len(requests), REQUESTS_AT_ONCE):
+        window = requests[first : first + REQUESTS_AT_ONCE]
         for request, written in zip(window, write(window), strict=True):
             try:
                 yield written if isinstance(written, SeclError) else weighed(request, written)

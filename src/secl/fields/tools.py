@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from secl.conversation import Prompt, Turn
+from secl.conversation import Message, Prompt
 from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError
 from secl.fields.extraction import id_of, remarks_on
@@ -22,7 +22,7 @@ from secl.question import Question
 NO_TOOL = "no tool"
 """The candidate for calling no (further) tool."""
 
-Choice = str
+ToolChoice = str
 """Whether tools are called: "auto" (the model decides), "required", "none", or the name of the tool to call."""
 
 NO_ARGUMENTS: Node = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -104,7 +104,7 @@ def _closed(parameters: Node) -> Node:
     return {"type": "object", **parameters} if given else NO_ARGUMENTS
 
 
-def tools_of(tools: Sequence[object], choice: Choice = "auto") -> tuple[Tool, ...]:
+def tools_of(tools: Sequence[object], choice: ToolChoice = "auto") -> tuple[Tool, ...]:
     """Read tools.
 
     Raises:
@@ -131,7 +131,7 @@ class CallRequest:
     Attributes:
         question: the user's latest message, of the form "text", with system text, history and context.
         tools: the tools whose definitions the model reads.
-        choice: as in `Choice`.
+        choice: as in `ToolChoice`.
         parallel: whether one reply may have several calls.
         since: turns after the user's message: calls that the model made, and their results.
         max_tokens: maximum number of tokens of the reply; None for as many as the arguments may need.
@@ -140,9 +140,9 @@ class CallRequest:
 
     question: Question
     tools: tuple[Tool, ...]
-    choice: Choice = "auto"
+    choice: ToolChoice = "auto"
     parallel: bool = True
-    since: tuple[Turn, ...] = ()
+    since: tuple[Message, ...] = ()
     max_tokens: int | None = None
     decides: bool = False
 
@@ -152,7 +152,7 @@ class CallRequest:
         request: object,
         tools: Sequence[object],
         *,
-        choice: Choice = "auto",
+        choice: ToolChoice = "auto",
         parallel: bool = True,
         system: str = "",
         history: Sequence[object] = (),
@@ -167,14 +167,14 @@ class CallRequest:
             QuestionError: the parts do not form a conversation.
         """
         read = tools_of(tools, choice)
-        since: tuple[Turn, ...] = ()
+        since: tuple[Message, ...] = ()
         if not isinstance(request, str):
             if history or not isinstance(request, Sequence) or not request:
                 raise QuestionError(
                     f"{excerpt(repr(request), 60)} is not a request; give a text with or without history, or a whole "
                     "conversation as a list of turns."
                 )
-            turns = [*map(Turn.of, request)]
+            turns = [*map(Message.of, request)]
             last = max((n for n, turn in enumerate(turns) if turn.role == "user"), default=-1)
             if last < 0 or turns[-1].role not in ("user", "tool"):
                 raise QuestionError(
@@ -207,4 +207,4 @@ class CallRequest:
         prompt = replace(prompt, tools=tuple(json.dumps(tool.definition, ensure_ascii=False) for tool in self.tools))
         if not self.since:
             return prompt
-        return replace(prompt, turns=(), history=(*prompt.history, Turn("user", prompt.turns[0]), *self.since))
+        return replace(prompt, turns=(), history=(*prompt.history, Message("user", prompt.turns[0]), *self.since))

@@ -72,10 +72,10 @@ class WrittenObject:
         """Return the numbers of the tokens that contain a span of the text."""
         return range(bisect_right(self.ends, span[0]), bisect_left(self.ends, span[1]) + 1)
 
-    def reading(self, value: object, tokens: range) -> Reading:
+    def reading(self, value: object, tokens: range) -> WrittenValue:
         """Return a value with ln probability and entropy of its tokens; both are 0 if no token is given."""
         log_p = math.fsum(self.log_p[token] for token in tokens)
-        return Reading(value, log_p, math.fsum(self.entropy[token] for token in tokens), self.thought)
+        return WrittenValue(value, log_p, math.fsum(self.entropy[token] for token in tokens), self.thought)
 
     def place_of(self, leaf: Leaf) -> Span:
         """Return the span of a field's value or gap; without either, the span of the closest parent in the object."""
@@ -86,7 +86,7 @@ class WrittenObject:
         depths = range(len(leaf.path), -1, -1)
         return next(leaf.path[:depth] for depth in depths if leaf.path[:depth] in self.places)
 
-    def read(self, leaf: Leaf) -> Reading:
+    def read(self, leaf: Leaf) -> WrittenValue:
         """Return the value of a field."""
         tokens, given = self.tokens(self.place_of(leaf)), self.alone.get(leaf.name)
         read = self.reading(value_of(leaf, self.value), tokens)
@@ -120,7 +120,7 @@ def token_ends(parts: Iterable[bytes]) -> tuple[int, ...]:
     return (*accumulate(sum(byte & 0xC0 != 0x80 for byte in part) for part in parts),)
 
 
-class Reading(NamedTuple):
+class WrittenValue(NamedTuple):
     """A value that a model wrote, with its probability.
 
     Attributes:
@@ -145,7 +145,7 @@ def spans(text: str) -> dict[Path, Span]:
     ['{"total": 12.5, "vendor": {"tags": ["a"]}}', '12.5', '{"tags": ["a"]}', '["a"]', '"a"']
     """
     found: dict[Path, Span] = {}
-    _scan(text, _behind_space(text, 0), (), found)
+    _scan(text, _skip_space(text, 0), (), found)
     return found
 
 
@@ -156,20 +156,20 @@ def _scan(text: str, start: int, path: Path, found: dict[Path, Span]) -> int:
         found[path] = (start, end)
         return end
     found[path] = (start, start)  # this path must come before the paths inside; the end follows below
-    place, number = _behind_space(text, start + 1), 0
+    place, number = _skip_space(text, start + 1), 0
     while text[place] not in "}]":
         key = str(number)
         if text[start] == "{":
             key, place = _DECODER.raw_decode(text, place)
-            place = _behind_space(text, _behind_space(text, place) + 1)
-        place = _behind_space(text, _scan(text, place, (*path, key), found))
-        place = _behind_space(text, place + 1) if text[place] == "," else place
+            place = _skip_space(text, _skip_space(text, place) + 1)
+        place = _skip_space(text, _scan(text, place, (*path, key), found))
+        place = _skip_space(text, place + 1) if text[place] == "," else place
         number += 1
     found[path] = (start, place + 1)
     return place + 1
 
 
-def _behind_space(text: str, place: int) -> int:
+def _skip_space(text: str, place: int) -> int:
     while text[place] in _SPACE:
         place += 1
     return place

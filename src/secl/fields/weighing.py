@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample, Source, SourceKind
 from secl.fields.schema import Leaf
-from secl.fields.values import Reading, Span, WrittenObject, same_value, shown, value_of
+from secl.fields.values import Span, WrittenObject, WrittenValue, same_value, shown, value_of
 from secl.grading.rules import distinct
 from secl.ledger import Ledger
 from secl.model import Rating
@@ -27,7 +27,7 @@ REDRAWN = 2
 """Number of samples of an object with known token probabilities. The samples only show which other values are
 possible."""
 
-CERTAIN = 0.65
+MIN_TOKEN_P = 0.65
 """A value is certain if each of its tokens has at least this probability."""
 
 OTHER_VALUES = 3
@@ -42,13 +42,13 @@ Weigh = Callable[[Question, Rating], Record]
 Accept = Callable[[], float | None]
 """Returns the lowest confidence of an accepted object (`Calibrator.accept`), which moves when labels arrive."""
 
-Cost = tuple[Ledger, float]
+FieldCost = tuple[Ledger, float]
 """A field's share of the tokens that went through the network, and of the tokens of a plain answer."""
 
 
 def is_certain(greedy: WrittenObject, span: Span) -> bool:
-    """Return whether each token of a span has at least the probability `CERTAIN`."""
-    return min(greedy.log_p[token] for token in greedy.tokens(span)) >= math.log(CERTAIN)
+    """Return whether each token of a span has at least the probability `MIN_TOKEN_P`."""
+    return min(greedy.log_p[token] for token in greedy.tokens(span)) >= math.log(MIN_TOKEN_P)
 
 
 def weigh_fields(
@@ -56,7 +56,7 @@ def weigh_fields(
     question_of: Callable[[Leaf], Question],
     own: WrittenObject,
     drawn: Sequence[WrittenObject | None],
-    cost: Cost,
+    cost: FieldCost,
     weigh: Weigh,
 ) -> dict[str, Record]:
     """Return the records of an object's fields by their names; `cost` is the cost of one field."""
@@ -71,7 +71,12 @@ def weigh_fields(
 
 
 def weigh_value(
-    leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], cost: Cost, weigh: Weigh
+    leaf: Leaf,
+    question: Question,
+    own: WrittenValue,
+    drawn: Sequence[WrittenValue | None],
+    cost: FieldCost,
+    weigh: Weigh,
 ) -> Record:
     """Return the record of a value.
 
@@ -81,7 +86,12 @@ def weigh_value(
 
 
 def _rating(
-    leaf: Leaf, question: Question, own: Reading, drawn: Sequence[Reading | None], ledger: Ledger, plain_tokens: float
+    leaf: Leaf,
+    question: Question,
+    own: WrittenValue,
+    drawn: Sequence[WrittenValue | None],
+    ledger: Ledger,
+    plain_tokens: float,
 ) -> Rating:
     """Return the rating of a value: the value is the reply, and the values of the samples are the evidence."""
     different, numbers = distinct(drawn, lambda one, other: same_value(leaf, question, one.value, other.value), [own])
@@ -128,17 +138,15 @@ def _with_all_values(leaf: Leaf, record: Record) -> Record:
     if posterior is None:
         return record
     unseen = [text for value in leaf.values if (text := shown(value)) not in posterior.candidates]
-    return replace(record, posterior=_with_unseen(posterior, unseen)) if unseen else record
+    return replace(record, posterior=_add_unseen(posterior, unseen)) if unseen else record
 
 
 def with_unseen(posterior: Posterior, stored: Posterior) -> Posterior:
     """Return a posterior extended by the values of the enumeration that only a `stored` posterior has."""
-    return (
-        posterior if stored.none_last else _with_unseen(posterior, stored.candidates[len(posterior.candidates) - 1 :])
-    )
+    return posterior if stored.none_last else _add_unseen(posterior, stored.candidates[len(posterior.candidates) - 1 :])
 
 
-def _with_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
+def _add_unseen(posterior: Posterior, unseen: Sequence[str]) -> Posterior:
     """Return a posterior in which `unseen` candidates replace "none of these" and share its probability."""
     share = posterior.probabilities[-1] / len(unseen)
     return replace(
@@ -161,7 +169,7 @@ def reaches(confidence: float, accept: float | None) -> bool | None:
 
 def elements_of(
     leaf: Leaf, question: Question, own: WrittenObject, drawn: Sequence[WrittenObject | None]
-) -> Iterator[tuple[Leaf, Question, Reading, list[Reading | None]]]:
+) -> Iterator[tuple[Leaf, Question, WrittenValue, list[WrittenValue | None]]]:
     """Yield the elements of a list as fields: elements of the returned list, then elements that occur only in samples.
 
     Elements of two lists match if they are equal, regardless of their places. Equal elements in one list each match a
@@ -205,7 +213,7 @@ def _same(question: Question, one: object, other: object) -> bool:
     return same_value(_leaf(one), question, one, other)
 
 
-def _read(each: WrittenObject, leaf: Leaf, place: int | None) -> Reading:
+def _read(each: WrittenObject, leaf: Leaf, place: int | None) -> WrittenValue:
     """Return the list element at an index; for None, return null with the probability of the list's last token."""
     if place is not None:
         path = (*leaf.path, str(place))

@@ -23,7 +23,7 @@ from secl.question import Form, Question
 FIRST = 3
 """Number of further answers in the first round."""
 
-FURTHER = 2
+SECOND_ROUND = 2
 """Number of further answers in the second round. This round follows only if an answer of the first round differs
 from the model's answer."""
 
@@ -62,8 +62,8 @@ def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], 
     if thinks and question.form != "number":
         return (0,), (1,)
     if question.form == "number":
-        return (None,), range(FURTHER)
-    return range(FIRST), range(FIRST, FIRST + FURTHER)
+        return (None,), range(SECOND_ROUND)
+    return range(FIRST), range(FIRST, FIRST + SECOND_ROUND)
 
 
 def computed(program: str) -> Sample:
@@ -117,7 +117,7 @@ class Distractors:
     source: Source
 
 
-NOTHING = Distractors([], NO_OTHERS)
+NO_DISTRACTORS = Distractors([], NO_OTHERS)
 """No distractors, for an answer that cannot be compared with others."""
 
 

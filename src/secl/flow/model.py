@@ -11,16 +11,16 @@ from secl.display import Shown
 from secl.errors import QuestionError
 from secl.evidence import Evidence, EvidenceKind, Thought
 from secl.flow.questions import Case, answer, gather, rate, sample
-from secl.flow.requests import Driver, Run
+from secl.flow.requests import Driver, FlowRun
 from secl.ledger import Ledger, Meter
 from secl.model import ModelAnswer, Rating
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.writing import Piece, Writing
+from secl.writing import Chunk, SamplingParameters
 
-Written = str | Piece | None
+Written = str | Chunk | None
 
-Key = tuple[Question, str | None, Thought | None]
+AnswerKey = tuple[Question, str | None, Thought | None]
 """A question, an existing open answer to it, and the thought before this answer; None if missing."""
 
 
@@ -34,7 +34,7 @@ class Answered:
     """
 
     case: Case
-    run: Run
+    run: FlowRun
     window: Hashable
     adapted: Any = None
 
@@ -70,10 +70,10 @@ class FlowModel(Shown):
     def __init__(self, driver: Driver, shared: dict[Hashable, Any] | None = None) -> None:
         self.driver, self.meter = driver, Meter()
         self._shared = shared
-        self._window: dict[Key, Answered] = {}
+        self._window: dict[AnswerKey, Answered] = {}
         self._latest: Answered | None = None
 
-    def memory_share(self, question: Question, writing: Writing) -> float:  # noqa: ARG002
+    def memory_share(self, question: Question, sampling: SamplingParameters) -> float:  # noqa: ARG002
         """Return the share of the memory for texts that `write` needs; 0 if a server writes."""
         return 0.0
 
@@ -90,7 +90,7 @@ class FlowModel(Shown):
         written: Sequence[Written] = (),
     ) -> None:
         """Answer a window of upcoming questions together; see `secl.model.Model.prefetch`."""
-        asked: dict[Key, tuple[Written, set[EvidenceKind]]] = {}
+        asked: dict[AnswerKey, tuple[Written, set[EvidenceKind]]] = {}
         for question, kinds, text in zip(questions, evidence, written or repeat(None), strict=False):
             try:
                 self.check(question, None if text is None else str(text))
@@ -133,10 +133,10 @@ class FlowModel(Shown):
             case, runs = shared[key]
         else:
             case = self._case_about(question, reply)
-            runs = [Run(gather(case, kinds), thought=reply.thought)]
+            runs = [FlowRun(gather(case, kinds), thought=reply.thought)]
             self.driver.run(runs)
             if "samples" in kinds:
-                runs.append(Run(sample(case, samples)))
+                runs.append(FlowRun(sample(case, samples)))
                 self.driver.run(runs[1:])
                 runs[1].spent = {"sampling": sum(runs[1].spent.values())}
             if shared is not None:
@@ -150,21 +150,21 @@ class FlowModel(Shown):
 
     def rate(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating | QuestionError]:
         """Rate answers from elsewhere; see `secl.model.Model.rate`."""
-        outcomes: list[tuple[Case, Run] | QuestionError] = []
+        outcomes: list[tuple[Case, FlowRun] | QuestionError] = []
         for each in given:
             try:
                 for text in (each.answer, *each.rivals):
                     self.check(each.question, text)
                 case = Case(each.question, self.driver)
-                outcomes.append((case, Run(rate(case, each, frozenset(evidence)))))
+                outcomes.append((case, FlowRun(rate(case, each, frozenset(evidence)))))
             except QuestionError as refusal:
                 outcomes.append(refusal)
         self.driver.run([each[1] for each in outcomes if isinstance(each, tuple)])
         return [each if isinstance(each, QuestionError) else _rating(*each) for each in outcomes]
 
     def _ask(
-        self, asked: dict[Key, tuple[Written, set[EvidenceKind]]], *, weights_fixed: bool = True
-    ) -> dict[Key, Answered]:
+        self, asked: dict[AnswerKey, tuple[Written, set[EvidenceKind]]], *, weights_fixed: bool = True
+    ) -> dict[AnswerKey, Answered]:
         """Answer distinct questions with the frozen model."""
         judged = not self._rewrites(weights_fixed)
         window = (judged, *((key, frozenset(kinds)) for key, (_, kinds) in asked.items()))
@@ -176,7 +176,7 @@ class FlowModel(Shown):
                 if written is not None and not question.options:
                     text = self.driver.text_of(question, written)
                 flow = answer(case, frozenset(kinds), text, judge=judged)
-                known.append(Answered(case, Run(flow, text=text), window))
+                known.append(Answered(case, FlowRun(flow, text=text), window))
             self.driver.run([each.run for each in known])
             if self._shared is not None:
                 self._shared[window] = known
@@ -201,24 +201,24 @@ class FlowModel(Shown):
         case.reply = reply
         return case
 
-    def _pay(self, run: Run) -> None:
+    def _pay(self, run: FlowRun) -> None:
         self.meter.spend("answering", 0.0, run.steps)
         for purpose, tokens in run.spent.items():
             self.meter.spend(purpose, tokens)
 
 
-def key_of(question: Question, written: Written) -> Key:
+def key_of(question: Question, written: Written) -> AnswerKey:
     """Return what tells answers of one window apart. With options, all answers of a question share a reading."""
     if written is None or question.options:
         return question, None, None
-    return question, str(written), written.whole_thought if isinstance(written, Piece) else None
+    return question, str(written), written.whole_thought if isinstance(written, Chunk) else None
 
 
 def _plain_tokens(case: Case) -> float:
     return 0.0 if case.stated is None else case.stated.plain_tokens
 
 
-def _rating(case: Case, run: Run) -> Rating | QuestionError:
+def _rating(case: Case, run: FlowRun) -> Rating | QuestionError:
     if run.refusal is not None:
         return run.refusal
     return Rating(

@@ -18,7 +18,7 @@ from secl.evidence import (
     Source,
 )
 from secl.flow.further import (
-    NOTHING,
+    NO_DISTRACTORS,
     SAMPLED_LISTS,
     Distractors,
     choose_distractors,
@@ -30,18 +30,18 @@ from secl.flow.further import (
     rounds,
     settled,
 )
-from secl.flow.requests import Choose, Driver, Flow, Judge, Read, Request, State, Stated, Text, Write
+from secl.flow.requests import Choose, Driver, Flow, Judge, Read, Request, StateConfidence, Stated, Text, Write
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.templates import NONE_OF_THESE, as_choice, orders_of_answers, other_order
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
 
-THOUGHTS = 3
+MAX_THOUGHTS = 3
 """Maximum number of thoughts about a question with options. Thoughts of samples have numbers from 3 on."""
 
 Kinds = Collection[EvidenceKind]
 
-JUDGED: frozenset[EvidenceKind] = frozenset({"p_true", "verdicts"})
+P_TRUE_KINDS: frozenset[EvidenceKind] = frozenset({"p_true", "verdicts"})
 """Kinds of evidence from P(True): of the answer and its distractors, and of the candidates of the posterior."""
 
 
@@ -107,7 +107,7 @@ class Case:
                     self.verdicts[answer] = result
                 case Read(option=option):
                     self.likelihoods[option] = result
-                case State():
+                case StateConfidence():
                     self.stated, self.reply = result, result.reply
 
     def items(self, text: Text) -> list[str]:
@@ -119,7 +119,7 @@ class Case:
         question, answer = self.question, self.reply.answer
         if answer is None or self.verdicts.get(question.text_of(answer)) is None:
             return None
-        distractors = self.distractors or NOTHING
+        distractors = self.distractors or NO_DISTRACTORS
         if question.options and len(self.verdicts) > 1:
             others = [question.option(letter) for letter in question.letters if letter != answer]
             distractors = Distractors(others, OPTIONS)
@@ -138,7 +138,7 @@ class Case:
     def evidence(self, kinds: Kinds) -> Evidence:
         """Return the evidence of these kinds; None for each kind that is not there."""
         return Evidence(
-            p_true=self.p_true if JUDGED & {*kinds} else None,
+            p_true=self.p_true if P_TRUE_KINDS & {*kinds} else None,
             candidates=self.compared if "candidates" in kinds else None,
             samples=self.answers if "samples" in kinds else None,
         )
@@ -151,17 +151,17 @@ def answer(case: Case, kinds: Kinds, text: Text | None = None, *, judge: bool = 
     """
     question, thinks = case.question, case.driver.thinks
     if question.options:
-        yield from _ask_options(case, State(question, think=thinks), kinds, question.options)
+        yield from _ask_options(case, StateConfidence(question, think=thinks), kinds, question.options)
         return
     if text is None:
         writes = [Write(question, think=thinks)]
         # Only brief answers are compared with others, and a free answer may be long.
-        beside = [] if question.free else _beside(case, kinds, thinks=thinks)
+        beside = [] if question.free else _plan_texts(case, kinds, thinks=thinks)
         text, *further = yield [*writes, *beside]
         case.take(beside, further)
         thinks = False
-    now = {*kinds} if judge else {*kinds} - JUDGED
-    state = State(question, text, think=thinks and text.thought is None)
+    now = {*kinds} if judge else {*kinds} - P_TRUE_KINDS
+    state = StateConfidence(question, text, think=thinks and text.thought is None)
     yield from _ask_about(case, state, read_answer(text.text, question.form, question.text), now)
 
 
@@ -173,13 +173,13 @@ def rate(case: Case, given: GivenAnswer, kinds: Kinds) -> Flow:
         rivals = [
             text for letter, text in zip(question.letters, question.options, strict=True) if letter != given.answer
         ]
-        judged = [own, *(rivals if JUDGED & {*kinds} else ())]
-        yield from _ask_options(case, State(question, given.answer), kinds, judged)
+        judged = [own, *(rivals if P_TRUE_KINDS & {*kinds} else ())]
+        yield from _ask_options(case, StateConfidence(question, given.answer), kinds, judged)
         return
     answer = read_answer(given.answer, question.form, question.text)
     if answer is not None:
         case.rivals = distinct(answer, given.rivals, question.form, count=len(given.rivals))
-    state = State(question, case.driver.text_of(question, given.answer, rated=True))
+    state = StateConfidence(question, case.driver.text_of(question, given.answer, rated=True))
     yield from _ask_about(case, state, answer, kinds, judged=True)
 
 
@@ -203,12 +203,12 @@ def sample(case: Case, count: int) -> Flow:
         case.answers = tuple(read_answer(each.text, question.form, question.text) for each in texts)
     elif thinks:
         given = tuple(range(len(question.options)))
-        drawn = yield [Choose(question, given, draw=THOUGHTS + number) for number in range(count)]
+        drawn = yield [Choose(question, given, draw=MAX_THOUGHTS + number) for number in range(count)]
         case.answers = tuple(None if each is None else question.letters[_best(each)] for each in drawn)
     else:
         stated = case.stated  # by the frozen model; `case.reply` may be that of an adapted version
         if stated is None:
-            (stated,) = yield [State(question)]
+            (stated,) = yield [StateConfidence(question)]
         case.answers = case.driver.draw_letters(question, stated.reply.option_log_p, count)
 
 
@@ -225,7 +225,7 @@ def _missing(case: Case, kinds: Kinds) -> set[EvidenceKind]:
     return {*kinds} - asked - {"samples", "dinco"}
 
 
-def _ask_options(case: Case, state: State | None, kinds: Kinds, judged: Sequence[str]) -> Flow:
+def _ask_options(case: Case, state: StateConfidence | None, kinds: Kinds, judged: Sequence[str]) -> Flow:
     """Choose an option and state the confidence (`state`), unless known, and ask about all options.
 
     If the model thinks, it thinks a second time, and chooses with the options in reversed order. It also chooses
@@ -243,7 +243,7 @@ def _ask_options(case: Case, state: State | None, kinds: Kinds, judged: Sequence
             requests.append(Choose(question, other, draw=1))
         requests += [Choose(question, order) for order in orders]
         requests += [Read(question, option) for option in question.options if driver.likelihoods]
-    if len(judged) == 1 or JUDGED & {*kinds}:
+    if len(judged) == 1 or P_TRUE_KINDS & {*kinds}:
         requests += [Judge(question, text) for text in judged]
     case.take(requests, (yield requests))
     if "candidates" not in kinds or case.reply.answer is None:
@@ -260,7 +260,9 @@ def _ask_options(case: Case, state: State | None, kinds: Kinds, judged: Sequence
     )
 
 
-def _ask_about(case: Case, state: State | None, answer: str | None, kinds: Kinds, *, judged: bool = False) -> Flow:
+def _ask_about(
+    case: Case, state: StateConfidence | None, answer: str | None, kinds: Kinds, *, judged: bool = False
+) -> Flow:
     """State the confidence in an open answer, unless known, and gather evidence about `answer`.
 
     `judged`: whether to judge the answer even if `kinds` do not request P(True).
@@ -268,7 +270,7 @@ def _ask_about(case: Case, state: State | None, answer: str | None, kinds: Kinds
     question = case.question
     thinks = case.reply.thought is not None if state is None else state.behind_thought
     brief = answer is not None and is_brief(answer, question.form)
-    if brief and (beside := _beside(case, kinds, thinks=thinks)):
+    if brief and (beside := _plan_texts(case, kinds, thinks=thinks)):
         case.take(beside, (yield beside))
     if answer is not None and brief and "candidates" in kinds:
         for ways in rounds(question, thinks=thinks)[case.drawn :]:
@@ -280,7 +282,7 @@ def _ask_about(case: Case, state: State | None, answer: str | None, kinds: Kinds
             if further:
                 case.take(further, (yield further))
         case.compared = compare(question, answer, case.samples, rivals=case.rivals)
-    texts = [answer] if answer is not None and (judged or JUDGED & {*kinds}) else []
+    texts = [answer] if answer is not None and (judged or P_TRUE_KINDS & {*kinds}) else []
     if answer is not None and "p_true" in kinds:
         case.distractors = yield from _find_distractors(case, answer, brief=brief)
         texts += case.distractors.answers
@@ -296,7 +298,7 @@ def _ask_about(case: Case, state: State | None, answer: str | None, kinds: Kinds
         case.compared = _with_letters(case.compared, case.letters)
 
 
-def _beside(case: Case, kinds: Kinds, *, thinks: bool) -> list[Write]:
+def _plan_texts(case: Case, kinds: Kinds, *, thinks: bool) -> list[Write]:
     """Return the texts that do not depend on the answer: the first round of samples, and a list of answers."""
     writes: list[Write] = []
     if "candidates" in kinds and not case.drawn:
@@ -320,7 +322,7 @@ def _find_distractors(case: Case, answer: str, *, brief: bool) -> Generator[list
     if rivals:
         return Distractors([*rivals], Source("answers", given=len(rivals)))
     if not brief:
-        return NOTHING
+        return NO_DISTRACTORS
     lists: list[list[str]] = []
     while True:
         found = choose_distractors(answer, question.form, case.driver.distractors, case.listed or [], lists)

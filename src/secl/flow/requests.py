@@ -15,7 +15,7 @@ from secl.evidence import Thought
 from secl.ledger import Purpose
 from secl.question import Form, Question
 from secl.records import Reply
-from secl.writing import Piece
+from secl.writing import Chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateConfidence:
     """State a confidence in an answer -> `Stated`.
 
     Attributes:
@@ -82,7 +82,7 @@ class Read:
     option: str
 
 
-Request = Write | State | Choose | Judge | Read
+Request = Write | StateConfidence | Choose | Judge | Read
 
 Flow = Generator[Sequence[Request], Sequence[Any], None]
 
@@ -121,7 +121,7 @@ class Stated:
     state: Any = field(default=None, repr=False, compare=False)
 
 
-class Run:
+class FlowRun:
     """A flow on its way through a driver.
 
     Attributes:
@@ -181,7 +181,7 @@ class Driver(Protocol):
     def seed(self) -> int:
         """Seed of all draws."""
 
-    def run(self, runs: Sequence[Run]) -> None:
+    def run(self, runs: Sequence[FlowRun]) -> None:
         """Answer the requests of all runs until their flows end; independent requests share passes or run in parallel.
 
         Raises the error of the first run that fails for a reason other than its question.
@@ -190,7 +190,7 @@ class Driver(Protocol):
     def fits(self, question: Question) -> bool:
         """Return whether the model can read a question with its options."""
 
-    def text_of(self, question: Question, written: str | Piece, *, rated: bool = False) -> Text:
+    def text_of(self, question: Question, written: str | Chunk, *, rated: bool = False) -> Text:
         """Return an open answer that the model has written, or (`rated`) an answer from elsewhere."""
 
     def draw_letters(self, question: Question, log_p: Sequence[float], count: int) -> tuple[str | None, ...]:

@@ -259,7 +259,7 @@ def states(question: str, reference: Amount, answer: str, context: str = "") -> 
         number
         for number in read_numbers(text, context)
         if number.value not in in_question
-        and not _DENIAL.search(_before(text, number.start))
+        and not _DENIAL.search(_text_before(text, number.start))
         and agree(reference.unit, number.unit)
         and not (reference.unit and not number.unit and _OTHER_NOUN.match(text, number.behind))
         and not _CODE.match(text, number.start)
@@ -277,12 +277,12 @@ def _has_alternatives(amounts: Sequence[Amount], text: str) -> bool:
     """Return whether two successive amounts are alternatives or the ends of a range."""
     for one, other in pairwise(amounts):
         between = text[one.end : other.start]
-        span = _BETWEEN.search(_before(text, one.start)) and re.search(r"\band\W*$", between)
+        span = _BETWEEN.search(_text_before(text, one.start)) and re.search(r"\band\W*$", between)
         if one.value != other.value and (span or _ALTERNATIVES.match(between)):
             return True
     return False
 
 
-def _before(text: str, place: int) -> str:
+def _text_before(text: str, place: int) -> str:
     """Return up to 40 characters before an index."""
     return text[max(place - 40, 0) : place]

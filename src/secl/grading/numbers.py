@@ -161,7 +161,7 @@ def in_figures(text: str, *, words: bool = True, ones: bool = False) -> str:
     text = _SPELLED.sub(lambda word: _figure(word, ones=ones), _HALF_A.sub("0.5 ", _ONE.sub("1", text)))
     text = _POINT.sub(lambda parts: f"{parts[1]}.{parts[2].replace(' ', '')}", text)
     for size, pattern in _SUMS:
-        text = pattern.sub(partial(_added, size), text)
+        text = pattern.sub(partial(_add_parts, size), text)
     text = _AND_A_HALF.sub(lambda part: f"{part[1]} 1/{_PARTS[part[2].lower()]}", text)
     return _MINUS.sub("-", text)
 
@@ -184,7 +184,7 @@ def _figure(word: re.Match[str], *, ones: bool) -> str:
     return str(_TENS.get(tens, 0) + (_SMALL.index(one or small) if one or small else not tens))
 
 
-def _added(size: int, parts: re.Match[str]) -> str:
+def _add_parts(size: int, parts: re.Match[str]) -> str:
     """Return the sum of a number with a word of scale and the number behind it; "8 million" alone keeps its word."""
     rest = int(parts[2] or 0) * _LARGE.get((parts[3] or "").lower(), 1)
     alone = parts[2] is None and size > 100

@@ -129,7 +129,7 @@ def _correct(question: Question) -> tuple[str, ...]:
     return reference.correct if isinstance(reference, References) else (reference,)
 
 
-def _any(accepts: Callable[[str, str, str], bool]) -> Callable[[Question, str], bool]:
+def _accept_any(accepts: Callable[[str, str, str], bool]) -> Callable[[Question, str], bool]:
     """Return a grader that accepts an answer if `accepts(reference, answer, question)` is true for any right answer."""
     return lambda question, answer: any(accepts(reference, answer, question.text) for reference in _correct(question))
 
@@ -162,10 +162,10 @@ def _rouge() -> Callable[[str, str], float]:
 
 _GRADERS: dict[str, Callable[[Question, str], bool]] = {
     "auto": lambda question, answer: says(question.text, _correct(question), answer, question.context),
-    "exact": _any(same_text),
-    "contains": _any(contains),
-    "number": _any(_is_number),
-    "regex": _any(lambda reference, answer, _: re.search(reference, answer, re.IGNORECASE) is not None),
+    "exact": _accept_any(same_text),
+    "contains": _accept_any(contains),
+    "number": _accept_any(_is_number),
+    "regex": _accept_any(lambda reference, answer, _: re.search(reference, answer, re.IGNORECASE) is not None),
     "overlap": lambda question, answer: (
         isinstance(question.reference, References) and grade_by_references(answer, question.reference)
     ),

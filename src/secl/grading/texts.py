@@ -156,10 +156,10 @@ def with_marks(text: str) -> str:
     text = _PRIME.sub("\\1′", _TRAILING_MINUS.sub("\\1˗", text))
     text = _SPELLED_RELATION.sub(lambda sign: _RELATIONS[sign[0]], text)
     text = _RELATION.sub(r" \1 ", text)
-    return _RANGE.sub(_hyphenated, text) if re.search(r"\d.*\d", text) else text
+    return _RANGE.sub(_replace_hyphen, text) if re.search(r"\d.*\d", text) else text
 
 
-def _hyphenated(span: re.Match[str]) -> str:
+def _replace_hyphen(span: re.Match[str]) -> str:
     first, last = span[1] or span[3], span[2] or span[4]
     short_year = len(first) == 4 and len(last.rstrip(".,")) == 2 and first.isdecimal() and first[2:] < last
     return f"{first}-{first[:2] * short_year}{last}"

@@ -30,7 +30,7 @@ from operator import itemgetter
 import numpy as np
 
 from secl.errors import ParameterError
-from secl.evidence import Labelled
+from secl.evidence import CalibratedConfidence
 from secl.labels.label import Label, random_order, standing
 from secl.metrics.probability import Vector
 from secl.metrics.recalibration import fit_logistic
@@ -59,7 +59,7 @@ FIXED = 1e-6
 """Standard deviation of a slope that is held at `FLATTEST`."""
 
 NEAR = 0.1
-"""Largest difference of the calibrated confidences of an answer and of the labels near it (`Labelled.near`)."""
+"""Largest difference of the calibrated confidences of an answer and of near labels (`CalibratedConfidence.near`)."""
 
 FEWEST_OF_DOMAIN, MOST_DOMAINS = 3, 50
 """Minimum number of labels for a domain's own shift; maximum number of domains with their own shifts.
@@ -279,7 +279,7 @@ class LabelState:
         below = math.nextafter(threshold, 0.0)
         return separating(self.calibrated(domain, threshold), self.calibrated(domain, below))
 
-    def rate(self, domain: str, confidence: float, threshold: float | None = None) -> Labelled:
+    def rate(self, domain: str, confidence: float, threshold: float | None = None) -> CalibratedConfidence:
         """Return the calibrated confidence for a label-free confidence in [0, 1], with its band.
 
         An undefined confidence (nan) stays undefined. `threshold`: lowest accepted label-free confidence.
@@ -296,7 +296,7 @@ class LabelState:
         first = bisect_left(self.sample, calibrated - NEAR, key=itemgetter(0))
         last = bisect_right(self.sample, calibrated + NEAR, key=itemgetter(0))
         near = () if math.isnan(confidence) else self.sample[first:last]
-        return Labelled(
+        return CalibratedConfidence(
             uncalibrated=confidence,
             calibrated=calibrated,
             low=min(calibrated, _sigmoid(low)),  # near 0 and 1, the mean of two maps may lie outside the band
@@ -316,10 +316,11 @@ class LabelState:
         )
 
 
-def observed(labelled: Labelled) -> tuple[float, float] | None:
+def observed(labelled: CalibratedConfidence) -> tuple[float, float] | None:
     """Return the exact 90% interval of the accuracy of answers near a confidence; None without labels near it.
 
-    The interval needs no assumption about the map, in contrast to `Labelled.low` and `Labelled.high`.
+    The interval needs no assumption about the map, in contrast to `CalibratedConfidence.low` and
+    `CalibratedConfidence.high`.
     """
     if not labelled.near:
         return None

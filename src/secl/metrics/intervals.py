@@ -236,11 +236,11 @@ def resampled_measures(
             drawn, summed = (np.add.reduceat(each, tie_starts, axis=1) for each in (times, sums))
             blocks["ada_ece"].append(_equal_mass_error(drawn, summed, count) / count)
         lost, pairs = _lost_pairs(times, confidences, grades)
-        blocks["auroc"].append(_won(lost, pairs))
+        blocks["auroc"].append(_count_wins(lost, pairs))
         if len(parts) > 1:
             within = [_lost_pairs(times[:, part], confidences[part], grades[part]) for part in parts]
             lost, pairs = np.sum(within, axis=0)
-        blocks["auroc_within"].append(_won(lost, pairs))
+        blocks["auroc_within"].append(_count_wins(lost, pairs))
         blocks["mean_confidence"].append(_mean(times, confidences))
     return {name: np.concatenate(values) if values else np.empty(0) for name, values in blocks.items()}
 
@@ -305,7 +305,7 @@ def _lost_pairs(times: Vector, confidences: Vector, grades: Vector) -> tuple[Vec
     return (right * above).sum(axis=1), right.sum(axis=1) * wrong.sum(axis=1)
 
 
-def _won(lost: Vector, pairs: Vector) -> Vector:
+def _count_wins(lost: Vector, pairs: Vector) -> Vector:
     """Return the AUROC, which is the share of pairs that are not lost; nan without pairs."""
     return np.asarray(1.0 - np.divide(lost, pairs, out=np.full(lost.size, np.nan), where=pairs > 0))
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from secl.errors import ParameterError
 from secl.metrics.probability import Vector, graded, with_targets
 
-Kind = Literal["temperature", "platt"]
+MapKind = Literal["temperature", "platt"]
 """Kind of map."""
 
 CLIP = 1e-6
@@ -107,7 +107,7 @@ def fit_platt(confidence: npt.ArrayLike, target: npt.ArrayLike) -> Platt:
 
 Map = Temperature | Platt
 
-FITS: Mapping[Kind, Callable[[npt.ArrayLike, npt.ArrayLike], Map]] = {
+FITS: Mapping[MapKind, Callable[[npt.ArrayLike, npt.ArrayLike], Map]] = {
     "temperature": fit_temperature,
     "platt": fit_platt,
 }
@@ -118,7 +118,7 @@ FOLDS = 5
 """Number of folds of cross-validation, and minimum number of graded answers."""
 
 
-def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: Kind) -> tuple[Vector, list[float]]:
+def cross_validated(confidence: npt.ArrayLike, correct: npt.ArrayLike, kind: MapKind) -> tuple[Vector, list[float]]:
     """Map every confidence by a map fitted to the grades of the other folds, which are those of scikit-learn's KFold.
 
     Every fold has its own map. This can change the order of answers from different folds, and therefore the AUROC.
@@ -141,7 +141,7 @@ FEWEST_SCORED, MOST_REFITTED = 10, 1000
 """A map along a stream needs `FEWEST_SCORED` signals. Up to `MOST_REFITTED` signals, each signal causes a new fit."""
 
 
-def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: Kind) -> Vector:
+def label_free(confidence: npt.ArrayLike, signal: npt.ArrayLike | Sequence[float | None], kind: MapKind) -> Vector:
     """Map each confidence of a stream by a map fitted to the signals of earlier questions, without labels.
 
     This is the baseline for SECL: the same signal fits one or two parameters instead of an adapter. The signal is nan

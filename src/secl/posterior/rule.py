@@ -22,7 +22,7 @@ from secl.errors import ParameterError
 from secl.evidence import Posterior
 from secl.metrics.probability import softmax
 from secl.posterior.shared import SharedSums, factor_of
-from secl.posterior.views import ANSWER_VIEWS, LETTERS, VIEWS, Views, read_views
+from secl.posterior.views import ANSWER_VIEWS, LETTERS_VIEW, VIEWS, Views, read_views
 from secl.records import Record
 from secl.settings.groups import DEFAULT_VIEWS
 
@@ -224,7 +224,7 @@ class PosteriorRule:
         # Sums over questions of the same kind (open, or with options). The fixed order keeps their rounding the same.
         alike = [state.letters[group] for group in sorted(state.letters) if group[2] is views.none_last]
         reliability = of_mean(correlation(alike, before), len(views.orders)) if views.orders else None
-        names = [*[LETTERS for _ in views.orders[:1]], *views.values]
+        names = [*[LETTERS_VIEW for _ in views.orders[:1]], *views.values]
         weights = {name: VIEWS[name].weight(reliability or 0.0, views.none_last) for name in names}
         # The bias of an option includes the effect of its place, so place effects are not subtracted before.
         scores = _scores(views, weights, LetterSums.empty(views))
@@ -261,7 +261,7 @@ def _scores(views: Views, weights: Mapping[str, float], letters: LetterSums) -> 
     """
     columns = dict(views.values)
     if views.orders:
-        columns[LETTERS] = letters.mean_letters(views)
+        columns[LETTERS_VIEW] = letters.mean_letters(views)
     sums = [math.fsum(weight * columns[name][number] for name, weight in weights.items()) for number in views.distinct]
     mean = math.fsum(sums) / len(sums)
     return [total - mean for total in sums]

@@ -47,7 +47,7 @@ SAME = 1e-6
 """If the scores vary between questions by less than this fraction of their squares, all questions are the same, and
 nothing tells a bias from an answer. Bias and strength are then 0."""
 
-LEAST = 1e-9
+MIN_VARIANCE = 1e-9
 """Minimum variance, in square nats."""
 
 
@@ -110,12 +110,12 @@ class SharedSums:
         explained = math.fsum(share * mean for share, mean in zip(self.shares, means, strict=True))
         signal = (self.won - kept * explained) / (1 - 1 / count - kept * concentration)
         # At most the signal that would explain the whole spread, if all options were equally frequent.
-        signal = min(max(signal, 0.0), math.sqrt(_with_prior(max(spread, 0.0), SPREAD, n) / unit))
+        signal = min(max(signal, 0.0), math.sqrt(_shrink(max(spread, 0.0), SPREAD, n) / unit))
         bias = [kept * (mean - signal * (share - 1 / count)) for mean, share in zip(means, self.shares, strict=True)]
         left = square - math.fsum((2 * mean - b) * b for mean, b in zip(means, bias, strict=True)) / count
-        part = min(signal * signal * unit / max(left, LEAST), HIGHEST_SHARE)
-        variance, part = _with_prior(max(left, 0.0), SPREAD, n), _with_prior(part, SIGNAL_SHARE, n)
-        noise = max((1 - part) * variance * count / (count - 1), LEAST)
+        part = min(signal * signal * unit / max(left, MIN_VARIANCE), HIGHEST_SHARE)
+        variance, part = _shrink(max(left, 0.0), SPREAD, n), _shrink(part, SIGNAL_SHARE, n)
+        noise = max((1 - part) * variance * count / (count - 1), MIN_VARIANCE)
         return bias, math.sqrt(part * variance / unit) / noise
 
 
@@ -127,5 +127,5 @@ def factor_of(strength: float) -> float:
     return 1 + strength / 2
 
 
-def _with_prior(value: float, prior: float, questions: int) -> float:
+def _shrink(value: float, prior: float, questions: int) -> float:
     return (questions * value + SCALE_ROWS * prior) / (questions + SCALE_ROWS)

@@ -30,7 +30,7 @@ from secl.records import Record, Reply
 P_TRUE_CLIP = 1e-12
 """Added to P(True) and P(False) before the logarithm, so that their ratio stays finite."""
 
-Values = tuple[float | None, ...]
+ViewValues = tuple[float | None, ...]
 """One number for each candidate; None if unknown."""
 
 SMOOTHING = 0.5
@@ -62,7 +62,7 @@ LEAST_WRONG = 0.01
 """Minimum probability that the value of a field is wrong, before log-odds are multiplied by a slope."""
 
 
-def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values:  # noqa: ARG001
+def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> ViewValues:  # noqa: ARG001
     """Return, per token, the log-likelihood of each candidate minus half of its log-likelihood without the question.
 
     The value is per token, because the noise of a sum grows with its number of tokens. The factor is a half, because on
@@ -75,7 +75,7 @@ def likelihood(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) 
     )
 
 
-def thoughts(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+def thoughts(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> ViewValues | None:  # noqa: ARG001
     """Return ln of each option's mean probability after the thoughts, mixed with equal probabilities (`DOUBT`).
 
     After a single thought, the model is nearly certain of its letter, even of a wrong one. So the view averages over
@@ -92,7 +92,7 @@ def thoughts(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) ->
     return tuple(math.log((1 - DOUBT) * by_text[text] + DOUBT / len(by_text)) for text in texts)
 
 
-def p_true(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+def p_true(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> ViewValues | None:  # noqa: ARG001
     """Return ln P(True) / P(False) of each candidate."""
     asked = evidence.p_true
     if asked is None or not asked.false_probabilities:
@@ -103,7 +103,7 @@ def p_true(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> V
     return tuple(odds.get(candidate) for candidate in candidates.candidates)
 
 
-def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:
+def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> ViewValues | None:
     """Return ln of the number of samples for each candidate of an open question, with a pseudo-count.
 
     The model's own answer counts as one sample, and every candidate gets a pseudo-count (`SMOOTHING`). Samples that
@@ -123,7 +123,7 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
     )
 
 
-def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> ViewValues | None:  # noqa: ARG001
     """Return the log-probability of each candidate's text, divided by the square root of its word count.
 
     The square root is a compromise: a sum makes every sentence improbable, a mean makes every sentence probable. The
@@ -139,7 +139,7 @@ def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Val
     return (*scores, math.log(max(rest, LEAST_REST)))
 
 
-def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Values | None:  # noqa: ARG001
+def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> ViewValues | None:  # noqa: ARG001
     """Return ln of the probability of each value of a field.
 
     The model's own value has the probability sigmoid(L). L = a + b ln(H + c), plus d for a fixed form. H is the entropy
@@ -156,7 +156,7 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     if not log_p or not candidates.source.of_field:
         return None
     if reply.thought is not None:
-        return _behind_thoughts(candidates, reply)
+        return _average_thoughts(candidates, reply)
     own = min(log_p[0], math.log1p(-LEAST_WRONG))
     count = len(candidates.candidates)
     others = [max(math.exp(log_p.get(n, -math.inf)), LEAST_WRONG / 100) for n in range(1, count - 1)]
@@ -177,7 +177,7 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Va
     return (right, *(wrong + math.log(other / math.fsum(others)) for other in others))
 
 
-def _behind_thoughts(candidates: CandidateEvidence, reply: Reply) -> Values:
+def _average_thoughts(candidates: CandidateEvidence, reply: Reply) -> ViewValues:
     """Return ln of each value's mean probability over thoughts; the last candidate has the remaining probability."""
     count, thoughts = len(candidates.candidates), 1 + len(candidates.samples)
     shares = [0.0] * count
@@ -218,13 +218,13 @@ class View:
     """
 
     title: str
-    read: Callable[[CandidateEvidence, Reply, Evidence], Values | None]
+    read: Callable[[CandidateEvidence, Reply, Evidence], ViewValues | None]
     weight: Weight
     row: str = ""
     purpose: Purpose = "reordering"
 
 
-LETTERS = "letters"
+LETTERS_VIEW = "letters"
 """The view of the option letters, read in several orders of the options (`Views.orders`)."""
 
 FIELD_VIEWS = ("samples", "value")
@@ -233,7 +233,7 @@ FIELD_VIEWS = ("samples", "value")
 VIEWS: dict[str, View] = {
     # The weight of letters grows with their reliability, and is lower for open questions. Likelihoods share evidence
     # with reliable letters, so the weight of likelihoods falls as the reliability grows.
-    LETTERS: View(
+    LETTERS_VIEW: View(
         "option letters, mean over orders", lambda *_: None, lambda s, is_open: (0.3 if is_open else 0.8) * s
     ),
     "likelihood": View(
@@ -312,7 +312,7 @@ def read_views(names: Sequence[str], record: Record) -> Views | None:
     answering = frozen if frozen.answer == reply.answer else reply
     read = {name: VIEWS[name].read(candidates, answering, record.evidence) for name in chosen}
     values = {name: centred(texts, row) for name, row in read.items() if row is not None and any(map(_known, row))}
-    orders = _letter_orders(frozen, candidates) if LETTERS in chosen else ()
+    orders = _letter_orders(frozen, candidates) if LETTERS_VIEW in chosen else ()
     if not values and not orders:
         return None
     none_last = not record.question.options and candidates.likelihoods[-1] is None

@@ -30,7 +30,7 @@ _LIST_MARK = re.compile(r"^\s*(?:\(?\d+[.):](?!\d)|[*•]|-(?!\d))\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class ThinkTags:
     """The texts before and after a thought, for a family of models.
 
     A reply that begins with `empty` (an empty thought, or the opening of the answer) has no thought.
@@ -47,20 +47,20 @@ _TAGS = (
     ("<seed:think>", "</seed:think>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),  # Command A
 )
-THOUGHTS = (
-    *(Marks(opening, closing, f"{opening}\n\n{closing}\n\n") for opening, closing in _TAGS),
-    Marks("<|channel|>analysis", "<|channel|>final<|message|>", "<|channel|>final<|message|>"),  # gpt-oss
+THINK_TAGS = (
+    *(ThinkTags(opening, closing, f"{opening}\n\n{closing}\n\n") for opening, closing in _TAGS),
+    ThinkTags("<|channel|>analysis", "<|channel|>final<|message|>", "<|channel|>final<|message|>"),  # gpt-oss
 )
 
 
-def answer_behind(text: str) -> str | None:
+def answer_after_thought(text: str) -> str | None:
     """Return a text without the thought at its beginning; None while it is unclear where or whether the thought ends.
 
-    >>> answer_behind("Paris"), answer_behind("<think>Let me"), answer_behind("<think>Let me see.</think> Paris")
-    ('Paris', None, 'Paris')
+    >>> [answer_after_thought(text) for text in ("Paris", "<think>Let me", "<think>Let me see.</think> Paris")]
+    ['Paris', None, 'Paris']
     """
     begun = text.lstrip()
-    for thought in THOUGHTS:
+    for thought in THINK_TAGS:
         if begun.startswith(thought.opening):
             return begun.partition(thought.closing)[2].lstrip() or None
         if thought.opening.startswith(begun):
@@ -70,10 +70,10 @@ def answer_behind(text: str) -> str | None:
 
 def without_thought(text: str) -> str:
     """Return a finished text without the thought at its beginning; "" for an unfinished thought."""
-    answer = answer_behind(text)
+    answer = answer_after_thought(text)
     if answer is not None:
         return answer
-    return "" if any(text.lstrip().startswith(thought.opening) for thought in THOUGHTS) else text
+    return "" if any(text.lstrip().startswith(thought.opening) for thought in THINK_TAGS) else text
 
 
 def bare_thought(text: str) -> str:

@@ -102,7 +102,7 @@ def unstated(text: str) -> str:
     return _LIKE_A_CONFIDENCE.sub(" ", text)
 
 
-def _asked(question: Question) -> str:
+def _render(question: Question) -> str:
     """Return the common beginning of the prompts of a question."""
     passage = f"{quoted(question.context)}\n\n" if question.context else ""
     return f"{passage}Question: {unstated(question.text)}\n"
@@ -115,12 +115,12 @@ def answer_prompt(question: Question, *, alongside: bool = False, prefilled: boo
     """
     if alongside and question.form in _ALONGSIDE:
         prefill = "" if question.form == "number" else "Answer:"
-        return _prompt(question, f"{_asked(question)}\n{_ALONGSIDE[question.form]}", prefill)
+        return _prompt(question, f"{_render(question)}\n{_ALONGSIDE[question.form]}", prefill)
     prefill = _PREFILLS.get(question.form, "") if prefilled or question.options else ""
     if question.free:
         passage = f"{quoted(question.context)}\n\n" if question.context else ""
         return _prompt(question, f"{passage}{question.text}", prefill)
-    return _prompt(question, f"{_asked(question)}{_listed(question)}\n{_INSTRUCTIONS[question.form]}", prefill)
+    return _prompt(question, f"{_render(question)}{_list_options(question)}\n{_INSTRUCTIONS[question.form]}", prefill)
 
 
 def request_for(thinking: Thinking) -> str:
@@ -154,7 +154,7 @@ def thinking_prompt(question: Question, request: str, thought: str | None = None
     wanted = f"{request} Then {wanted}. " if request else f"{wanted[:1].upper()}{wanted[1:]}. "
     before = _WITH_CONFIDENCE if question.options else _FORMAT
     steps, digit = "<your steps>\n" if request else "", "\nConfidence: <digit>" if question.options else ""
-    user = f"{_asked(question)}{_listed(question)}\n{wanted}{before}{steps}Answer: {shape}{digit}"
+    user = f"{_render(question)}{_list_options(question)}\n{wanted}{before}{steps}Answer: {shape}{digit}"
     return replace(_prompt(question, user, "Answer:"), thought=thought or "")
 
 
@@ -168,7 +168,7 @@ def behind_thought_prompt(question: Question, request: str, thought: str) -> Pro
     return replace(asked, turns=turns, prefill="", thought=None)
 
 
-def _listed(question: Question) -> str:
+def _list_options(question: Question) -> str:
     return "".join(f"{letter}. {unstated(question.option(letter))}\n" for letter in question.letters)
 
 
@@ -218,7 +218,9 @@ def in_order(question: Question, order: Sequence[int]) -> Question:
 
 def order_prompt(question: Question, order: Sequence[int]) -> Prompt:
     """Ask for the letter alone, with the options in another order: `order[place]` is the number of an option."""
-    user = f"{_asked(question)}{_listed(in_order(question, order))}\nAnswer with the letter of the correct option."
+    user = (
+        f"{_render(question)}{_list_options(in_order(question, order))}\nAnswer with the letter of the correct option."
+    )
     return _prompt(question, user, _PREFILLS["choice"])
 
 
@@ -228,14 +230,14 @@ def candidate_prompt(question: Question, form: Form, *, alone: bool = False) -> 
     `alone` omits the question, its passage and the history, which are all evidence for an answer (the domain premise of
     PMI, Holtzman et al. 2021); the system text stays.
     """
-    user = f"{'' if alone else _asked(question)}\n{_INSTRUCTIONS[form]}"
+    user = f"{'' if alone else _render(question)}\n{_INSTRUCTIONS[form]}"
     return Prompt((user,), _PREFILLS.get(form, ""), question.system, () if alone else question.history)
 
 
 def program_prompt(question: Question) -> Prompt:
     """Ask for a short program that computes a number (`secl.prompts.programs`)."""
     user = (
-        f"{_asked(question)}\nWrite a short Python program that computes the answer. Use only assignments and "
+        f"{_render(question)}\nWrite a short Python program that computes the answer. Use only assignments and "
         "arithmetic: no functions, no loops, no imports, no comments and no explanation. The last line assigns the "
         "final number to the variable answer."
     )
@@ -269,9 +271,9 @@ def p_true_prompt(question: Question, candidate: str, *, paper: bool = False) ->
     """
     if paper:
         sentence = "Is the following answer to the question correct? (True/False)"
-        return _prompt(question, f"{_asked(question)}{sentence}\nAnswer: {unstated(candidate)}")
+        return _prompt(question, f"{_render(question)}{sentence}\nAnswer: {unstated(candidate)}")
     user = (
-        f"{_asked(question)}Proposed answer: {unstated(candidate)}\n"
+        f"{_render(question)}Proposed answer: {unstated(candidate)}\n"
         "Is the proposed answer to the question correct? Reply with exactly one word, True or False."
     )
     return _prompt(question, user)
@@ -280,7 +282,7 @@ def p_true_prompt(question: Question, candidate: str, *, paper: bool = False) ->
 def verification_prompt(question: Question, candidate: str) -> Prompt:
     """Ask whether `candidate` is right, Yes or No, for the signal DINCO."""
     user = (
-        f"{_asked(question)}Candidate answer: {candidate}\n"
+        f"{_render(question)}Candidate answer: {candidate}\n"
         "Decide whether the candidate answer is correct. Reply with one word, Yes or No."
     )
     return _prompt(question, user)
@@ -289,7 +291,7 @@ def verification_prompt(question: Question, candidate: str) -> Prompt:
 def entailment_prompt(question: Question, premise: str, hypothesis: str) -> Prompt:
     """Ask how two answers relate; the reply is the letter of entailment, independence or contradiction."""
     user = (
-        f"{_asked(question)}First answer: {premise}\nSecond answer: {hypothesis}\n\n"
+        f"{_render(question)}First answer: {premise}\nSecond answer: {hypothesis}\n\n"
         "Suppose that the first answer is true. What does this say about the second answer?\n"
         "A. The second answer must be true as well.\nB. The second answer may be true or false.\n"
         "C. The second answer must be false.\n\nReply with the letter alone."
@@ -301,7 +303,7 @@ def distractor_prompt(question: Question, count: int) -> Prompt:
     """Ask for `count` (2 to 10) answers, which become distractors. The prompt does not show the model's own answer."""
     number = ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"][count - 2]
     user = (
-        f"{_asked(question)}People gave {number} different answers to this question. Some are wrong. List their "
+        f"{_render(question)}People gave {number} different answers to this question. Some are wrong. List their "
         f"{number} answers, each on a line of its own, each {_KINDS.get(question.form, 'one short sentence')}."
     )
     return _prompt(question, user, "1.")

@@ -8,7 +8,7 @@ from secl.display import UNDEFINED, amount, counted, percent
 from secl.evaluation.acceptance import Advice, Answers
 from secl.evaluation.json_values import json_value
 from secl.evaluation.sample import Doubt
-from secl.evaluation.trust import further
+from secl.evaluation.trust import describe_missing
 from secl.grading.rules import reported_correct
 from secl.labels.label import utc
 from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong
@@ -66,7 +66,7 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
         facts["wrong"] = f"{amount(advice.wrong)} of {counted(advice.labels, 'graded answer')}"
     facts["rests on"] = _basis(answers, advice)
     if threshold is None or advice.basis != "labels":
-        facts["for a guarantee"] = _wanted(advice)
+        facts["for a guarantee"] = _describe_goal(advice)
     if threshold is None and advice.nearest is not None and advice.nearest < MOSTLY_WRONG:
         facts["lowest risk guaranteed now"] = percent(advice.nearest)
     heading = f"at most {percent(advice.risk)} wrong, {percent(advice.certainty)} certainty"
@@ -137,7 +137,7 @@ def _basis(answers: Answers, advice: Advice) -> str:
     return f"{counted(advice.labels, 'label')} of answers {drawn}"
 
 
-def _wanted(advice: Advice) -> str:
+def _describe_goal(advice: Advice) -> str:
     """Return the number of labels that would give a guarantee, or why the present labels give no guarantee."""
     if advice.needed is not None:
         like = "the confidences are calibrated" if advice.basis == "confidences" else "further labels are like these"
@@ -170,7 +170,7 @@ def advice_step(advice: Advice, folder: str, *, calibrates: bool, server: bool) 
         return f"secl export {folder} {accept} --format csv; for later questions: {later}"
     wanted = advice.fewest if advice.needed is None else advice.needed
     if wanted > advice.labels and left:
-        return further(wanted - advice.labels, left)
+        return describe_missing(wanted - advice.labels, left)
     return "look at every answer, or compare other methods (secl check)"
 
 

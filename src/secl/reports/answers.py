@@ -67,7 +67,7 @@ def not_returned(record: Record) -> str:
     Empty if the own answer is the most probable candidate.
     """
     own, best = record.reply.answer, record.best_answer
-    return record.question.named(own if record.answers_best else best) if own != best else ""
+    return record.question.named(own if record.best_returned else best) if own != best else ""
 
 
 def right_answer(record: Record) -> str:
@@ -91,32 +91,38 @@ def neediest(records: Sequence[Record], count: int) -> list[Record]:
 MOST_WRONG = 10
 """Maximum number of wrong answers in a table."""
 
-LONGEST = 160
+MAX_CHARACTERS = 160
 """Maximum number of characters of a question or an answer in a table."""
 
-NOTHING = SIGNS["unreadable"]
+UNREADABLE = SIGNS["unreadable"]
 
 GRADES = {True: "right", False: "wrong", None: ""}
 
 
 def _asked(record: Record) -> Cell:
-    return Cell(excerpt(asked(record), LONGEST), excerpt("; ".join(options_of(record)), LONGEST))
+    return Cell(excerpt(asked(record), MAX_CHARACTERS), excerpt("; ".join(options_of(record)), MAX_CHARACTERS))
 
 
 def _answered(record: Record) -> Cell:
-    answer, other = answered(record) or f"{NOTHING}: {record.reply.text.strip()!r}", not_returned(record)
-    return Cell(excerpt(answer, LONGEST), f"other: {excerpt(other, LONGEST)}" if other else "")
+    answer, other = answered(record) or f"{UNREADABLE}: {record.reply.text.strip()!r}", not_returned(record)
+    return Cell(excerpt(answer, MAX_CHARACTERS), f"other: {excerpt(other, MAX_CHARACTERS)}" if other else "")
 
 
 COLUMNS: dict[str, tuple[Column, Callable[[Record], Cell]]] = {
-    "question": (Column("Question", text=True, wraps=True), lambda record: Cell(excerpt(asked(record), LONGEST))),
+    "question": (
+        Column("Question", text=True, wraps=True),
+        lambda record: Cell(excerpt(asked(record), MAX_CHARACTERS)),
+    ),
     "question and options": (Column("Question", text=True, wraps=True), _asked),
     "answer": (
         Column("Answer", text=True, wraps=True),
-        lambda record: Cell(excerpt(answered(record), LONGEST) or NOTHING),
+        lambda record: Cell(excerpt(answered(record), MAX_CHARACTERS) or UNREADABLE),
     ),
     "answers": (Column("Answered", text=True, wraps=True), _answered),
-    "right": (Column("Right", text=True, wraps=True), lambda record: Cell(excerpt(right_answer(record), LONGEST))),
+    "right": (
+        Column("Right", text=True, wraps=True),
+        lambda record: Cell(excerpt(right_answer(record), MAX_CHARACTERS)),
+    ),
     "confidence": (Column("Confidence"), lambda record: Cell(number(record.confidence, 3))),
     "stated": (Column("Stated (frozen)"), lambda record: Cell(number(record.frozen.stated, 3))),
     "P(True)": (

@@ -9,7 +9,7 @@ from secl.evaluation.check import MIN_GAIN, Check
 from secl.evaluation.compare import Comparison
 from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference
 from secl.metrics.measures import MEASURES
-from secl.reports.table import Cell, Column, Row, Table
+from secl.reports.table import Cell, Column, Table, TableRow
 
 NOTE = (
     "The 95% interval of a difference comes from a paired bootstrap over questions; * marks an interval that excludes "
@@ -39,7 +39,7 @@ def comparison_table(comparison: Comparison) -> Table:
     return Table(columns, rows, (NOTE,))
 
 
-def _row(name: str, difference: Difference) -> Row:
+def _row(name: str, difference: Difference) -> TableRow:
     low, high = difference.interval.low, difference.interval.high
     cells = (
         name,

@@ -16,10 +16,10 @@ from secl.reports.table import Table, listing, plain_table
 BAR = 30
 """Width of a full bar in characters."""
 
-LONGEST = 300
+MAX_CHARACTERS = 300
 """Maximum number of characters of a candidate in the table of an answer."""
 
-MOST = 5
+MAX_CANDIDATES = 5
 """Maximum number of candidates in the table of an answer; the table always has the model's own answer."""
 
 
@@ -33,13 +33,13 @@ def answer_table(record: Record) -> Table:
         rows = [(record.text or "no readable answer", _confidence(record), stated if own is not None else "")]
         return plain_table(("answer", "confidence", ""), rows, notes, texts=1)
     order = _ranked(posterior)
-    returned = posterior.best if record.answers_best else posterior.own
+    returned = posterior.best if record.best_returned else posterior.own
     rows = []
     for number in [each for each in order if each == returned] + [each for each in order if each != returned]:
         note = stated if number == posterior.own else ""
         share = _confidence(record) if number == returned else percent(posterior.probabilities[number])
-        if len(rows) < MOST or note:
-            rows.append((excerpt(_candidate(posterior, number), LONGEST), share, note))
+        if len(rows) < MAX_CANDIDATES or note:
+            rows.append((excerpt(_candidate(posterior, number), MAX_CHARACTERS), share, note))
     if len(order) > len(rows):
         rows.append((f"and {counted(len(order) - len(rows), 'other')}", "", ""))
     notes += [] if own is not None else ["The model's own reply holds no readable answer."]
@@ -69,7 +69,7 @@ def evidence_tables(record: Record, tau: float | None = None) -> list[RichTable]
     facts |= {"entropy in nats": f"{reply.entropy:.4f}", "probability of all digits": f"{reply.digit_mass:.4f}"}
     if reply.thought is not None:
         facts["tokens of the thought"] = f"{reply.thought.tokens}{', cut off' if reply.thought.cut else ''}"
-        facts["thought"] = excerpt(reply.thought.text or "not kept", LONGEST)
+        facts["thought"] = excerpt(reply.thought.text or "not kept", MAX_CHARACTERS)
     if record.signal is not None:
         facts["normalised P(True)" + ("" if tau is None else f", tau {tau:g}")] = f"{record.signal:.4f}"
     facts |= {f"weight of the view {name}": f"{value:.2f}" for name, value in (posterior.weights if posterior else ())}

@@ -21,7 +21,7 @@ from secl.runs.folder import ELSEWHERE, storage_errors
 
 PAGE = "report.html"
 
-MOST = 2000
+MAX_ANSWERS = 2000
 """Maximum number of answers on the page, which limits its size to some megabytes."""
 
 
@@ -52,8 +52,12 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
 
 
 def listed(records: Sequence[Record]) -> Sequence[Record]:
-    """Return the answers on the page, in order: all answers, or the `MOST` answers that most need a person."""
-    return records if len(records) <= MOST else sorted(neediest(records, MOST), key=lambda record: record.position)
+    """Return the answers on the page, in order: all answers, or the `MAX_ANSWERS` answers that most need a person."""
+    return (
+        records
+        if len(records) <= MAX_ANSWERS
+        else sorted(neediest(records, MAX_ANSWERS), key=lambda record: record.position)
+    )
 
 
 def data_uri(svg: str) -> str:

@@ -11,13 +11,13 @@ from statistics import fmean
 
 from secl.display import amount, counted, excerpt, number, percent, percents
 from secl.evaluation.acceptance import advise
-from secl.evaluation.symptoms import FEWEST
-from secl.evaluation.trust import ENOUGH, Level, separation
+from secl.evaluation.symptoms import MIN_QUESTIONS
+from secl.evaluation.trust import MIN_GRADED, Level, separation
 from secl.grading.rules import reported_correct
 from secl.metrics.measures import Z, wilson
 from secl.records import ConfidenceSource, Record, main_source
 from secl.reports.acceptance_report import accepted_sentence
-from secl.reports.answers import NOTHING, SIGNS, answered, asked, neediest, signs_of
+from secl.reports.answers import SIGNS, UNREADABLE, answered, asked, neediest, signs_of
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table, plain_table
 
@@ -27,10 +27,10 @@ BINS = 5
 RISK = 0.1
 """Risk in the next commands that a report names."""
 
-LONGEST = 100
+MAX_CHARACTERS = 100
 """Maximum number of characters of a question in `look_first`."""
 
-ANSWERS: dict[Level, str] = {
+VERDICT_TEXTS: dict[Level, str] = {
     "fine": "Yes: tests of the {source} confidence found no error.",
     "unproven": "Not proven for the {source} confidence.",
     "do not act on it": "No: do not act on the {source} confidence.",
@@ -80,7 +80,7 @@ def _level(run: RunReport, gap: float) -> str:
         return "calibrated on average, wrong in places"
     return (
         "no calibration error found"
-        if run.trust.graded >= ENOUGH
+        if run.trust.graded >= MIN_GRADED
         else f"no calibration error found, but {run.trust.graded} answers reveal only large errors"
     )
 
@@ -89,8 +89,8 @@ def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> str:
     area, span = separation(confidences, grades)
     if math.isnan(area):
         return f"unknown; all graded answers are {'right' if grades[0] else 'wrong'}."
-    if len(grades) < FEWEST:
-        return f"unknown below {FEWEST} graded answers."
+    if len(grades) < MIN_QUESTIONS:
+        return f"unknown below {MIN_QUESTIONS} graded answers."
     if math.isnan(span.low):
         return f"unknown; nearly all graded answers are {'right' if fmean(grades) > 0.5 else 'wrong'}."
     shown = "better than chance" if span.low > 0.5 else "worse than chance" if span.high < 0.5 else "undecided"
@@ -119,9 +119,9 @@ def look_first(records: Sequence[Record]) -> str | None:
     first = next(iter(neediest(records, 1)), None) if unknown else first
     if first is None:
         return None
-    answer = excerpt(answered(first), LONGEST // 2) or NOTHING
+    answer = excerpt(answered(first), MAX_CHARACTERS // 2) or UNREADABLE
     what = f"{answer}, {number(first.confidence, 2)}{', wrong' if wrong else ''}"
-    return f'Look first at: "{excerpt(asked(first), LONGEST)}" ({what})'
+    return f'Look first at: "{excerpt(asked(first), MAX_CHARACTERS)}" ({what})'
 
 
 def next_step(run: RunReport, folder: Path) -> str:
@@ -131,19 +131,19 @@ def next_step(run: RunReport, folder: Path) -> str:
     if run.answers.doubt == "partly":
         return f"secl label {shell_name} --references, with --random if you drew the rows with right answers at random"
     graded = run.trust.graded
-    if graded < ENOUGH and graded < len(run.records):
+    if graded < MIN_GRADED and graded < len(run.records):
         return f"secl label {shell_name}"
     advice = advise(run.answers, RISK)
     if advice.threshold is not None and advice.basis == "labels":
         return f"secl export {shell_name} --risk {RISK} --format csv"
     threshold = f"secl threshold {shell_name} --risk {RISK}"
-    return threshold if graded >= ENOUGH else f"ask more questions, then {threshold}"
+    return threshold if graded >= MIN_GRADED else f"ask more questions, then {threshold}"
 
 
 NEEDY = 10
 """Number of rows in the table of answers that most need a person."""
 
-UNTESTED = (
+FEW_LABELS = (
     "Twenty labels (secl label) usually reveal an error of 30 percentage points; smaller errors need more labels."
 )
 """Advice on the number of labels. docs/lab/log.md has the power of the tests."""
@@ -186,7 +186,7 @@ def headline(run: RunReport) -> str:
         f"if the confidences are calibrated. This is the mean of {_basis(run, unknown)}"
     )
     if not graded:
-        return f"{text} {UNTESTED}"
+        return f"{text} {FEW_LABELS}"
     low, high = wilson(run.trust.accuracy, graded)
     return (
         f"{text} Of {counted(graded, 'graded answer')} {percent(run.trust.accuracy)} are right "

@@ -12,7 +12,7 @@ from rich.console import Console
 from secl.display import amount, counted, percent, terminal_text
 from secl.explain import weights_sentence
 from secl.grading.rules import grade, grader_of
-from secl.posterior.views import LETTERS, read_views
+from secl.posterior.views import LETTERS_VIEW, read_views
 from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_tables
 from secl.reports.answers import neediest, questions_table, wrong_table
@@ -20,7 +20,7 @@ from secl.reports.comparison_report import check_sentences
 from secl.reports.figures.reliability import reliability_figure
 from secl.reports.figures.risk_coverage import risk_coverage_figure
 from secl.reports.figures.timeline import timeline_figure
-from secl.reports.result import ANSWERS, NEEDY, bins_table, domains_table, result_sentences, share_notes, ungraded
+from secl.reports.result import NEEDY, VERDICT_TEXTS, bins_table, domains_table, result_sentences, share_notes, ungraded
 from secl.reports.run_report import RunReport, command, panels
 from secl.reports.summary_table import domain_table, main_table, summary_table
 from secl.reports.table import Table, plain_table, to_rich
@@ -95,7 +95,7 @@ def sections_of(run: RunReport) -> Iterator[Section]:
     yield Section("Result", result_sentences(run), [table], warning=not run.complete)
     verdict = run.trust
     reasons = [reason.sentence for reason in verdict.reasons]
-    answer = ANSWERS[verdict.level].format(source=verdict.source)
+    answer = VERDICT_TEXTS[verdict.level].format(source=verdict.source)
     yield Section("Can you act on these confidences?", [answer, *reasons], warning=verdict.level != "fine")
     if run.graded:
         disputed = graders_line(run.records)
@@ -190,7 +190,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
 
 def _letters_note(records: Sequence[Record]) -> str:
     """Return a sentence if the most probable letter follows its place more often than its option; "" otherwise."""
-    asked = [views for record in records if record.question.options and (views := read_views((LETTERS,), record))]
+    asked = [views for record in records if record.question.options and (views := read_views((LETTERS_VIEW,), record))]
     pairs = [views.orders[:2] for views in asked if len(views.orders) > 1]
     chosen = [[max(order.order, key=order.log_p.__getitem__) for order in pair] for pair in pairs]
     same_option = sum(first == second for first, second in chosen)
@@ -212,7 +212,7 @@ def _changed_by_best(records: Sequence[Record]) -> str:
     if not all(record.kind == "asked" for record in records):
         returned = "given answer" if any(record.kind == "given" for record in records) else "value in the object"
         return f"For {counted(changed, 'question')} the most probable candidate is not the {returned}."
-    asked = any(record.answers_best for record in records)
+    asked = any(record.best_returned for record in records)
     how = "secl returned this candidate" if asked else "--answer best would return this candidate"
     return f"For {counted(changed, 'question')} the most probable candidate is not the model's own answer; {how}."
 
@@ -220,7 +220,7 @@ def _changed_by_best(records: Sequence[Record]) -> str:
 COMPARED = ("exact", "contains", "auto")
 """Graders that `graders_line` compares."""
 
-FEW = 0.03
+MAX_DISAGREEMENT = 0.03
 """Maximum share of answers on which graders disagree without a note in the report."""
 
 
@@ -232,7 +232,7 @@ def graders_line(records: Sequence[Record]) -> str | None:
         for name in COMPARED
     }
     disputed = sum(len({*each}) > 1 for each in zip(*grades.values(), strict=True))
-    if disputed <= FEW * len(open_ones):
+    if disputed <= MAX_DISAGREEMENT * len(open_ones):
         return None
     shares = ", ".join(f"{name} {percent(sum(each) / len(each))}" for name, each in grades.items())
     used = ", ".join(dict.fromkeys(grader_of(record.question) for record in open_ones))

@@ -8,8 +8,8 @@ from secl.display import RANGE, UNDEFINED, amount, counted, number, percent
 from secl.evaluation.summary import Measures, Summary
 from secl.metrics.intervals import Interval
 from secl.reports.run_report import RunReport
-from secl.reports.table import Cell, Column, Row, Table, plain_table
-from secl.scores import LABELLED
+from secl.reports.table import Cell, Column, Table, TableRow, plain_table
+from secl.scores import LABELLED_SCORES
 
 COLUMNS = ("Confidence", "Brier", "ECE", "AUROC", "Accuracy", "n", "Cost paper", "Cost ours")
 """Headings of `summary_table`. `secl.reports.sections.COST_NOTE` explains the two costs."""
@@ -31,7 +31,7 @@ def summary_table(summary: Summary) -> Table:
 
 def main_table(run: RunReport) -> Table | None:
     """Return a table of accuracy and scores for `RunReport.foremost`, and with labels; None without a graded answer."""
-    rows = [row for name in (*run.foremost, *LABELLED) if (row := run.summary.estimators.get(name)) and row.n]
+    rows = [row for name in (*run.foremost, *LABELLED_SCORES) if (row := run.summary.estimators.get(name)) and row.n]
     headings = ("Confidence", "Accuracy", "Mean confidence", "Brier", "AUROC")
     shares = [(percent(row.accuracy, 1), percent(row.mean_confidence, 1)) for row in rows]
     texts = [(r.title, *pair, number(r.brier, 3), number(r.auroc, 3)) for r, pair in zip(rows, shares, strict=True)]
@@ -103,7 +103,7 @@ def footnotes(summary: Summary) -> list[str]:
     notes = []
     if any(row.title.endswith("*") for row in rows):
         notes.append(FOOTNOTE)
-    if {*LABELLED} & {*summary.estimators}:
+    if {*LABELLED_SCORES} & {*summary.estimators}:
         notes.append(LABELLED_NOTE)
     if any(row.n == 0 for row in rows):
         notes.append(f"Without graded answers (n = 0), no measure is defined ({UNDEFINED}).")
@@ -125,7 +125,7 @@ def domain_table(run: RunReport) -> Table:
     return Table([Column("Domain", text=True, wraps=True), *map(Column, headings)], sections)
 
 
-def _domain_row(domain: str, part: Summary, name: str, watched: bool) -> Row:
+def _domain_row(domain: str, part: Summary, name: str, watched: bool) -> TableRow:
     cells, best = score_cells(part.estimators.get(name)), part.estimators.get("posterior_best")
     more = "" if best is None or name == "stated" or math.isnan(best.accuracy) else f"best {percent(best.accuracy, 1)}"
     return [

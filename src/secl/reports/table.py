@@ -32,7 +32,7 @@ class Cell:
 MOST_PADDED = 7
 """Maximum number of columns that get a blank between them in a terminal of 80 characters."""
 
-Row = Sequence[Cell]
+TableRow = Sequence[Cell]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Table:
     """Rows under headings, grouped into sections by title. The section "" has no title. Notes are sentences."""
 
     columns: Sequence[Column]
-    sections: Mapping[str, Sequence[Row]]
+    sections: Mapping[str, Sequence[TableRow]]
     notes: Sequence[str] = ()
 
 

@@ -19,7 +19,7 @@ CREATE INDEX chained ON chain (name, key);
 """
 """An entry is about the row of the table `name` whose primary key is `key`. `content` is the hash of the row."""
 
-KEYS = {
+ROW_KEYS = {
     "manifest": "key",
     "records": "position",
     "versions": "version",
@@ -51,7 +51,7 @@ def extend(db: sqlite3.Connection, name: str, key: object, content: bytes | None
 
 def content_of(db: sqlite3.Connection, name: str, key: object) -> bytes:
     """Return the hash of all columns of a row, or the hash that stands for a missing row."""
-    query = f"SELECT * FROM {name} WHERE {KEYS[name]} = ?"
+    query = f"SELECT * FROM {name} WHERE {ROW_KEYS[name]} = ?"
     return _hash_of(name, key, *(db.execute(query, (key,)).fetchone() or ()))
 
 
@@ -75,7 +75,7 @@ def fold(db: sqlite3.Connection, first: int) -> None:
     if number is None:
         return
     for name, key, content in db.execute(f"{_LATEST} WHERE number < ? ORDER BY number", (number,)).fetchall():
-        kept = name in KEYS and (name not in BY_POSITION or key >= first)
+        kept = name in ROW_KEYS and (name not in BY_POSITION or key >= first)
         if kept and content != _hash_of(name, key):
             extend(db, name, key, content)
     db.execute("DELETE FROM chain WHERE number < ?", (number - 1,))
@@ -97,11 +97,11 @@ def holds(db: sqlite3.Connection, noted: str) -> bool:
     return db.execute("SELECT 1 FROM chain WHERE hash = ?", (bytes.fromhex(noted),)).fetchone() is not None
 
 
-Change = tuple[str, object, str]
+Contradiction = tuple[str, object, str]
 """A contradiction: table, key, and a sentence without its subject."""
 
 
-def changes(db: sqlite3.Connection) -> Iterator[Change]:
+def changes(db: sqlite3.Connection) -> Iterator[Contradiction]:
     """Yield each row that differs from its entry, is missing or was added, and each entry that breaks the chain."""
     (first,) = db.execute("SELECT max(key) FROM chain WHERE name = ?", (PRUNED,)).fetchone()
     before, expected = b"", 1
@@ -112,11 +112,11 @@ def changes(db: sqlite3.Connection) -> Iterator[Change]:
             yield name, key, "has an entry that does not follow the entry before"
         before, expected = own, number + 1
     present = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    for name in [name for name in KEYS if name in present]:
-        for (key,) in db.execute(f"SELECT {KEYS[name]} FROM {name} ORDER BY 1"):
+    for name in [name for name in ROW_KEYS if name in present]:
+        for (key,) in db.execute(f"SELECT {ROW_KEYS[name]} FROM {name} ORDER BY 1"):
             if problem := _difference(db, name, key):
                 yield name, key, problem
-        query = f"{_LATEST} WHERE name = ? AND key NOT IN (SELECT {KEYS[name]} FROM {name})"
+        query = f"{_LATEST} WHERE name = ? AND key NOT IN (SELECT {ROW_KEYS[name]} FROM {name})"
         for _, key, content in db.execute(query, (name,)):
             pruned = name in BY_POSITION and first is not None and key < first
             if not pruned and content != _hash_of(name, key):

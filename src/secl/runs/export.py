@@ -94,7 +94,7 @@ def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[li
     expected errors follow.
     """
     full, review = content.full, content.review
-    records = _ordered(store, content, review=review and full)
+    records = _order(store, content, review=review and full)
     columns = dict.fromkeys(record.question.domain for record in records)
     rows: list[tuple[str, Any, dict[str, object]]] = []  # id of the document, cells of its row, results
     if full:
@@ -134,7 +134,7 @@ def _merge(
             column = PREFIX + column
         taken.add(plain(column))
         columns[name] = column
-    rows = [[*map(own.get, columns), *(_encodable(results.get(name)) for name in names)] for own, results in pairs]
+    rows = [[*map(own.get, columns), *(_make_encodable(results.get(name)) for name in names)] for own, results in pairs]
     return [*columns.values(), *names], rows
 
 
@@ -186,10 +186,10 @@ def _numbers(values: Mapping[str, object], prefix: str = "") -> dict[str, object
     return columns
 
 
-def _encodable(value: object) -> object:
+def _make_encodable(value: object) -> object:
     """Escape unpaired surrogates, which the answers of servers may hold."""
     if isinstance(value, list):
-        return [_encodable(item) for item in value]
+        return [_make_encodable(item) for item in value]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
@@ -249,7 +249,7 @@ def write(
     return path
 
 
-def _ordered(store: Store, content: Content, *, review: bool) -> Sequence[Record]:
+def _order(store: Store, content: Content, *, review: bool) -> Sequence[Record]:
     """Return the records in the order of the run; for a review, ungraded ones first, the least certain at the top."""
     records = list(current_records(store, threshold=content.threshold))
     if not review:
@@ -270,14 +270,14 @@ def _table(store: Store, content: Content) -> tuple[list[str], list[list[object]
         return _rows(drawn, asked, VERDICTS)
     if extracted:
         return _to_object_table(store, content)
-    records, kept = _ordered(store, content, review=content.review), VERDICTS if content.review else ()
+    records, kept = _order(store, content, review=content.review), VERDICTS if content.review else ()
     return _rows(records, lambda record: {"record_id": id_of(record)} | _results(record, content.full), kept)
 
 
 def _write_text(stream: IO[str], store: Store, format: str, content: Content) -> None:
     if format == "jsonl":
         id_of = ids_of(store)
-        for record in _ordered(store, content, review=content.review):
+        for record in _order(store, content, review=content.review):
             line = {"record_id": id_of(record)} | json_value(to_export(record))
             stream.write(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n")
         return

@@ -20,7 +20,7 @@ from secl.data.tables import Row, parse_json, short_texts, text_of
 from secl.errors import DataError, ParameterError, SeclError, UnavailableError
 from secl.evaluation.json_values import defined
 from secl.fields.extraction import (
-    WINDOW,
+    REQUESTS_AT_ONCE,
     ObjectRequest,
     WritesObjects,
     field_question,
@@ -216,7 +216,7 @@ def extract_fields(
     complete = {document for document, records in by_document(done).items() if len(records) == size}
     settled = complete | {failure.document for failure in failures(store)}
     first = next((n for n, each in enumerate(requests) if each.question.id not in settled), len(requests))
-    first -= first % WINDOW
+    first -= first % REQUESTS_AT_ONCE
 
     def weigh(question: Question, rating: Rating) -> Record:
         if question.id in known:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from secl.calibrator.stream import WINDOW
+from secl.calibrator.stream import WINDOW_SIZE
 from secl.errors import SeclError
 from secl.records import Record
 from secl.runs.loading import load_model
@@ -59,7 +59,7 @@ def _run_in_lockstep(jobs: Sequence[Job], on_progress: OnProgress) -> list[SeclE
             on_progress(job, len(run.records), len(run.questions))
         end = 0
         while going:
-            end += WINDOW
+            end += WINDOW_SIZE
             for each in list(going):
                 job, run, steps = each
                 try:

@@ -87,7 +87,7 @@ def run_on_ray(
             Store(job.folder, writable=True).close()  # raises a RunError if another process writes to the run
     if not waiting:
         return
-    with _connected(address, workers) as ray:
+    with _connect(address, workers) as ray:
         try:
             failures = _run_tasks(ray, waiting, None if address else workers, on_progress or (lambda *_: None))
         except ConnectionError as problem:
@@ -110,7 +110,7 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
     task = ray.remote(max_retries=RETRIES, num_cpus=cpus, num_gpus=share)(run_remotely)
     running = {task.remote(job.name, job.settings.to_json(), threads): job for job in waiting}
     failures: list[SeclError] = []
-    with _interrupts() as interrupted:
+    with _catch_interrupts() as interrupted:
         try:
             while running:
                 if interrupted:
@@ -126,7 +126,7 @@ def _run_tasks(ray: ModuleType, waiting: Sequence[Job], here: int | None, on_pro
 
 
 @contextmanager
-def _interrupts() -> Iterator[list[int]]:
+def _catch_interrupts() -> Iterator[list[int]]:
     """Yield a list that gets an entry for each Ctrl-C.
 
     The list is necessary because Python drops a KeyboardInterrupt that occurs inside a destructor of Ray.
@@ -165,7 +165,7 @@ def _collect(ray: ModuleType, result: object, job: Job, on_progress: OnProgress)
 
 
 @contextmanager
-def _connected(address: str | None, workers: int) -> Iterator[ModuleType]:
+def _connect(address: str | None, workers: int) -> Iterator[ModuleType]:
     """Connect to the cluster at an address, or start a cluster for the time of the block, and yield Ray's module."""
     options: dict[str, object] = {"address": address}
     if address is None:

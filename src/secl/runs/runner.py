@@ -40,7 +40,7 @@ TOO_WEAK = (
     "a larger one with --model."
 )
 
-Progress = Callable[[int, int, Record | None], None]
+ProgressHook = Callable[[int, int, Record | None], None]
 """Function called with the number of answered questions, the number of all questions, and the latest record."""
 
 
@@ -72,7 +72,7 @@ class Run:
     def _learner(self) -> Learner | None:
         return self.calibrator.model.learner
 
-    def proceed(self, progress: Progress | None = None) -> None:
+    def proceed(self, progress: ProgressHook | None = None) -> None:
         """Ask the remaining questions, or rate the remaining answers. An interruption loses no finished record."""
         if progress is not None:
             progress(len(self.records), len(self.questions), None)
@@ -194,7 +194,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         graders = {question.id: question.grader for question in asked.questions}
         regraded = any(record.question.grader != graders.get(record.question.id) for record in records)
         if stream_fingerprint(asked) != manifest.stream or regraded:
-            changed = _changed(records, manifest, asked.questions)
+            changed = _describe_change(records, manifest, asked.questions)
             raise RunError(f"the questions of {folder} have changed ({changed}); restore them or start a new run.")
         model = (load or load_model)(manifest.to_load(settings))
         notes = _check_same(manifest, model, folder)
@@ -235,7 +235,7 @@ def _check_same(manifest: Manifest, model: Model, folder: Path) -> tuple[str, ..
     )
 
 
-def _changed(records: Sequence[Record], manifest: Manifest, questions: Sequence[Question]) -> str:
+def _describe_change(records: Sequence[Record], manifest: Manifest, questions: Sequence[Question]) -> str:
     """Return in words how the present questions differ from the questions of a run."""
     for record, question in zip(records, questions, strict=False):
         if record.question != question:

@@ -31,7 +31,7 @@ from secl.runs.folder import FILE, check_free, storage_errors
 from secl.runs.loading import Load, read_stream
 from secl.runs.manifest import Manifest
 from secl.runs.recipes import read_toml, with_absolute_paths
-from secl.runs.runner import SUMMARY, Progress, Run, resume_run, start_run
+from secl.runs.runner import SUMMARY, ProgressHook, Run, resume_run, start_run
 from secl.runs.settings import MACHINE_SETTINGS, RunSettings
 from secl.runs.store import Store
 from secl.settings.names import SETTINGS, as_compared, dotted
@@ -155,7 +155,7 @@ def is_finished(job: Job) -> bool:
         return False  # `run_job` then writes the summary again
 
 
-def run_job(job: Job, progress: Progress | None = None) -> None:
+def run_job(job: Job, progress: ProgressHook | None = None) -> None:
     """Start or resume the run of a job, and finish the run. Do nothing if the run is finished."""
     if is_finished(job):
         return

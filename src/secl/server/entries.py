@@ -21,19 +21,19 @@ from secl.labels.label import utc
 from secl.question import NOT_KEPT, Question, has_half_character
 from secl.records import Record, Reply
 
-Values = dict[str, Any]
+JsonObject = dict[str, Any]
 """A JSON object."""
 
 EventKind = Literal["start", "rollback", "pause", "resume", "failed_update"]
 
 
-def _encodable(text: str) -> str:
+def _make_encodable(text: str) -> str:
     if has_half_character(text):
         raise ValueError("the text contains an unpaired surrogate, which is invalid Unicode")
     return text
 
 
-Text = Annotated[str, AfterValidator(_encodable)]
+StoredText = Annotated[str, AfterValidator(_make_encodable)]
 """A text that can be encoded as UTF-8."""
 
 Keep = Literal["none", "full"]

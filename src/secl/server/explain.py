@@ -17,8 +17,8 @@ from secl.server.entries import Keep, Served
 from secl.server.store import ServerStore
 
 
-class Said(TypedDict):
-    """A turn that the model read."""
+class PromptMessage(TypedDict):
+    """A message that the model read."""
 
     role: str
     content: str
@@ -40,7 +40,7 @@ class Explained(TypedDict):
     source: ConfidenceSource
     why: list[str]
     keep_text: Keep
-    prompt: list[Said] | None
+    prompt: list[PromptMessage] | None
     record: dict[str, object]
 
 
@@ -54,7 +54,7 @@ def explain_served(state: ServerStore, served: Served) -> Explained:
     label = "The answer has no label."
     if served.label is not None:
         label = f"A person labelled it as {'right' if served.label else 'wrong'}."
-    prompt: list[Said] | None = None
+    prompt: list[PromptMessage] | None = None
     if state.keep_text == "full" and record.kind != "field":
         turns = conversation(
             record.question,
@@ -63,7 +63,7 @@ def explain_served(state: ServerStore, served: Served) -> Explained:
             prefilled=environment.get("short_replies") == "prefilled",
             request=request_for(settings.prompts.thinking) if environment.get("thoughts") == "requested" else "",
         )
-        prompt = [Said(role=role, content=text) for role, text in turns]
+        prompt = [PromptMessage(role=role, content=text) for role, text in turns]
     return {
         "record_id": served.id,
         "time": served.time,

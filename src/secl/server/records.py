@@ -16,7 +16,7 @@ from secl.display import excerpt
 from secl.errors import ParameterError
 from secl.records import LearningOutcome, RecordKind
 from secl.runs.manifest import Manifest
-from secl.server.entries import Text, Values, answer_text, plain_words
+from secl.server.entries import JsonObject, StoredText, answer_text, plain_words
 from secl.server.store import ServerStore
 
 BEGINNING = 200
@@ -34,8 +34,8 @@ class Search(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    query: Annotated[Text, Field(max_length=200)] = ""
-    domain: Annotated[Text, Field(max_length=100)] = ""
+    query: Annotated[StoredText, Field(max_length=200)] = ""
+    domain: Annotated[StoredText, Field(max_length=100)] = ""
     min_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
     max_confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
     label: LabelFilter | None = None
@@ -149,7 +149,7 @@ def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, 
     return [(float(reported), bool(right), float(free), chance) for reported, right, free, chance in rows]
 
 
-def history(state: ServerStore) -> Values:
+def history(state: ServerStore) -> JsonObject:
     """Return the history of a server as plain values.
 
     answers: number of all records, pruned ones included. first: position of the first kept record. began, ended: times

@@ -32,7 +32,7 @@ from secl.runs.folder import DAMAGE, FILE, storage_errors
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 from secl.server.entries import moment
-from secl.server.store import KEYS, ServerStore
+from secl.server.store import KEYS_FILE, ServerStore
 
 log = logging.getLogger("secl.server")
 
@@ -43,7 +43,7 @@ CLOCK = "the time of this machine, or of the newest record, is wrong"
 INTERVAL = 600.0
 """Seconds between two prunings."""
 
-STEP = 100
+PRUNED_AT_ONCE = 100
 """Maximum number of records that a step prunes."""
 
 EARLIEST = 1.58e9
@@ -54,7 +54,7 @@ YOUNG, WITNESSES = 3, 1000
 keep records too long. With a small weight, times that are too old delete younger records. `WITNESSES`: number of later
 records whose times count."""
 
-VERSIONS = 50
+KEPT_VERSIONS = 50
 """Number of newest adapter versions to keep for rollbacks, besides the versions that answered a kept record."""
 
 REST = 2.0
@@ -161,7 +161,7 @@ def prune(
 
 
 def _prune_records(state: ServerStore, policy: Retention, now: float, gate: Gate) -> int:
-    """Prune at most `STEP` of the oldest records; return their number."""
+    """Prune at most `PRUNED_AT_ONCE` of the oldest records; return their number."""
     first, keep = state.first, _first_kept(state, policy, now)
     if keep <= first:
         return 0
@@ -181,7 +181,7 @@ def _first_kept(state: ServerStore, policy: Retention, now: float) -> int:
     if policy.days is not None:
         keep = max(keep, _first_young(state, now - policy.days * DAY, now))
     ((waiting,),) = state.rows("SELECT min(position) FROM records WHERE outcome = 'waiting'")
-    return min(keep, first + STEP, end - 1, end if waiting is None else waiting)
+    return min(keep, first + PRUNED_AT_ONCE, end - 1, end if waiting is None else waiting)
 
 
 def _first_young(state: ServerStore, limit: float, now: float) -> int:
@@ -192,7 +192,7 @@ def _first_young(state: ServerStore, limit: float, now: float) -> int:
     """
     query = "SELECT position, time FROM served WHERE time BETWEEN ? AND ? ORDER BY position LIMIT ?"
     first, score, best = state.first, 0, 0
-    for position, answered in state.rows(query, EARLIEST, now, STEP + WITNESSES):
+    for position, answered in state.rows(query, EARLIEST, now, PRUNED_AT_ONCE + WITNESSES):
         score += 1 if answered <= limit else -YOUNG
         if score > best:
             first, best = position + 1, score
@@ -208,7 +208,7 @@ _UNNEEDED = """
 def _prune_version(state: ServerStore) -> int:
     """Prune the oldest unneeded adapter version, if any; return the number of pruned versions."""
     with state.writing():
-        oldest = state.db.execute(_UNNEEDED, (VERSIONS, state.learned_version())).fetchone()
+        oldest = state.db.execute(_UNNEEDED, (KEPT_VERSIONS, state.learned_version())).fetchone()
         if oldest is None:
             return 0
         state.db.execute("DELETE FROM versions WHERE version = ?", oldest)
@@ -244,8 +244,8 @@ def backup(folder: Path, out: Path) -> int:
                 if isinstance(problem, sqlite3.OperationalError):
                     raise
                 raise store.damaged(problem) from problem
-            if (folder / KEYS).exists():
-                shutil.copy2(folder / KEYS, unfinished / KEYS)
+            if (folder / KEYS_FILE).exists():
+                shutil.copy2(folder / KEYS_FILE, unfinished / KEYS_FILE)
             publish_folder(unfinished, out)
             failure.pop_all()
     return int(records)

@@ -36,16 +36,16 @@ from secl.server.entries import (
     TABLES,
     Event,
     EventKind,
+    JsonObject,
     Keep,
     Served,
-    Values,
     listed_values,
     redacted,
 )
 
 log = logging.getLogger("secl.server")
 
-KEYS = "keys.json"
+KEYS_FILE = "keys.json"
 """File with the hashes of the API keys."""
 
 HINT = "a running server continues by itself"
@@ -87,7 +87,7 @@ class ServerStore(Store):
             failure.pop_all()
 
     @classmethod
-    def create(cls, folder: Path, manifest: Values, tables: str = TABLES) -> Self:
+    def create(cls, folder: Path, manifest: JsonObject, tables: str = TABLES) -> Self:
         """Create the state folder of a new server, readable only by its user. Raises the errors of `Store.create`."""
         check_free(folder)
         with storage_errors(folder, "start again, or name another folder"):
@@ -237,7 +237,7 @@ class ServerStore(Store):
         """Return the number of all records, pruned ones included, by the outcome of their lessons."""
         return dict(self.rows("SELECT outcome, value FROM counts WHERE value > 0"))
 
-    def kept_versions(self, count: int = -1) -> list[Values]:
+    def kept_versions(self, count: int = -1) -> list[JsonObject]:
         """Return the newest `count` versions (-1: all): number, drift, position and time of the first answer."""
         names = ("version", "position", "time", "drift")
         return [dict(zip(names, row, strict=True)) for row in self.rows(_VERSIONS, count)]

@@ -27,7 +27,7 @@ from secl.runs.extracting import FAILURES
 from secl.runs.folder import DAMAGE
 from secl.runs.manifest import Manifest
 from secl.runs.store import SCHEMA, Store
-from secl.server.entries import TABLES, Values, listed_values
+from secl.server.entries import TABLES, JsonObject, listed_values
 from secl.server.store import ServerStore
 
 ARITHMETIC = 1e-9
@@ -78,7 +78,7 @@ class Verification:
         else:
             self.largest[check] = max(self.largest[check], difference)
 
-    def to_json(self) -> Values:
+    def to_json(self) -> JsonObject:
         return {"agrees": not self.findings, **asdict(self)}
 
 

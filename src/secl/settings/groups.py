@@ -46,7 +46,7 @@ Loss = Literal["directional", "mse"]
 Accumulate = Literal["stream", "question"]
 Order = Literal["forward", "reversed", "shuffled"]
 Formula = Literal["log", "exp"]
-Engine = Literal["local", "vllm", "openai"]
+EngineName = Literal["local", "vllm", "openai"]
 AnswerName = Literal["own", "best"]
 
 
@@ -139,7 +139,7 @@ class ModelSettings(Settings):
     name: Annotated[str, Parameter("--model")] = Field(
         "smollm2", description="Preset (smollm2), hub id, folder or GGUF file."
     )
-    engine: Engine | None = Field(None, description="Engine: local, openai (an OpenAI-compatible server) or vllm.")
+    engine: EngineName | None = Field(None, description="Engine: local, openai (an OpenAI-compatible server) or vllm.")
     endpoint: Annotated[str | None, AfterValidator(_without_secret)] = Field(
         None, description="Base URL of a vLLM server, or with --engine openai of an OpenAI-compatible server."
     )
@@ -152,7 +152,7 @@ class ModelSettings(Settings):
     calibration: str | None = Field(None, description="Run whose labels calibrate the confidences.")
 
     @property
-    def answered_by(self) -> Engine:
+    def answered_by(self) -> EngineName:
         """The engine of the model; an endpoint without an engine means vLLM."""
         return self.engine or ("vllm" if self.endpoint else "local")
 

@@ -77,7 +77,7 @@ def _fields(settings: type[Settings], table: str = "") -> Iterator[tuple[str, Fi
 SETTINGS = dict(_fields(RunTables))
 """Every setting by its name."""
 
-NEAR = 0.6
+MIN_SIMILARITY = 0.6
 """Minimum similarity, from 0 to 1, of a suggested name to the given name."""
 
 
@@ -125,7 +125,7 @@ def nearest(name: str) -> str | None:
         return difflib.SequenceMatcher(None, key, known.rpartition(".")[2]).ratio(), known.startswith(f"{table}.")
 
     best = max(SETTINGS, key=similarity)
-    return best if similarity(best)[0] >= NEAR else None
+    return best if similarity(best)[0] >= MIN_SIMILARITY else None
 
 
 def flag_of(name: str) -> str:

@@ -24,7 +24,7 @@ from secl.data.quiz import quiz
 from secl.question import Question
 from secl.records import Reply
 from secl.settings.groups import AdapterSettings
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.backends.conftest import Say
 from tests.backends.endpoint.real import free_port, wait_for
 
@@ -186,23 +186,25 @@ def test_a_model_with_only_its_tokenizer_here_agrees_too(server: Server, say: Sa
 
 def test_texts_are_those_of_the_model_in_this_process(remote: Any, say: Say) -> None:
     asked = Question("Tell me about Paris.", form="text", system="Be brief.")
-    (whole,) = joined(learner().write(asked, Writing(max_tokens=40)))
-    pieces = list(remote.write(asked, Writing(max_tokens=40, top_logprobs=3)))
-    (found,) = joined(pieces)
+    (whole,) = joined(learner().write(asked, SamplingParameters(max_tokens=40)))
+    chunks = list(remote.write(asked, SamplingParameters(max_tokens=40, top_logprobs=3)))
+    (found,) = joined(chunks)
     assert (found.text, found.finish, found.completion_tokens) == (whole.text, whole.finish, whole.completion_tokens)
-    assert len(pieces) > 20
+    assert len(chunks) > 20
     stop = whole.text[30:34]
-    (cut,) = joined(remote.write(asked, Writing(max_tokens=40, stop=(stop,))))
+    (cut,) = joined(remote.write(asked, SamplingParameters(max_tokens=40, stop=(stop,))))
     assert cut.text == whole.text[: whole.text.index(stop)]
-    drawn = [joined(remote.write(asked, Writing(max_tokens=20, temperature=0.9, seed=7, n=3))) for _ in range(2)]
+    drawn = [
+        joined(remote.write(asked, SamplingParameters(max_tokens=20, temperature=0.9, seed=7, n=3))) for _ in range(2)
+    ]
     assert drawn[0] == drawn[1]
     assert len({each.text for each in drawn[0]}) == 3
-    say(f"{found.text!r} in {len(pieces)} pieces; drawn: {drawn[0][0].text!r}")
+    say(f"{found.text!r} in {len(chunks)} chunks; drawn: {drawn[0][0].text!r}")
 
 
 def test_a_text_is_read_as_in_this_process_whoever_wrote_it(remote: Any, say: Say) -> None:
     asked, local = Question("Tell me about Paris.", form="text", system="Be brief."), learner()
-    (whole,) = joined(remote.write(asked, Writing(max_tokens=40)))
+    (whole,) = joined(remote.write(asked, SamplingParameters(max_tokens=40)))
     expected = local.answer(asked, written=whole.text).reply
     kept = remote.answer(asked, written=whole).reply
     anew = remote.answer(asked, written=whole.text).reply

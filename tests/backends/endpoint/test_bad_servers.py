@@ -14,7 +14,7 @@ from secl.errors import ModelError, ParameterError, QuestionError, UnavailableEr
 from secl.question import GivenAnswer
 from secl.runs.settings import Recipe, RunSettings
 from secl.server.online.factory import serving_settings
-from secl.writing import Writing
+from secl.writing import SamplingParameters
 from tests.backends.endpoint.fake import CHOICE, OPEN, FakeServer
 from tests.server.conftest import Patch
 
@@ -38,7 +38,7 @@ ANSWERS: dict[str, Callable[[EndpointModel], object]] = {
     "open": lambda model: model.answer(OPEN),
     "rating": rated,
 }
-TEXT: dict[str, Callable[[EndpointModel], object]] = {"text": lambda model: [*model.write(OPEN, Writing())]}
+TEXT: dict[str, Callable[[EndpointModel], object]] = {"text": lambda model: [*model.write(OPEN, SamplingParameters())]}
 START: dict[str, Callable[[EndpointModel], object]] = {"start": started}
 
 # (changes of the server, which requests, error, part of its sentence)

@@ -14,7 +14,7 @@ from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.question import Question
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.backends.endpoint.fake import CHOICE, OPEN, PLAIN, Body, FakeServer, Form, knowing
 
 MUSING = ("Let", " me", " see", ": A", " or", " B", ", 7", "?")
@@ -71,7 +71,7 @@ def test_thoughts_are_off_and_probabilities_the_answer_s(connect: Connect, serve
     assert chosen.option_log_p[2] == pytest.approx(math.log(0.7))
     assert chosen.digit_mass == pytest.approx(0.9)
     assert opened.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
-    (text,) = joined(model.write(OPEN, Writing()))
+    (text,) = joined(model.write(OPEN, SamplingParameters()))
     assert (text.text, model.answer(OPEN, written=text).reply.log_probability) == ("Lima", opened.log_probability)
     assert all((switch in body) is bool(switch) for body in server.asked)
 
@@ -106,7 +106,7 @@ def test_a_thought_that_comes_now_and_then_is_no_part_of_an_answer(model: Endpoi
     assert reply.answer == "C"
     assert reply.option_log_p[2] == pytest.approx(math.log(0.7))
     server.form = Form()
-    assert [piece.text for piece in model.write(OPEN, Writing()) if piece.text] == ["Lima"]
+    assert [chunk.text for chunk in model.write(OPEN, SamplingParameters()) if chunk.text] == ["Lima"]
     server.form = Form("reasoning", mixes="only")
     with pytest.warns(UserWarning, match="reports log-probabilities of tokens that do not spell the reply"):
         unknown = model.answer(CHOICE).reply
@@ -168,17 +168,17 @@ def test_a_stream_has_the_thought_apart_from_the_text(connect: Connect, server: 
     changes, _ = ENGINES[engine]
     server.change({"thought": MUSING, **changes})
     model = connect(thinking="auto")
-    pieces = list(model.write(OPEN, Writing(top_logprobs=1)))
-    (text,) = joined(pieces)
+    chunks = list(model.write(OPEN, SamplingParameters(top_logprobs=1)))
+    (text,) = joined(chunks)
     assert (text.text, text.thought) == ("Lima", "".join(server.thought).strip())
-    assert [piece.thought for piece in pieces if piece.text] == [None]
+    assert [chunk.thought for chunk in chunks if chunk.text] == [None]
     assert text.whole_thought
     assert len(server.thoughts({})) - text.whole_thought.tokens in (0, 1)  # a token may end the reply
     assert "".join(token.text for token in text.tokens).removesuffix(server.form.end) == "Lima"
     reply = model.answer(OPEN, written=text).reply
     assert (reply.text, reply.thought.text) == ("Lima", text.thought)
     server.thought, server.form = MUSING, Form(hides=True, mixes=False)
-    (hidden,) = joined(model.write(OPEN, Writing()))
+    (hidden,) = joined(model.write(OPEN, SamplingParameters()))
     assert hidden.text == "Lima"
 
 
@@ -255,13 +255,13 @@ def test_a_free_text_stands_behind_a_requested_thought(connect: Connect, server:
     server.rule = on_request(*MUSING)
     model, free = connect(thinking=5), Question("Which city?", form="text", system="Be brief.")
     server.asked.clear()
-    pieces = list(model.write(free, Writing(top_logprobs=1, max_tokens=9, n=2)))
-    for text in joined(pieces):
+    chunks = list(model.write(free, SamplingParameters(top_logprobs=1, max_tokens=9, n=2)))
+    for text in joined(chunks):
         assert (text.text, text.whole_thought) == ("Lima", Thought(text="Let me see: A or", tokens=5, cut=True))
         assert (text.prompt_tokens, text.completion_tokens) == (20, 6)
         reply = model.answer(free, written=text).reply
         assert (reply.thought.text, reply.log_probability) == (text.thought, pytest.approx(math.log(PLAIN["Lima"])))
-    assert pieces[0].thought is not None
+    assert chunks[0].thought is not None
     assert [turn["content"] for turn in server.asked[2]["messages"]] == [
         "Be brief.",
         f"Which city?\n\n{REQUEST}at most 10 words. Do not reply yet.",
@@ -278,7 +278,7 @@ def test_an_empty_answer_after_a_thought_is_asked_anew(connect: Connect, server:
     for question in (CHOICE, OPEN, free):
         reply = model.answer(question).reply
         assert (reply.answer, reply.thought.text) == ("C" if question is CHOICE else "Lima", kept)
-    (text,) = joined(model.write(free, Writing()))
+    (text,) = joined(model.write(free, SamplingParameters()))
     assert (text.text.strip(), text.thought) == ("Lima", kept or "")
 
 
@@ -286,5 +286,5 @@ def test_a_request_may_let_the_model_think(connect: Connect, server: FakeServer)
     server.thought, server.form = MUSING, Form("reasoning", switched=by_effort)
     model = connect()
     wish: Mapping[str, object] = {"reasoning_effort": "high"}
-    (text,) = joined(model.write(OPEN, Writing(extra=wish)))
+    (text,) = joined(model.write(OPEN, SamplingParameters(extra=wish)))
     assert (text.text, server.asked[-1]["reasoning_effort"]) == ("Lima", "high")

@@ -22,7 +22,7 @@ from secl.backends.endpoint.model import EndpointModel
 from secl.errors import SeclError
 from secl.fields.extraction import samples_wanted
 from secl.records import Record
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.backends.endpoint.fake import CHOICE, OPEN, Body, FakeServer, chunks_of, direct
 from tests.backends.endpoint.test_engines import ENGINES, MUSING
 from tests.backends.endpoint.test_objects import request
@@ -168,7 +168,7 @@ def extract(model: Any) -> Numbers:
 
 
 def write(model: Any) -> Numbers:
-    (text,) = joined(model.write(OPEN, Writing(top_logprobs=3)))
+    (text,) = joined(model.write(OPEN, SamplingParameters(top_logprobs=3)))
     assert all(-math.inf < log_p <= 0 for token in text.tokens for _, log_p in (("", token.log_p), *token.top))
     return numbers_of(secl.learning.Calibrator(model).answer(OPEN, text))
 

@@ -12,11 +12,11 @@ from secl.backends.endpoint.abilities import WORD_TOKENS
 from secl.backends.endpoint.cost import FULL
 from secl.backends.endpoint.model import EndpointModel
 from secl.calibrator import Calibrator
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.errors import ModelError, ParameterError, QuestionError, TooLongError, UnavailableError
 from secl.model import version_of
 from secl.question import Form, Question
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.answers import sampled
 from tests.backends.endpoint.fake import CHOICE, OPEN, PLAIN, Body, Distribution, FakeServer, knowing
 from tests.server.conftest import Patch
@@ -180,7 +180,7 @@ def test_as_many_log_probabilities_are_asked_for_as_the_server_gives(server: Fak
     model.answer(CHOICE)
     assert {body["top_logprobs"] for body in server.asked} == {most}
     with pytest.raises(QuestionError, match=f"top_logprobs is {most + 1}, but the endpoint gives at most {most}"):
-        next(model.write(OPEN, Writing(top_logprobs=most + 1)))
+        next(model.write(OPEN, SamplingParameters(top_logprobs=most + 1)))
     model.close()
 
 
@@ -214,7 +214,7 @@ def test_the_cost_of_a_table_is_known_before_it_is_asked(model: Any, server: Fak
 
 
 FREE = Question(
-    "And of Peru?", form="text", system="Be brief.", history=(Turn("user", "Capital?"), Turn("assistant", ""))
+    "And of Peru?", form="text", system="Be brief.", history=(Message("user", "Capital?"), Message("assistant", ""))
 )
 WORDS: list[Distribution] = [{word: 0.5, "x": 0.25} for word in ("Li", "ma", ", of", " course", ".")]
 
@@ -231,8 +231,8 @@ def wordy(server: FakeServer) -> FakeServer:
 
 
 def test_the_conversation_and_all_parameters_pass_unchanged(model: Any, wordy: FakeServer) -> None:
-    writing = Writing(max_tokens=9, temperature=0.5, top_p=0.75, seed=3, stop=("\n",))
-    (text,) = joined(model.write(FREE, writing))
+    sampling = SamplingParameters(max_tokens=9, temperature=0.5, top_p=0.75, seed=3, stop=("\n",))
+    (text,) = joined(model.write(FREE, sampling))
     assert (text.text, text.finish, text.tokens) == ("Lima, of course.", "stop", ())
     assert (text.prompt_tokens, text.completion_tokens) == (10, 5)
     (body,) = wordy.asked
@@ -243,7 +243,7 @@ def test_the_conversation_and_all_parameters_pass_unchanged(model: Any, wordy: F
 
 
 def test_several_texts_are_requests_with_seeds_and_log_probabilities(model: Any, wordy: FakeServer) -> None:
-    texts = joined(model.write(FREE, Writing(n=3, temperature=1, seed=5, top_logprobs=2)))
+    texts = joined(model.write(FREE, SamplingParameters(n=3, temperature=1, seed=5, top_logprobs=2)))
     assert sorted(body["seed"] for body in wordy.asked) == [5, 6, 7]
     for text in texts:
         assert text.text == "".join(token.text for token in text.tokens) == "Lima, of course."
@@ -251,7 +251,7 @@ def test_several_texts_are_requests_with_seeds_and_log_probabilities(model: Any,
 
 
 def test_a_written_text_is_answered_for_in_the_same_conversation(model: Any, wordy: FakeServer) -> None:
-    (text,) = joined(model.write(FREE, Writing()))
+    (text,) = joined(model.write(FREE, SamplingParameters()))
     answer = model.answer(FREE, written=text)
     assert answer.reply.text == "Lima, of course."
     assert answer.reply.log_probability == pytest.approx(5 * math.log(0.5))
@@ -267,7 +267,7 @@ def test_a_written_text_is_answered_for_in_the_same_conversation(model: Any, wor
 
 def test_a_server_that_does_not_count_the_tokens_of_a_stream_is_asked(model: Any, wordy: FakeServer) -> None:
     wordy.tells_usage = False
-    (text,) = joined(model.write(FREE, Writing()))
+    (text,) = joined(model.write(FREE, SamplingParameters()))
     assert (text.prompt_tokens, text.completion_tokens) == (10, 5)
     assert [body.get("max_tokens") for body in wordy.asked] == [None, 1]
 
@@ -276,4 +276,4 @@ def test_a_server_that_does_not_count_the_tokens_of_a_stream_is_asked(model: Any
 def test_a_conversation_that_is_too_long_is_said_to_be(model: Any, wordy: FakeServer, hushed: bool) -> None:
     wordy.hushed = hushed
     with pytest.raises(TooLongError, match="maximum context length is 1024 tokens, but 1500 are asked"):
-        next(model.write(Question("long " * 2000, form="text"), Writing()))
+        next(model.write(Question("long " * 2000, form="text"), SamplingParameters()))

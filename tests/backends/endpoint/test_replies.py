@@ -16,7 +16,7 @@ from secl.backends.endpoint.model import EndpointModel
 from secl.errors import ModelError, NoObjectError, QuestionError, SeclError, TooLongError, UnavailableError
 from secl.fields.extraction import Objects
 from secl.question import Question
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.backends.endpoint.fake import CHOICE, OPEN, PLAIN, Body, FakeServer, knowing
 from tests.backends.endpoint.test_objects import GREEDY, objects_of, writing
 from tests.server.conftest import Patch
@@ -75,7 +75,7 @@ def test_other_shapes_of_replies_give_the_same_numbers(model: Any, server: FakeS
     reply = model.answer(CHOICE).reply
     assert (reply.answer, reply.option_log_p[2]) == ("C", pytest.approx(math.log(0.7)))
     if "usage" not in shape and "details" not in shape:  # without usage, secl asks a server for the prompt's length
-        (text,) = joined(model.write(OPEN, Writing()))
+        (text,) = joined(model.write(OPEN, SamplingParameters()))
         again = model.answer(OPEN, written=text).reply
         assert (text.text, again.log_probability) == ("Lima", pytest.approx(math.log(PLAIN["Lima"])))
 
@@ -104,11 +104,11 @@ def test_chunks_without_text_change_nothing(
         return sent
 
     monkeypatch.setattr(server, "chunks", chunks)
-    (text,) = joined(model.write(OPEN, Writing(top_logprobs=2)))
+    (text,) = joined(model.write(OPEN, SamplingParameters(top_logprobs=2)))
     assert (text.text, text.finish, len(text.tokens)) == ("Lima", "stop", 1)
     assert (text.prompt_tokens, text.completion_tokens) == (10, 1)
-    draft: Any = text.draft
-    assert draft[0].log_p == pytest.approx(math.log(PLAIN["Lima"]))
+    generation: Any = text.generation
+    assert generation[0].log_p == pytest.approx(math.log(PLAIN["Lima"]))
 
 
 @pytest.mark.parametrize("kind", CHUNKS)
@@ -135,7 +135,7 @@ FRAMES: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("frame", FRAMES)
 def test_streams_may_have_other_frames(model: Any, server: FakeServer, frame: str) -> None:
     server.framed = FRAMES[frame]
-    (text,) = joined(model.write(OPEN, Writing()))
+    (text,) = joined(model.write(OPEN, SamplingParameters()))
     assert (text.text, text.finish) == ("Lima", "stop")
 
 
@@ -167,7 +167,7 @@ BROKEN_STREAMS: dict[str, tuple[Callable[[str], str], type[SeclError], str]] = {
 def test_a_broken_stream_is_one_sentence(model: Any, server: FakeServer, kind: str) -> None:
     server.framed, error, sentence = BROKEN_STREAMS[kind]
     with pytest.raises(error, match=sentence):
-        list(model.write(OPEN, Writing()))
+        list(model.write(OPEN, SamplingParameters()))
 
 
 @pytest.mark.parametrize(
@@ -186,14 +186,14 @@ def test_a_text_is_rated_whatever_its_server_calls_the_end(
 ) -> None:
     server.edit = of_choice(lambda choice: choice.get("finish_reason") and choice.update(finish_reason=reason))
     assert model.answer(CHOICE).reply.answer == "C"
-    (text,) = joined(model.write(OPEN, Writing()))
+    (text,) = joined(model.write(OPEN, SamplingParameters()))
     assert (text.text, text.finish) == ("Lima", finish)
 
 
 @pytest.mark.parametrize("reason", ["tool_calls", "function_call", "content_filter", "error"])
 def test_a_reply_that_is_no_complete_text_is_refused(model: Any, server: FakeServer, reason: str) -> None:
     server.edit = of_choice(lambda choice: choice.get("finish_reason") and choice.update(finish_reason=reason))
-    for ask in (lambda: model.answer(OPEN), lambda: list(model.write(OPEN, Writing()))):
+    for ask in (lambda: model.answer(OPEN), lambda: list(model.write(OPEN, SamplingParameters()))):
         with pytest.raises(QuestionError, match=f"ended the reply with finish_reason '{reason}', so the reply is no"):
             ask()
 
@@ -279,7 +279,7 @@ def test_a_document_at_which_a_server_fails_is_left_out_alone(model: Any, server
         with pytest.raises(QuestionError, match="status 500: boom"):
             model.answer(question)
     with pytest.raises(QuestionError, match="status 500: boom"):
-        list(model.write(Question("Is this bad?", form="text"), Writing()))
+        list(model.write(Question("Is this bad?", form="text"), SamplingParameters()))
 
 
 def test_a_server_that_fails_often_in_a_row_ends_the_run(model: Any, server: FakeServer, monkeypatch: Patch) -> None:
@@ -333,11 +333,11 @@ def test_probabilities_after_temperature_0_are_read_at_temperature_1(server: Fak
         reply = model.answer(CHOICE).reply
         assert reply.option_log_p[2] == pytest.approx(math.log(0.7))
         assert all(body["temperature"] == 1 for body in server.asked[-2:])
-        (text,) = joined(model.write(OPEN, Writing(temperature=0)))
+        (text,) = joined(model.write(OPEN, SamplingParameters(temperature=0)))
         assert model.answer(OPEN, written=text).reply.log_probability == pytest.approx(math.log(PLAIN["Lima"]))
         with pytest.warns(UserWarning, match=f"{server.url}/v1 reports log-probabilities after the temperature"):
-            (text,) = joined(model.write(OPEN, Writing(temperature=0.5)))
-        assert text.draft == ()
+            (text,) = joined(model.write(OPEN, SamplingParameters(temperature=0.5)))
+        assert text.generation == ()
 
 
 @pytest.mark.parametrize("rule", [cut_by_top_p, lambda body: tempered({**body, "temperature": 0})])

@@ -16,7 +16,7 @@ from secl.errors import ModelError
 from secl.fields.calls import WritesCalls
 from secl.fields.extraction import samples_wanted
 from secl.records import Reply
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.backends.endpoint.fake import CHOICE, OPEN, Body, FakeServer, direct, knowing
 from tests.backends.endpoint.test_objects import request, said
 from tests.server.conftest import Patch
@@ -220,7 +220,7 @@ def tool(model: Any) -> Sequence[float]:
 
 
 def stream(model: Any) -> Sequence[float]:
-    (text,) = joined(model.write(OPEN, Writing(top_logprobs=3)))
+    (text,) = joined(model.write(OPEN, SamplingParameters(top_logprobs=3)))
     shown = [log_p for token in text.tokens for _, log_p in (("", token.log_p), *token.top)]
     assert all(-math.inf < log_p <= 0 for log_p in shown)
     return (model.answer(OPEN, written=text).reply.log_probability,)

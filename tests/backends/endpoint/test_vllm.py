@@ -22,10 +22,10 @@ from secl.backends.endpoint.vllm import server as vllm_server
 from secl.backends.endpoint.vllm.connect import answer_by_vllm
 from secl.backends.endpoint.vllm.server import CONFIG, WEIGHTS, CompletionRequest, TokenServer, Versions
 from secl.backends.endpoint.vllm.trainer import VllmTrainer
-from secl.backends.entropy import LEAST
+from secl.backends.entropy import MIN_LOG_P
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.errors import ModelError, NotLoadedError, QuestionError, StorageError, UnavailableError
 from secl.evidence import EvidenceKind
 from secl.gates import Always, Never
@@ -33,7 +33,7 @@ from secl.question import GivenAnswer, Question
 from secl.records import Reply
 from secl.server.online.factory import open_service, serving_settings
 from secl.settings.groups import LoopSettings
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
 from tests.backends.endpoint.fake_vllm import VOCABULARY, FakeVllm, hashed
 from tests.server.conftest import Patch
@@ -44,7 +44,7 @@ ASKED = Question(
     "And of Italy?",
     form="text",
     system="Answer like a pirate.",
-    history=(Turn("user", "What is the capital of France?"), Turn("assistant", "Paris, arr.")),
+    history=(Message("user", "What is the capital of France?"), Message("assistant", "Paris, arr.")),
 )
 
 
@@ -155,7 +155,7 @@ def test_damaged_log_probabilities_are_refused(
 def test_zero_is_a_number_in_each_of_its_forms(token: TokenServer, fake: FakeVllm, zero: float) -> None:
     fake.rule = lambda weights, prompt: np.array([0.0, *[zero] * (VOCABULARY - 1)])
     ((step,),) = token.complete("", [[1, 2]], CompletionRequest(ids=(0, 1)))
-    assert step.log_p == {0: 0.0, 1: LEAST}
+    assert step.log_p == {0: 0.0, 1: MIN_LOG_P}
 
 
 def test_a_version_is_a_folder_for_peft_whose_name_stands_for_number_weights_and_configuration(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_version_is_a_folder_for_peft_whose_name_stands_for_number_weights_and
 
 
 def test_versions_that_were_used_last_stay(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr("secl.backends.endpoint.vllm.server.KEPT", 3)
+    monkeypatch.setattr("secl.backends.endpoint.vllm.server.MAX_FOLDERS", 3)
     versions = Versions(tmp_path, {})
     names = [versions.publish(number, b"w") for number in range(4)]
     versions.publish(1, b"w")
@@ -318,14 +318,14 @@ def test_a_server_of_another_model_or_without_versions_is_refused(
 
 
 def test_texts_are_written_as_here(remote: LocalModel, local: LocalModel, server: FakeVllm) -> None:
-    (whole,) = joined(local.write(ASKED, Writing(max_tokens=30)))
-    for writing in (
-        Writing(max_tokens=30, n=3),
-        Writing(max_tokens=30, stop=("never said", whole.text[10:14])),
-        Writing(max_tokens=5, top_logprobs=2),
-        Writing(max_tokens=5, top_logprobs=0),
+    (whole,) = joined(local.write(ASKED, SamplingParameters(max_tokens=30)))
+    for sampling in (
+        SamplingParameters(max_tokens=30, n=3),
+        SamplingParameters(max_tokens=30, stop=("never said", whole.text[10:14])),
+        SamplingParameters(max_tokens=5, top_logprobs=2),
+        SamplingParameters(max_tokens=5, top_logprobs=0),
     ):
-        found, expected = joined(remote.write(ASKED, writing)), joined(local.write(ASKED, writing))
+        found, expected = joined(remote.write(ASKED, sampling)), joined(local.write(ASKED, sampling))
         for one, other in zip(found, expected, strict=True):
             assert (one.text, one.finish) == (other.text, other.finish)
             assert (one.prompt_tokens, one.completion_tokens) == (other.prompt_tokens, other.completion_tokens)
@@ -334,10 +334,10 @@ def test_texts_are_written_as_here(remote: LocalModel, local: LocalModel, server
                 assert (mine.text, [text for text, _ in mine.top]) == (its.text, [text for text, _ in its.top])
     server.breaks_off = True
     with pytest.raises(UnavailableError, match="stopped in the middle of an answer"):
-        list(remote.write(ASKED, Writing(max_tokens=20)))
+        list(remote.write(ASKED, SamplingParameters(max_tokens=20)))
     server.breaks_off, server.most = False, 5
     with pytest.raises(QuestionError, match="status 400"):
-        list(remote.write(ASKED, Writing(max_tokens=20, top_logprobs=20)))
+        list(remote.write(ASKED, SamplingParameters(max_tokens=20, top_logprobs=20)))
 
 
 def test_a_server_is_sent_no_turn_that_a_user_forged(server: FakeVllm, remote: LocalModel) -> None:
@@ -347,9 +347,9 @@ def test_a_server_is_sent_no_turn_that_a_user_forged(server: FakeVllm, remote: L
         """Numbers of turns in the prompts that the server gets."""
         server.asked.clear()
         question = replace(
-            ASKED, text=text, context=text, system=text, history=(Turn("user", text), *ASKED.history[1:])
+            ASKED, text=text, context=text, system=text, history=(Message("user", text), *ASKED.history[1:])
         )
-        list(remote.write(question, Writing(max_tokens=1)))
+        list(remote.write(question, SamplingParameters(max_tokens=1)))
         remote.answer(question, written=text)
         remote.rate([GivenAnswer(question, text)], ())
         remote.answer(replace(question, form="choice", options=(text, "Rome")))

@@ -17,7 +17,7 @@ from secl.backends.endpoint.vllm.engine import VllmReading
 from secl.backends.local.model import LocalModel
 from secl.model import ModelAnswer
 from secl.question import GivenAnswer, Question
-from secl.writing import Piece, Writing, joined
+from secl.writing import Chunk, SamplingParameters, joined
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote
 from tests.backends.endpoint.fake_vllm import FakeVllm
 from tests.server.conftest import Patch
@@ -70,8 +70,8 @@ def count(server: FakeVllm) -> Count:
     return sent
 
 
-def written(model: LocalModel, **settings: Any) -> Piece:
-    (text,) = joined(model.write(LONG, Writing(max_tokens=len(TEXT), **settings)))
+def written(model: LocalModel, **settings: Any) -> Chunk:
+    (text,) = joined(model.write(LONG, SamplingParameters(max_tokens=len(TEXT), **settings)))
     return text
 
 
@@ -121,20 +121,20 @@ def test_rare_drawn_tokens_leave_the_entropy(model: LocalModel, server: FakeVllm
     monkeypatch.setattr(server, "rule", lambda _, prompt: np.cos(np.arange(len(tiny_tokenizer())) * len(prompt)))
     prompt = model.prompting.answer(LONG)
     vllm: Any = model.driver.engine
-    (text,) = joined(model.write(LONG, Writing(max_tokens=20, temperature=2.0, seed=1)))
-    draft: Any = text.draft
-    assert any(len(step.log_p) > vllm.top for step in draft.steps)
+    (text,) = joined(model.write(LONG, SamplingParameters(max_tokens=20, temperature=2.0, seed=1)))
+    generation: Any = text.generation
+    assert any(len(step.log_p) > vllm.top for step in generation.steps)
     positions = [(0, len(prompt) + number) for number in range(20)]
-    bundle = Bundle([[*prompt, *draft.written]], positions)
-    drawn, greedy = VllmReading(vllm, replace(bundle, draft=draft), 0), VllmReading(vllm, bundle, 0)
-    entropies = [each.text_statistics(positions, draft.written[:19], [])[1] for each in (drawn, greedy)]
+    bundle = Bundle([[*prompt, *generation.written]], positions)
+    drawn, greedy = VllmReading(vllm, replace(bundle, generation=generation), 0), VllmReading(vllm, bundle, 0)
+    entropies = [each.text_statistics(positions, generation.written[:19], [])[1] for each in (drawn, greedy)]
     assert entropies[0] == pytest.approx(entropies[1], abs=1e-9)
 
 
 def test_texts_behind_thoughts_are_alike(make_learner: MakeLearner, make_remote: MakeRemote, server: FakeVllm) -> None:
     asked = Question("Why is the sky blue?", form="text")
     remote, local = make_remote(make_learner(thinking=12), server), make_learner(thinking=12)
-    (here,), (there,) = (joined(model.write(asked, Writing(max_tokens=6))) for model in (local, remote))
+    (here,), (there,) = (joined(model.write(asked, SamplingParameters(max_tokens=6))) for model in (local, remote))
     assert (there.text, there.thought, there.whole_thought) == (here.text, here.thought, here.whole_thought)
     assert there.completion_tokens == here.completion_tokens
     one, other = (model.answer(asked, written=text).reply for model, text in ((local, here), (remote, there)))

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from secl.backends.base import Bundle
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.local import passes
 from secl.backends.local.model import LocalModel
-from secl.calibrator import WINDOW, Calibrator
+from secl.calibrator import WINDOW_SIZE, Calibrator
 from secl.data.quiz import quiz
 from secl.errors import QuestionError
 from secl.gates import Always, EntropyShift
@@ -60,7 +60,7 @@ def test_a_stream_looked_at_ahead_gives_the_records_of_one_question_at_a_time(
     family: str, gate: str, make_model: MakeModel
 ) -> None:
     questions = mixed_stream()
-    assert len(questions) > 2 * WINDOW
+    assert len(questions) > 2 * WINDOW_SIZE
     settings: dict[str, Any] = {
         "gate": GATES[gate],
         "loop": LoopSettings(bin_gate=None),
@@ -89,11 +89,11 @@ def test_an_answer_that_the_frozen_model_would_have_continued_is_continued(make_
     model = make_model()
     question = Question("Who wrote Hamlet?", id="h")
     prompt = model.prompting.answer(question)
-    whole = Draft.answer(prompt, "short")
+    whole = Generation.answer(prompt, "short")
     model.backend.write([[whole]])
-    short = Draft.answer(prompt, "short", whole.written[:3])
+    short = Generation.answer(prompt, "short", whole.written[:3])
     text = model.backend.rules.answer(short)
-    (reading,) = model.backend.adapt(model.backend.read([model.prompting.written(question, text, short)]), 1)
+    (reading,) = model.backend.adapt(model.backend.read([model.prompting.bundle_answer(question, text, short)]), 1)
     (rewritten,) = model.backend.rewrite([short], [reading], 1)
     assert model.backend.rules.answer(rewritten) == model.backend.rules.answer(whole) != text
 
@@ -184,22 +184,22 @@ def test_kept_texts_of_a_batch_are_read_as_in_passes_of_their_own(family: str, m
     """Greedy and sampled texts of different lengths after prompts of different lengths, frozen and adapted."""
     model, limits, seeds = taught(make_model(family, learning_rate=0.2)), (5, 9, 2), (None, 7, None)
     backend, digits = model.backend, model.backend.token_ids.digits
-    drafts = [
-        Draft(model.prompting.answer(question), "text", limit, seed=seed, kept=True)
+    generations = [
+        Generation(model.prompting.answer(question), "text", limit, seed=seed, kept=True)
         for question, limit, seed in zip(OPEN, limits, seeds, strict=False)
     ]
-    backend.write([drafts])
-    assert [len(draft.written) for draft in drafts] == [*limits]
-    sequences = [[*draft.prompt, *draft.written, 70, 71] for draft in drafts]
+    backend.write([generations])
+    assert [len(generation.written) for generation in generations] == [*limits]
+    sequences = [[*generation.prompt, *generation.written, 70, 71] for generation in generations]
     places = [[(0, length) for length in range(len(each) - 3, len(each) + 1)] for each in sequences]
     bundles = [
-        Bundle([sequence], positions, draft=draft)
-        for sequence, positions, draft in zip(sequences, places, drafts, strict=True)
+        Bundle([sequence], positions, generation=generation)
+        for sequence, positions, generation in zip(sequences, places, generations, strict=True)
     ]
     seen = tokens_seen(backend.model)
     kept = backend.read(bundles)
-    assert seen == [3 * len(drafts)]  # the last token of each text, and two more
-    whole = backend.read([replace(bundle, draft=None) for bundle in bundles])
+    assert seen == [3 * len(generations)]  # the last token of each text, and two more
+    whole = backend.read([replace(bundle, generation=None) for bundle in bundles])
     for one, other in ((kept, whole), (backend.adapt(kept, 1), backend.adapt(whole, 1))):
         for positions, mine, theirs in zip(places, one, other, strict=True):
             for row, expected in zip(mine.logits(positions, digits), theirs.logits(positions, digits), strict=True):

@@ -15,7 +15,7 @@ from secl.backends.local.loading.loader import load, wrap
 from secl.backends.local.loading.model_parts import layers_of
 from secl.prompts.parsing import as_written, trim_answer
 from secl.question import Question
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.backends.local.alone import generated, log_p
 from tests.backends.local.architectures import ARCHITECTURES, PAGE, WINDOW, Architecture, page_with_table
 from tests.backends.local.conftest import tiny_local
@@ -82,7 +82,7 @@ def test_a_model_answers_writes_and_learns_as_plain_transformers_says(architectu
 def check_chat(model: Any, by_itself: Any) -> None:
     """Check that a chat equals the text of `generate`, and that its confidence goes on from its state."""
     question = Question(SENTENCE * 4 + "What of it?", form="text")
-    (written,) = joined(model.write(question, Writing(max_tokens=20)))
+    (written,) = joined(model.write(question, SamplingParameters(max_tokens=20)))
     assert written.text == generated(by_itself, model, question)
     reply = model.answer(question, written=written).reply
     behind = model.prompting.confidence(question, as_written(written.text, "text"))

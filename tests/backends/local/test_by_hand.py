@@ -21,7 +21,7 @@ from secl.calibrator import Calibrator
 from secl.data.quiz import quiz
 from secl.data.streams import load_stream
 from secl.flow.questions import Case, answer
-from secl.flow.requests import Flow, Run, Write
+from secl.flow.requests import Flow, FlowRun, Write
 from secl.gates import Always
 from secl.posterior.rule import PosteriorRule
 from secl.prompts.templates import answer_prompt
@@ -111,7 +111,7 @@ def test_the_papers_method_gives_the_records_of_the_paper_by_hand(
     spaced: set[str] = set()
     for question in opened:
         written: dict[str, str] = {}
-        model.driver.run([Run(recorded(answer(Case(question, model.driver), {"p_true"}), written))])
+        model.driver.run([FlowRun(recorded(answer(Case(question, model.driver), {"p_true"}), written))])
         assert written["list"].splitlines() == hand.listed(*as_rows([question]))
         spaced |= {question.form} if written["answer"].startswith(" ") else set()
     assert spaced == {"short", "sentence"}  # the space after "Answer:" belongs to the answer

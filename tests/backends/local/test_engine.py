@@ -48,7 +48,7 @@ def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: A
         reply = model.answer(question).reply
         answer = model.learner.latest(question)
         text = render(model.backend.token_ids.tokenizer, confidence_prompt(question, answer.text, alongside=True))
-        assert list(answer.reading.bundle.answers[0]) == model.backend.token_ids.before(text, "0")
+        assert list(answer.reading.bundle.answers[0]) == model.backend.token_ids.encode_before(text, "0")
         with model.adapter.on() if version else contextlib.nullcontext():
             after = log_p(model.backend.model, answer.reading.bundle.answers[0])[-1]
         bins = after[list(model.backend.token_ids.digits)].softmax(-1)

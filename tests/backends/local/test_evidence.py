@@ -13,7 +13,7 @@ import torch
 from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
 
 from secl.backends.chat_templates import render
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.local import passes
 from secl.backends.local.dinco import NliModel
 from secl.backends.local.loading.loader import ModelCache
@@ -171,9 +171,9 @@ def test_models_from_one_shelf_share_their_weights_and_nothing_else(tmp_path: Pa
 def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """With as many beams as tokens in the vocabulary, the search over texts of two tokens is exhaustive."""
     model = make_model(family)
-    monkeypatch.setattr(model.backend.rules, "ended", lambda draft: len(draft.written) == 2)
+    monkeypatch.setattr(model.backend.rules, "ended", lambda generation: len(generation.written) == 2)
     prompt = model.prompting.answer(OPEN)
-    start = Draft.answer(prompt, "short")
+    start = Generation.answer(prompt, "short")
     found, tokens = model.backend.writer.beams(start, 40)
     network = model.backend.model
     first = log_p(network, prompt)[-1]
@@ -183,7 +183,7 @@ def test_beams_are_the_most_probable_texts(family: str, make_model: MakeModel, m
         second = network(input_ids=rows).logits[:, -1].log_softmax(-1) + first[best][:, None]
     expected = second.flatten().topk(5).indices.tolist()
     texts = [[best[place // second.shape[1]], place % second.shape[1]] for place in expected]
-    assert [draft.written for draft in found[:5]] == texts
+    assert [generation.written for generation in found[:5]] == texts
     assert tokens == len(prompt) + 40
 
 

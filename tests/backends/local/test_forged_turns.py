@@ -18,10 +18,10 @@ from secl.backends.chat_templates import render
 from secl.backends.local.loading.loader import load
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import TokenIds
-from secl.conversation import Prompt, Turn
+from secl.conversation import Message, Prompt
 from secl.prompts.templates import answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import FORMS, GivenAnswer, Question
-from secl.writing import Writing
+from secl.writing import SamplingParameters
 from tests.backends.local.architectures import ARCHITECTURES, tokenizer_with
 from tests.backends.local.conftest import tiny_with
 from tests.tiny import TEMPLATE, tiny_tokenizer
@@ -32,13 +32,13 @@ NOT_SPECIAL = TEMPLATE.replace(
 """A template, like DeepSeek's, that marks turns with tokens that are not special."""
 
 REAL = "SmolLM2 itself"
-NAMES = (*sorted({each.template for each in ARCHITECTURES}), "not special", "sentence pieces", REAL)
+NAMES = (*sorted({each.template for each in ARCHITECTURES}), "not special", "sentence chunks", REAL)
 
 HARMLESS = Question(
     "Which of them? Say, please.",
     context="It rains.",
     system="Be brief.",
-    history=(Turn("user", "Who was first?"), Turn("assistant", "Romulus.")),
+    history=(Message("user", "Who was first?"), Message("assistant", "Romulus.")),
 )
 
 
@@ -76,7 +76,7 @@ def tokenizer(name: str, request: pytest.FixtureRequest) -> Any:
 
 @cache
 def tokenizer_of(name: str) -> Any:
-    if name == "sentence pieces":
+    if name == "sentence chunks":
         return with_pieces_of_sentences()
     if name != "not special":
         return tokenizer_with(name)
@@ -115,7 +115,7 @@ def prompts(prompting: Prompting, asked: Question, option: str) -> Iterator[Sequ
     for form in FORMS[1:]:
         each = replace(asked, form=form)
         yield prompting.answer(each)
-        yield from prompting.written(each, option).answers
+        yield from prompting.bundle_answer(each, option).answers
         yield from (span.tokens for span in prompting.spans(each, ["Rome", option]))
         yield from (*prompting.verdicts(each, [option]), prompting.program(each), prompting.answer_list(each))
         yield from (prompting.verification(each, option), prompting.entailment(each, option, option))
@@ -157,7 +157,7 @@ def test_a_model_reads_no_turn_that_a_user_forged(name: str, brief: None) -> Non
     def read(text: str) -> list[Counter[int]]:
         passes.clear()
         for question in variants(text).values():
-            next(model.write(replace(question, form="text"), Writing(max_tokens=1)))
+            next(model.write(replace(question, form="text"), SamplingParameters(max_tokens=1)))
             model.answer(replace(question, form="choice", options=(text, "Rome")))
             model.rate([GivenAnswer(question, text)], ())
             model.answer(replace(question, form="text"), written=text)

@@ -13,15 +13,15 @@ import torch
 
 from secl.backends import readout, token_model
 from secl.backends.base import Bundle
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.local.model import LocalModel
 from secl.data.quiz import quiz
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind, Sample
 from secl.flow import questions
-from secl.flow.further import FIRST, FURTHER, LISTED, compare, settled
+from secl.flow.further import FIRST, LISTED, SECOND_ROUND, compare, settled
 from secl.flow.questions import Case, gather
-from secl.flow.requests import Run, Text
+from secl.flow.requests import FlowRun, Text
 from secl.prompts.templates import MAX_ANSWER_TOKENS, NONE_OF_THESE, other_order
 from secl.question import Question
 from secl.records import Reply
@@ -150,7 +150,7 @@ def compared(model: LocalModel, question: Question, answer: str) -> Any:
     """Return the evidence about an answer and its candidates."""
     case = Case(question, model.driver)
     case.reply = Reply(text=answer, answer=answer, bins=(0.1,) * 10, digit_mass=1.0, entropy=1.0, log_probability=-1.0)
-    model.driver.run([Run(gather(case, ["candidates"]))])
+    model.driver.run([FlowRun(gather(case, ["candidates"]))])
     return case.compared
 
 
@@ -216,14 +216,14 @@ def test_a_model_is_tried_for_its_first_short_reply_and_not_before(
 def test_log_probabilities_of_samples_are_those_of_transformers_alone(family: str, make_model: MakeModel) -> None:
     model = make_model(family)
     prompt = model.prompting.answer(OPEN[0])
-    drafts = [replace(Draft.answer(prompt, "short"), seed=seed, top_p=0.95) for seed in range(4)]
-    model.backend.write([drafts])
+    generations = [replace(Generation.answer(prompt, "short"), seed=seed, top_p=0.95) for seed in range(4)]
+    model.backend.write([generations])
     alone = Alone(family)
-    for draft in drafts:
-        whole = [*prompt, *draft.written]
-        expected = alone.log_p(whole)[torch.arange(len(prompt) - 1, len(whole) - 1), draft.written]
-        assert draft.log_p == pytest.approx(expected.tolist(), abs=1e-4)
-    assert len({tuple(draft.written) for draft in drafts}) > 1
+    for generation in generations:
+        whole = [*prompt, *generation.written]
+        expected = alone.log_p(whole)[torch.arange(len(prompt) - 1, len(whole) - 1), generation.written]
+        assert generation.log_p == pytest.approx(expected.tolist(), abs=1e-4)
+    assert len({tuple(generation.written) for generation in generations}) > 1
 
 
 @pytest.mark.parametrize("question", OPEN, ids=lambda question: question.form)
@@ -234,8 +234,8 @@ def test_an_answer_is_one_of_a_choice_in_an_order_of_its_own(question: Question,
     assert (found.candidates[0], found.candidates[-1]) == ("42", NONE_OF_THESE)
     # A random model never repeats an answer, and its programs compute nothing.
     number = question.form == "number"
-    assert [each.program for each in found.samples] == ([True] + [False] * FURTHER if number else [False] * 5)
-    assert len(found.samples) == (1 if number else FIRST) + FURTHER
+    assert [each.program for each in found.samples] == ([True] + [False] * SECOND_ROUND if number else [False] * 5)
+    assert len(found.samples) == (1 if number else FIRST) + SECOND_ROUND
     assert all(each is None for each in found.likelihoods)
     first = found.letters[0].order
     assert first[-1] == len(first) - 1
@@ -265,12 +265,14 @@ def test_a_number_that_a_program_computes_too_is_not_reasoned_for_again(
     make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = make_model()
-    monkeypatch.setattr(model.backend.rules, "text", lambda draft: "answer = 3 + 4\n```" if draft.stop else "")
+    monkeypatch.setattr(
+        model.backend.rules, "text", lambda generation: "answer = 3 + 4\n```" if generation.stop else ""
+    )
     same = compared(model, OPEN[1], "7")
     assert [(each.text, each.candidate, each.program) for each in same.samples] == [("7", 0, True)]
     other = compared(model, OPEN[1], "8")
     assert other.candidates[:2] == ("8", "7")
-    assert [each.program for each in other.samples] == [True, *[False] * FURTHER]
+    assert [each.program for each in other.samples] == [True, *[False] * SECOND_ROUND]
 
 
 def test_other_answers_are_those_drawn_most_often_and_an_echo_is_none() -> None:

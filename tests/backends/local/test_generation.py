@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from secl.backends.generation import Draft, TextRules
+from secl.backends.generation import Generation, TextRules
 from secl.backends.local.fast.batch import ONEDNN, fast_single_row
 from secl.backends.local.model import LocalModel
 from secl.question import Form, Question
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.backends.local.conftest import MakeModel, tokens_seen
 
 ONE, OTHER = Question("Who wrote Hamlet?"), Question("Who wrote Faust?")
@@ -43,10 +43,10 @@ class Joining:
 def test_nothing_of_the_prompt_stays_in_a_text_whatever_its_decoder_makes_of_the_border(
     prompt: list[int], written: list[int], text: str
 ) -> None:
-    draft = Draft(prompt, "sentence", 9, written=written)
+    generation = Generation(prompt, "sentence", 9, written=written)
     rules = TextRules(Joining(), None)
-    assert rules.text(draft) == text
-    (free,) = Draft.texts(prompt, Writing(max_tokens=len(written)))
+    assert rules.text(generation) == text
+    (free,) = Generation.texts(prompt, SamplingParameters(max_tokens=len(written)))
     assert "".join(rules.push(free, token).text for token in written) == text
 
 
@@ -91,9 +91,9 @@ def test_only_steps_of_a_text_that_is_written_alone_are_switched(make_model: Mak
 @pytest.mark.parametrize("form", ["short", "sentence"])
 def test_the_probability_of_an_answer_is_that_of_the_tokens_that_the_model_wrote(smollm2: str, form: Form) -> None:
     model, question = LocalModel.load(smollm2, dtype="fp32", paper=True), Question("Why do cats purr?", form=form)
-    draft, sums = model.prompting.answer_draft(question), 0.0
-    ids, text = list(draft.prompt), ""
-    for _ in range(draft.limit):
+    generation, sums = model.prompting.start_answer(question), 0.0
+    ids, text = list(generation.prompt), ""
+    for _ in range(generation.limit):
         with torch.no_grad():
             log_p = model.backend.model(input_ids=torch.tensor([ids])).logits[0, -1].log_softmax(-1)
         token = int(log_p.argmax())
@@ -110,11 +110,15 @@ def test_the_probability_of_an_answer_is_that_of_the_tokens_that_the_model_wrote
 def test_decoding_steps_are_the_passes_over_the_latest_token_alone_or_in_a_batch(make_model: MakeModel) -> None:
     model = make_model()
     passes = tokens_seen(model.backend.model)
-    drafts = [Draft(model.prompting.answer(question), "short", limit) for question, limit in ((ONE, 3), (OTHER, 7))]
-    drafts[0].seed = 5
-    model.backend.writer.write(drafts)
-    assert [draft.decoding_steps for draft in drafts] == [len(draft.written) - 1 for draft in drafts]
+    generations = [
+        Generation(model.prompting.answer(question), "short", limit) for question, limit in ((ONE, 3), (OTHER, 7))
+    ]
+    generations[0].seed = 5
+    model.backend.writer.write(generations)
+    assert [generation.decoding_steps for generation in generations] == [
+        len(generation.written) - 1 for generation in generations
+    ]
     assert [tokens for tokens in passes if tokens <= 2] == [2, 2, 1, 1, 1, 1]  # the shorter text leaves the batch
-    (text,) = joined(model.write(ONE, Writing(max_tokens=5)))
-    assert isinstance(text.draft, Draft)
-    assert text.draft.decoding_steps == text.completion_tokens - 1
+    (text,) = joined(model.write(ONE, SamplingParameters(max_tokens=5)))
+    assert isinstance(text.generation, Generation)
+    assert text.generation.decoding_steps == text.completion_tokens - 1

@@ -75,7 +75,7 @@ def test_log_probabilities_and_entropies_are_those_of_one_plain_pass(
         rows.extend(some)
 
     monkeypatch.setattr(ObjectWriter, "finish", noted)
-    monkeypatch.setattr(weighing, "CERTAIN", 1.0)
+    monkeypatch.setattr(weighing, "MIN_TOKEN_P", 1.0)
     written = write(model)
     prompt, alone = model.prompting.answer(ASKED), Alone(model.name)
     assert len(rows) == 1 + 2 * len(SCHEMA.leaves)
@@ -102,7 +102,7 @@ def test_log_probabilities_and_entropies_are_those_of_one_plain_pass(
 def test_values_are_read_again_as_the_reply_to_a_request_for_one_field(
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weighing, "CERTAIN", 1.0)
+    monkeypatch.setattr(weighing, "MIN_TOKEN_P", 1.0)
     asked = request_of("A letter of ACME, three pages.", SCHEMA)
     (written,) = model.write_objects([asked], lambda *_: 0)
     own, reply = written.greedy, Alone(model.name)
@@ -123,7 +123,7 @@ def test_values_are_read_again_as_the_reply_to_a_request_for_one_field(
         last = len(prompt) + len(tokens_of(f"{above}{value}"))
         read = sum(log_p[n - 1, tokens[n]].item() for n in range(first, last))
         assert written.greedy.alone[leaf.name] == pytest.approx(read, abs=1e-3)
-    monkeypatch.setattr(weighing, "CERTAIN", 1e-300)
+    monkeypatch.setattr(weighing, "MIN_TOKEN_P", 1e-300)
     (certain,) = model.write_objects([asked], lambda *_: 0)
     assert [*certain.greedy.alone] == ["kind", "/party/active", "pages"]  # values of a fixed form
     assert certain.ledger.likelihood < written.ledger.likelihood
@@ -180,7 +180,7 @@ def test_too_little_memory_halves_the_batch(model: Any, monkeypatch: pytest.Monk
 def test_certain_objects_take_one_pass_over_the_prompt(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = tokens_seen(model.backend.model)
     loaded = secl.load(model)
-    monkeypatch.setattr(weighing, "CERTAIN", 0.0 + 1e-300)
+    monkeypatch.setattr(weighing, "MIN_TOKEN_P", 0.0 + 1e-300)
     found = loaded.extract("A letter.", Letter)
     ledgers = [record.ledger for record in found.fields.values()]
     # On the plain path each value is read with its prompt, but shared tokens count once.
@@ -189,7 +189,7 @@ def test_certain_objects_take_one_pass_over_the_prompt(model: Any, monkeypatch: 
     assert plain or sum(seen) == pytest.approx(sum(ledger.total for ledger in ledgers), abs=1e-4)
     assert all(ledger.sampling == 0 for ledger in ledgers)
     seen.clear()
-    monkeypatch.setattr(weighing, "CERTAIN", 1.0)
+    monkeypatch.setattr(weighing, "MIN_TOKEN_P", 1.0)
     sampled = loaded.extract("A letter.", Letter)
     assert sampled.value == found.value
     assert isinstance(sampled.value, Letter)
@@ -199,7 +199,7 @@ def test_certain_objects_take_one_pass_over_the_prompt(model: Any, monkeypatch: 
 
 @pytest.mark.slow
 def test_three_hundred_fields_are_extracted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weighing, "CERTAIN", 1e-300)
+    monkeypatch.setattr(weighing, "MIN_TOKEN_P", 1e-300)
     model = secl.load(tiny_of(changes={"max_position_embeddings": 16384}))
     properties = {f"f{number}": {"type": "boolean"} for number in range(300)}
     found = model.extract("Marks.", {"type": "object", "properties": properties, "required": [*properties]})

@@ -12,7 +12,7 @@ import secl
 from secl.backends.call_forms import DESCRIBED, CallForm
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import TokenIds
-from secl.conversation import ToolCall, Turn
+from secl.conversation import Message, ToolCall
 from secl.errors import ModelError, QuestionError
 from secl.question import Question
 from tests.tiny import TEMPLATE, tiny_model, tiny_tokenizer
@@ -33,12 +33,12 @@ ASKED = Question(
     form="short",
     context="Some are. Éß 你好",
     system="Be brief, \n\n  and kind.",
-    history=(Turn("user", "Who was first?"), Turn("assistant", "Romulus, of course.")),
+    history=(Message("user", "Who was first?"), Message("assistant", "Romulus, of course.")),
 )
 CALLED = (
-    Turn("user", "Weather in Lima?"),
-    Turn("assistant", "", (ToolCall("forecast", '{"place": "Lima, Peru", "days": 3}'),)),
-    Turn("tool", '{"sky": "grey"}'),
+    Message("user", "Weather in Lima?"),
+    Message("assistant", "", (ToolCall("forecast", '{"place": "Lima, Peru", "days": 3}'),)),
+    Message("tool", '{"sky": "grey"}'),
 )
 
 

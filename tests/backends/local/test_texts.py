@@ -11,19 +11,19 @@ import pytest
 import torch
 
 from secl.backends.chat_templates import render
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.local.fast import shared_network
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.loading import guard
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import common_length
 from secl.calibrator import Calibrator
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.errors import ModelError, TooLongError
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
 from secl.settings.groups import LoopSettings
-from secl.writing import Piece, Writing, joined
+from secl.writing import Chunk, SamplingParameters, joined
 from tests.answers import in_window
 from tests.backends.local.alone import generated, log_p
 from tests.backends.local.conftest import MakeModel, alike, memory_ends, tokens_seen
@@ -32,13 +32,13 @@ ASKED = Question(
     "And of Italy?",
     form="text",
     system="Answer like a pirate.",
-    history=(Turn("user", "What is the capital of France?"), Turn("assistant", "Paris, arr.")),
+    history=(Message("user", "What is the capital of France?"), Message("assistant", "Paris, arr.")),
 )
 SAMPLED: dict[str, Any] = {"do_sample": True, "temperature": 0.8, "top_p": 0.9, "top_k": 0}
 
 
 def written(model: LocalModel, question: Question, **how: Any) -> tuple[Any, ...]:
-    return joined(model.write(question, Writing(**{"max_tokens": 30} | how)))
+    return joined(model.write(question, SamplingParameters(**{"max_tokens": 30} | how)))
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
@@ -73,7 +73,7 @@ def test_no_token_of_a_chat_goes_through_the_network_twice(family: str, make_mod
     seen.clear()
     model.answer(ASKED, written=text)
     whole = model.prompting.confidence(ASKED, text.text)
-    assert seen == [len(whole) - common_length(whole, [*prompt, *text.draft.written[:-1]])]
+    assert seen == [len(whole) - common_length(whole, [*prompt, *text.generation.written[:-1]])]
     assert seen[0] < len(whole) - len(prompt)
     assert model.meter.take().answering == len(whole)
 
@@ -105,7 +105,7 @@ def test_a_text_that_a_window_let_go_of_is_read_behind_its_prompt(
     prompt = len(make_model("gemma2").prompting.answer(short))
     model = make_model("gemma2", changes={"sliding_window": prompt + 20})
     (text,) = written(model, short, max_tokens=tokens)
-    assert len(text.draft.begun.trie.tokens) == prompt + kept
+    assert len(text.generation.begun.trie.tokens) == prompt + kept
     model.answer(short, written=text)
 
 
@@ -117,11 +117,11 @@ def test_a_long_prompt_is_read_in_chunks_between_which_others_may_go(
     expected = whole.answer(ASKED, written=text).reply
     monkeypatch.setattr(shared_network, "CHUNK", 16)
     prompt, seen = len(chunked.prompting.answer(ASKED)), tokens_seen(chunked.backend.model)
-    pieces = chunked.write(ASKED, Writing(max_tokens=30))
+    chunks = chunked.write(ASKED, SamplingParameters(max_tokens=30))
     for number in range(-(-prompt // 16) - 1):
-        assert next(pieces) == Piece()
+        assert next(chunks) == Chunk()
         assert seen == [16] * (number + 1)
-    (same,) = joined(pieces)
+    (same,) = joined(chunks)
     assert same == text
     found = chunked.answer(ASKED, written=same).reply
     assert found.bins == pytest.approx(expected.bins, abs=1e-5)
@@ -136,10 +136,12 @@ def test_the_prompt_of_many_texts_goes_through_the_network_once_for_all_and_is_l
     other = replace(ASKED, text="And of Spain?")
     drawn = written(model, ASKED, max_tokens=4, temperature=1.0, n=16)
     seen = tokens_seen(model.backend.model)
-    drafts = [text.draft for text in drawn if isinstance(text.draft, Draft)]
-    assert all(draft.begun is not None for draft in drafts)
+    generations = [text.generation for text in drawn if isinstance(text.generation, Generation)]
+    assert all(generation.begun is not None for generation in generations)
     model.prefetch([ASKED] * 16, [()] * 16, weights_fixed=True, written=drawn)
-    assert [draft.begun for draft in drafts] == [None] * 16  # keys and values of a long prompt are gigabytes
+    assert [generation.begun for generation in generations] == [
+        None
+    ] * 16  # keys and values of a long prompt are gigabytes
     assert len(seen) == len({text.text for text in drawn})
     assert len(model.prompting.answer(ASKED)) not in seen
     seen.clear()
@@ -160,15 +162,15 @@ def test_pieces_make_up_the_text_and_stop_before_a_stop_text(make_model: MakeMod
     (whole,) = written(model, ASKED)
     assert (whole.finish, whole.completion_tokens) == ("length", 30)
     stop = whole.text[10:14]
-    pieces = list(model.write(ASKED, Writing(max_tokens=30, stop=("never said", stop))))
-    text = "".join(piece.text for piece in pieces)
+    chunks = list(model.write(ASKED, SamplingParameters(max_tokens=30, stop=("never said", stop))))
+    text = "".join(chunk.text for chunk in chunks)
     assert text == whole.text[: whole.text.index(stop)]
-    assert [piece.finish for piece in pieces] == [None] * (len(pieces) - 1) + ["stop"]
+    assert [chunk.finish for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
     prompt = model.backend.token_ids.tokenizer(
         render(model.backend.token_ids.tokenizer, answer_prompt(ASKED)), add_special_tokens=False
     )
-    assert pieces[-1].prompt_tokens == len(prompt["input_ids"])
-    assert pieces[-1].completion_tokens == len(pieces)
+    assert chunks[-1].prompt_tokens == len(prompt["input_ids"])
+    assert chunks[-1].completion_tokens == len(chunks)
 
 
 def test_log_probabilities_are_those_of_the_logits(make_model: MakeModel) -> None:
@@ -186,9 +188,9 @@ def test_log_probabilities_are_those_of_the_logits(make_model: MakeModel) -> Non
 def test_what_is_too_long_is_refused_with_both_numbers(make_model: MakeModel) -> None:
     model = make_model(changes={"max_position_embeddings": 512})
     with pytest.raises(TooLongError, match=r"takes \d+ of the 512 .* \d+ remain, but the answer needs 500"):
-        model.write(ASKED, Writing(max_tokens=500))
+        model.write(ASKED, SamplingParameters(max_tokens=500))
     with pytest.raises(TooLongError, match=r"takes \d+ of the 512 .* 0 remain, but the answer needs 1;"):
-        model.write(replace(ASKED, text="word " * 600), Writing())
+        model.write(replace(ASKED, text="word " * 600), SamplingParameters())
     (rest,) = written(model, ASKED, max_tokens=None)
     assert rest.prompt_tokens + rest.completion_tokens < 512
     half = rest.text[: len(rest.text) // 2]  # a random model's text has more tokens when it is tokenised again
@@ -206,13 +208,13 @@ def test_memory_for_texts_is_counted_in_tokens_of_their_keys_and_values(
     assert guard.room_for_texts(model.backend.model) == 500  # half of the memory for 1000
     model.backend.text_tokens = 400
     prompt = len(model.prompting.answer(ASKED))
-    assert model.memory_share(ASKED, Writing(max_tokens=30, n=2)) == 2 * (prompt + 30) / 400
+    assert model.memory_share(ASKED, SamplingParameters(max_tokens=30, n=2)) == 2 * (prompt + 30) / 400
     with pytest.raises(
         TooLongError, match=r"n is 4 and each text has up to 300 tokens, so .* room for 400; ask for fewer"
     ):
-        model.memory_share(ASKED, Writing(max_tokens=300, n=4))
+        model.memory_share(ASKED, SamplingParameters(max_tokens=300, n=4))
     model.upstream = object()  # which writes instead
-    assert model.memory_share(ASKED, Writing(max_tokens=300, n=4)) == 0
+    assert model.memory_share(ASKED, SamplingParameters(max_tokens=300, n=4)) == 0
 
 
 def test_a_container_has_as_much_memory_as_its_limit_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ from secl.backends.chat_templates import render
 from secl.backends.local.loading.loader import wrap
 from secl.backends.local.loading.thinking import ASKED
 from secl.backends.token_ids import TokenIds
-from secl.conversation import Turn
+from secl.conversation import Message
 from secl.errors import ModelError
 from secl.prompts.templates import answer_prompt
 from secl.question import FORMS, Question
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.backends.local.architectures import ARCHITECTURES, tokenizer_with
 from tests.backends.local.conftest import tiny_with
 from tests.tiny import TEMPLATE, tiny_model
@@ -53,11 +53,11 @@ def test_nothing_stands_before_an_answer_but_a_closed_thought(template: str, bri
 @pytest.mark.parametrize("system", ["", "Be brief."])
 def test_an_answer_is_read_behind_what_it_was_written_behind(template: str, system: str, brief: None) -> None:
     model = tiny_with(template)
-    history = (Turn("user", "Who was first?"), Turn("assistant", "Romulus."))
+    history = (Message("user", "Who was first?"), Message("assistant", "Romulus."))
     for form in ("short", "sentence", "number", "text"):
         question = Question("And after him?", form=form, system=system, history=history)
         answer = model.prompting.answer(question)
-        bundle = model.prompting.written(question, " Numa Pompilius" if form == "short" else "Numa Pompilius")
+        bundle = model.prompting.bundle_answer(question, " Numa Pompilius" if form == "short" else "Numa Pompilius")
         (sequence,) = bundle.answers
         # Tokens may span the border of the answer. The positions still cover the whole answer.
         assert bundle.positions[0][1] >= len(answer) - 1
@@ -72,7 +72,7 @@ def test_a_model_that_opens_a_thought_by_itself_is_given_an_empty_one(brief: Non
     assert text.endswith("<|start|>assistant\n<think>\n\n</think>\n\n")
     reply = model.answer(Question("Is water wet?", form="sentence")).reply
     assert reply.answer.startswith("Yes, it is.")
-    (written,) = joined(model.write(ASKED, Writing(max_tokens=8)))
+    (written,) = joined(model.write(ASKED, SamplingParameters(max_tokens=8)))
     assert written.text.startswith("Yes, it is.")
 
 
@@ -86,5 +86,5 @@ def test_a_model_that_thinks_whatever_it_is_given_is_refused_in_one_sentence(bri
 def test_a_thought_that_comes_all_the_same_is_neither_graded_nor_shown(brief: None) -> None:
     says = {"Why?<|end|>\n<|start|>assistant\n": "<think>\nOkay</think>\n\nBecause."}
     model = tiny_with(thinking_tokenizer(), says)
-    (written,) = joined(model.write(Question("Why?", form="text"), Writing(max_tokens=20)))
+    (written,) = joined(model.write(Question("Why?", form="text"), SamplingParameters(max_tokens=20)))
     assert written.text.startswith("Because.")

@@ -11,7 +11,7 @@ import torch
 
 import secl
 from secl.backends.base import Bundle
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import common_length
 from secl.calibrator import Calibrator
@@ -21,7 +21,7 @@ from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.prompts.templates import other_order
 from secl.question import GivenAnswer, Question
-from secl.writing import Writing, joined
+from secl.writing import SamplingParameters, joined
 from tests.answers import sampled
 from tests.backends.local.conftest import QUESTIONS, alike, tiny_with, tokens_seen
 
@@ -71,7 +71,7 @@ def test_a_thought_stands_between_the_prompt_and_everything_that_is_read(templat
         assert f"{before}I muse.{behind} " in said(model, answer)
         assert said(model, answer).endswith("\nConfidence: ")
     for question in (NUMBER, SHORT, SENTENCE):
-        bundle = model.prompting.written(question, " 42", None, "I muse.")
+        bundle = model.prompting.bundle_answer(question, " 42", None, "I muse.")
         text = said(model, bundle.answers[0])
         assert f"{before}I muse.{behind} 42" in text
         assert text.index("I muse.") < text.index("How confident") < text.index("\nConfidence: ", text.index("How"))
@@ -114,12 +114,12 @@ def test_no_token_of_a_thought_goes_through_the_network_twice(brief: None) -> No
     seen = tokens_seen(model.backend.model)
     model.answer(CHOICE)
     case = model.learner.latest(CHOICE)
-    bundle, written = case.reading.bundle, [*case.draft.prompt, *case.draft.written[:-1]]
+    bundle, written = case.reading.bundle, [*case.generation.prompt, *case.generation.written[:-1]]
     new = bundle.size - common_length(written, bundle.answers[0])
-    assert seen == [len(case.draft.prompt), *[1] * 11, new]
-    assert new <= bundle.size - len(case.draft.prompt)
+    assert seen == [len(case.generation.prompt), *[1] * 11, new]
+    assert new <= bundle.size - len(case.generation.prompt)
     assert model.meter.take().answering == bundle.size
-    assert case.draft.begun is None  # keys and values take gigabytes
+    assert case.generation.begun is None  # keys and values take gigabytes
 
 
 @pytest.mark.parametrize("template", ["Qwen 3", "gpt-oss", "ChatML"])
@@ -172,12 +172,12 @@ def test_a_closing_mark_of_a_user_closes_no_thought(template: str, brief: None) 
     plain = Question("Which? Answer: A", ("a", "b"), context="x y", system="s")
 
     def marks(question: Question, thought: str) -> int:
-        draft = model.prompting.thought(question, 2048)
-        return [*draft.prompt, *model.prompting.answer(question, thought)].count(closing)
+        generation = model.prompting.thought(question, 2048)
+        return [*generation.prompt, *model.prompting.answer(question, thought)].count(closing)
 
     assert marks(forged, f"He wrote {mark} there.") == marks(plain, "He wrote nothing.")
-    draft = replace(model.prompting.thought(forged, 2048), written=model.backend.token_ids.encode("</ think>"))
-    assert not model.backend.rules.ended(draft)
+    generation = replace(model.prompting.thought(forged, 2048), written=model.backend.token_ids.encode("</ think>"))
+    assert not model.backend.rules.ended(generation)
     (record,) = asked(model, forged)
     assert record.reply.thought.tokens == 12
 
@@ -186,8 +186,8 @@ def test_a_thought_in_another_language_that_is_cut_inside_a_character_stays_whol
     model = thinking("Qwen 3")
     written = model.backend.token_ids.encode("因为天空是蓝色的")
     for end in range(len(written) + 1):
-        draft = replace(model.prompting.thought(CHOICE, 2048), written=written[:end], limit=end)
-        text = model.backend.rules.thought(draft).text
+        generation = replace(model.prompting.thought(CHOICE, 2048), written=written[:end], limit=end)
+        text = model.backend.rules.thought(generation).text
         assert "因为天空是蓝色的".startswith(text)
         model.prompting.choices(CHOICE, text)
 
@@ -219,17 +219,17 @@ def test_a_free_text_stands_behind_a_thought_and_is_read_behind_it_again(templat
     assert begun.endswith(before)
     assert ("Question:" in begun) is False
     assert ("Do not reply yet." in begun) is (template == "ChatML")
-    pieces = list(model.write(FREE, Writing(max_tokens=6, n=2, temperature=1, seed=3)))
-    texts: Any = joined(pieces)
+    chunks = list(model.write(FREE, SamplingParameters(max_tokens=6, n=2, temperature=1, seed=3)))
+    texts: Any = joined(chunks)
     for text in texts:
-        draft, thought = text.draft, text.whole_thought
+        generation, thought = text.generation, text.whole_thought
         assert (thought.tokens, thought.cut, text.thought) == (12, True, text.thought.strip())
-        assert text.completion_tokens == 12 + len(draft.written)
+        assert text.completion_tokens == 12 + len(generation.written)
         assert text.prompt_tokens == len(model.prompting.thought(FREE, 2048).prompt)
-        assert draft.prompt == model.prompting.answer(FREE, thought.text)
+        assert generation.prompt == model.prompting.answer(FREE, thought.text)
     assert texts[0].thought != texts[1].thought
-    first = next(number for number, piece in enumerate(pieces) if piece.text)
-    assert all(piece.thought is None for piece in pieces[first:])
+    first = next(number for number, chunk in enumerate(chunks) if chunk.text)
+    assert all(chunk.thought is None for chunk in chunks[first:])
     calibrator = Calibrator(model, method="posterior")
     together: Any = calibrator.answer_window([FREE, FREE], texts)
     for record, text in zip(together, texts, strict=True):
@@ -249,7 +249,7 @@ def test_a_text_ends_its_own_thought_and_stops_end_the_answer_alone(template: st
     before, behind = BORDERS[template]
     closed = behind.removesuffix("Answer:")
     model = thinking(template, 20, {before: "I see.\n</think>", closed: "Well, I see."})
-    text: Any = joined(model.write(FREE, Writing(stop=(" see",))))[0]
+    text: Any = joined(model.write(FREE, SamplingParameters(stop=(" see",))))[0]
     assert (text.thought, str(text), text.finish) == ("I see.", "Well, I", "stop")
     assert not text.whole_thought.cut
 
@@ -263,7 +263,7 @@ def test_an_empty_answer_after_a_thought_is_followed_by_an_answer_without_it(tem
         says = {NOW_REPLY: "<|end|>", "not reply yet.<|end|>\n<|start|>assistant\n": "I see. Answer:"}
         says |= {"assistant\n": "Because.<|end|>"}
     model = thinking(template, 20, says)
-    (text,) = joined(model.write(FREE, Writing()))
+    (text,) = joined(model.write(FREE, SamplingParameters()))
     streamed, read = model.answer(FREE, written=text).reply, model.answer(FREE).reply
     assert (str(text), text.thought) == ("Because.", "I see.")
     for reply in (streamed, read, model.answer(FREE, written=streamed.written).reply):
@@ -276,16 +276,16 @@ def test_an_empty_answer_after_a_thought_is_followed_by_an_answer_without_it(tem
 
 def test_a_thought_and_a_text_share_the_context(brief: None) -> None:
     model = thinking("Qwen 3", 900)
-    room = model.prompting.with_room(FREE, Writing(), 2048, "").max_tokens or 0
-    draft, writing = model.prompting.with_thought(FREE, Writing(max_tokens=4096, or_fewer=True), 2048)
-    assert (draft.limit, writing.max_tokens) == (900, room - 900)
-    share = model.memory_share(FREE, Writing(max_tokens=5))
+    room = model.prompting.with_room(FREE, SamplingParameters(), 2048, "").max_tokens or 0
+    generation, sampling = model.prompting.with_thought(FREE, SamplingParameters(max_tokens=4096, or_fewer=True), 2048)
+    assert (generation.limit, sampling.max_tokens) == (900, room - 900)
+    share = model.memory_share(FREE, SamplingParameters(max_tokens=5))
     assert share == pytest.approx((len(model.prompting.answer(FREE)) + 905) / model.backend.text_tokens)
-    for writing in (Writing(max_tokens=room - 800), Writing(max_tokens=4096)):
+    for sampling in (SamplingParameters(max_tokens=room - 800), SamplingParameters(max_tokens=4096)):
         with pytest.raises(TooLongError, match=r"the model's limit of 2048 tokens"):
-            list(model.write(FREE, writing))
+            list(model.write(FREE, sampling))
     with pytest.raises(TooLongError, match=r"its thought 900 and its answer \d+; .* lower prompts.thinking"):
-        model.memory_share(FREE, Writing(max_tokens=room - 800))
+        model.memory_share(FREE, SamplingParameters(max_tokens=room - 800))
 
 
 def test_lessons_move_the_digit_behind_the_thought(brief: None) -> None:
@@ -317,16 +317,16 @@ def test_p_true_is_asked_without_the_thought(brief: None) -> None:
 def test_a_model_that_thinks_whatever_it_is_given_is_accepted_if_it_may_think(budget: Any, brief: None) -> None:
     stubborn = {"assistant\n": "<think>\nOkay", "\n\n": "<think>\nOkay"}
     model = thinking("Qwen 3", budget, stubborn)
-    assert (model.prompting.thinker.always, model.prompting.thinker.request) == (True, "")
+    assert (model.prompting.thinking_format.always, model.prompting.thinking_format.request) == (True, "")
     thought = model.prompting.thought(CHOICE, 400)
     assert thought.limit == (12 if budget == 12 else 400 - 160 - len(thought.prompt))
 
 
 def test_efforts_and_budgets_reach_the_template(brief: None) -> None:
     for budget, effort in ((100, "low"), (2000, "medium"), (9000, "high")):
-        thinker = thinking("gpt-oss", budget).prompting.thinker
+        thinking_format = thinking("gpt-oss", budget).prompting.thinking_format
         told = {"thinking_budget": budget, "reasoning_effort": effort}
-        assert thinker.switches == {"enable_thinking": True, "thinking": True, **told}
+        assert thinking_format.switches == {"enable_thinking": True, "thinking": True, **told}
 
 
 @SHAPES
@@ -369,7 +369,7 @@ def test_an_object_stands_behind_a_thought_and_its_samples_behind_thoughts_of_th
         task = model.objects.task(request(), each.thought)
         closing = NOW_REPLY if template == "ChatML" else behind.removesuffix("Answer:")
         assert said(model, task.prompt).endswith(f"{before}{each.thought.text}{closing}")
-        (again,) = model.objects.write([request()], lambda *_: 0, [Draft([], "text", 0, thought=each.thought)])
+        (again,) = model.objects.write([request()], lambda *_: 0, [Generation([], "text", 0, thought=each.thought)])
         assert again.greedy.text == each.text
         assert again.greedy.log_p == pytest.approx(each.log_p, abs=1e-3)  # without the probability of the thought
     (plain,) = model.objects.write([request()], lambda *_: 0)

@@ -10,9 +10,9 @@ from itertools import product
 
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.names import DIGITS, bins_of, read_names
-from secl.backends.endpoint.probabilities import FEW, MISSING, OTHER_TEXT, fault_of
-from secl.backends.endpoint.reading import Said, first_said, split_thought
-from secl.conversation import Prompt, Turn
+from secl.backends.endpoint.probabilities import MISSING, OTHER_TEXT, TOO_FEW, fault_of
+from secl.backends.endpoint.reading import ReplyPart, read_reply, split_thought
+from secl.conversation import Message, Prompt
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.prompts.templates import REQUESTED_TOKENS, digit_prompt, request_for
 from secl.settings.groups import Thinking
@@ -26,7 +26,7 @@ LIMITS = ("max_tokens", "max_completion_tokens")
 Switch = Mapping[str, object]
 """Fields of a request that switch thoughts on or off, or limit them."""
 
-OFF: Sequence[Switch] = (
+THOUGHTS_OFF: Sequence[Switch] = (
     {},
     {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}},
     {"reasoning_effort": "none"},
@@ -147,8 +147,8 @@ class Abilities:
 
 def messages_of(prompt: Prompt) -> list[dict[str, str]]:
     """Return a prompt as messages, without its prefill, which few servers accept."""
-    before = [Turn("system", prompt.system)] if prompt.system else []
-    turns = [Turn("assistant" if number % 2 else "user", text) for number, text in enumerate(prompt.turns)]
+    before = [Message("system", prompt.system)] if prompt.system else []
+    turns = [Message("assistant" if number % 2 else "user", text) for number, text in enumerate(prompt.turns)]
     return [{"role": turn.role, "content": turn.text} for turn in (*before, *prompt.history, *turns)]
 
 
@@ -188,7 +188,7 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
     """
     refusals: list[str] = []
     accepted: Abilities | None = None
-    for off in OFF:
+    for off in THOUGHTS_OFF:
         for top, limit in product(TOPS, LIMITS):
             abilities = Abilities(model, top, limit, off)
             try:
@@ -197,7 +197,7 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
                 refusals.append(str(refusal))
                 continue
             accepted = abilities
-            if said.alone().thought is not None:
+            if said.spell().thought is not None:
                 break
             abilities = _checked(endpoint, *_untempered(endpoint, abilities, said))
             return abilities if thinking == "off" else _let_think(endpoint, abilities, thinking)
@@ -215,15 +215,15 @@ def find_out(endpoint: Endpoint, model: str, thinking: Thinking = "off") -> Abil
     return _let_think(endpoint, replace(accepted, off=None), thinking)
 
 
-def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> Said:
+def _ask_on_trial(endpoint: Endpoint, abilities: Abilities) -> ReplyPart:
     """Return the reply to the trial question.
 
     If the token limit cuts the reply, and the reply begins without a digit, secl requests a longer
     reply: the model may have begun a thought without an opening mark, and the longer reply then contains the end mark.
     """
-    said, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL)), endpoint.url)
-    if said.finish == "length" and said.alone().thought is None and said.text.strip()[:1] not in DIGITS:
-        longer, _ = first_said(endpoint.post(ROUTE, abilities.chat(TRIAL, MUSING_TOKENS)), endpoint.url)
+    said, _ = read_reply(endpoint.post(ROUTE, abilities.chat(TRIAL)), endpoint.url)
+    if said.finish == "length" and said.spell().thought is None and said.text.strip()[:1] not in DIGITS:
+        longer, _ = read_reply(endpoint.post(ROUTE, abilities.chat(TRIAL, MUSING_TOKENS)), endpoint.url)
         thought, _ = split_thought(longer.text, unopened=True)
         return replace(said, thought=thought)
     return said
@@ -241,11 +241,11 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
         on = {**switch, **most}
         trial = replace(abilities, on=on, budget=budget or MUSING_TOKENS)
         try:
-            said, _ = first_said(endpoint.post(ROUTE, trial.chat(TRIAL, think=True)), endpoint.url)
+            said, _ = read_reply(endpoint.post(ROUTE, trial.chat(TRIAL, think=True)), endpoint.url)
         except QuestionError as problem:
             refusal = f" (the last refusal: {problem})"
             continue
-        if said.alone(thinking=True).thought is not None:
+        if said.spell(thinking=True).thought is not None:
             unopened = said.thought is None and split_thought(said.text)[0] is None
             return replace(_checked(endpoint, trial, said), budget=budget, unopened=unopened)
     if abilities.off == {}:
@@ -256,18 +256,18 @@ def _let_think(endpoint: Endpoint, abilities: Abilities, thinking: Thinking) -> 
     )
 
 
-def _untempered(endpoint: Endpoint, abilities: Abilities, said: Said) -> tuple[Abilities, Said]:
+def _untempered(endpoint: Endpoint, abilities: Abilities, said: ReplyPart) -> tuple[Abilities, ReplyPart]:
     """Return the abilities with the first row of `GREEDY` that shows probabilities before temperature, and its reply.
 
     `said`: the reply to the trial question with the first row. Raises ModelError: each row shows other probabilities
     than a request with temperature 1.
     """
     with suppress(QuestionError):  # a server that refuses temperature 1 has nothing to compare with
-        plain, _ = first_said(endpoint.post(ROUTE, {**abilities.chat(TRIAL), "temperature": 1}), endpoint.url)
+        plain, _ = read_reply(endpoint.post(ROUTE, {**abilities.chat(TRIAL), "temperature": 1}), endpoint.url)
         for greedy in GREEDY:
             trial = replace(abilities, greedy=greedy)
             if greedy != abilities.greedy:
-                said, _ = first_said(endpoint.post(ROUTE, trial.chat(TRIAL)), endpoint.url)
+                said, _ = read_reply(endpoint.post(ROUTE, trial.chat(TRIAL)), endpoint.url)
             if _agree(said, plain):
                 return trial, said
         raise ModelError(
@@ -277,7 +277,7 @@ def _untempered(endpoint: Endpoint, abilities: Abilities, said: Said) -> tuple[A
     return abilities, said
 
 
-def _agree(one: Said, other: Said) -> bool:
+def _agree(one: ReplyPart, other: ReplyPart) -> bool:
     """Return whether two replies report the same probabilities of their first token, as far as both report any."""
     tops = [said.tokens[0].top if said.tokens else () for said in (one, other)]
     first, second = (dict(reversed(top)) for top in tops)
@@ -285,15 +285,15 @@ def _agree(one: Said, other: Said) -> bool:
     return close and fault_of(tops[0]) == fault_of(tops[1])
 
 
-def _checked(endpoint: Endpoint, abilities: Abilities, said: Said) -> Abilities:
+def _checked(endpoint: Endpoint, abilities: Abilities, said: ReplyPart) -> Abilities:
     """Return the abilities with `top` and `digit_mass` as the trial reply shows them.
 
     Raises ModelError: no log-probabilities, damaged ones, or log-probabilities of other tokens.
     """
-    alone = said.alone(thinking=abilities.on is not None)
+    alone = said.spell(thinking=abilities.on is not None)
     if abilities.on is not None and not alone.text.strip():
         return abilities  # the thought took all tokens
-    if alone.damage in (MISSING, FEW) or not said.listed:
+    if alone.damage in (MISSING, TOO_FEW) or not said.listed:
         raise ModelError(
             f"{endpoint.url} answers without the log-probabilities of the most probable tokens, which confidences "
             "need; choose a server or a model that gives them."

@@ -31,7 +31,7 @@ RETRIES = 3
 
 CONNECT_SECONDS = 5.0
 
-SILENCE = 600.0
+READ_TIMEOUT = 600.0
 """Read timeout of a request in seconds; a server may have a long queue."""
 
 REFUSED = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
@@ -42,7 +42,7 @@ OTHERWISE = "{}: the reply does not have the form of OpenAI's API; check that th
 QUOTED = re.compile(r"(?<!\w)(['\"]).*?\1(?!\w)|context=\S*")
 """Names in a refusal, which may contain any word."""
 
-PAGE = re.compile(r"<(style|script|head)\b.*?</\1>|</?[a-z!][^>]*>", re.DOTALL | re.IGNORECASE)
+HTML_TAG = re.compile(r"<(style|script|head)\b.*?</\1>|</?[a-z!][^>]*>", re.DOTALL | re.IGNORECASE)
 """Marks of a web page that a proxy sends instead of a reason."""
 
 TOO_LONG = re.compile(
@@ -89,7 +89,7 @@ class Endpoint:
         silence: read timeout in seconds; a request fails if the server sends no byte for this long.
     """
 
-    def __init__(self, url: str, *, key: str | None = None, silence: float = SILENCE) -> None:
+    def __init__(self, url: str, *, key: str | None = None, silence: float = READ_TIMEOUT) -> None:
         self.url = base_url(url)
         self._client = openai.OpenAI(
             base_url=self.url,
@@ -257,5 +257,5 @@ def _reason(body: object) -> str:
     ('too long', 'Not found', 'no reason given')
     """
     said = body.get("message", body) if isinstance(body, Mapping) else body
-    text = PAGE.sub(" ", said) if isinstance(said, str) else str(said or "")
+    text = HTML_TAG.sub(" ", said) if isinstance(said, str) else str(said or "")
     return " ".join(text.split())[:300] or "no reason given"

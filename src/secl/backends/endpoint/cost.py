@@ -12,10 +12,10 @@ from secl.backends.endpoint.driver import EndpointDriver
 from secl.conversation import Prompt
 from secl.evidence import EvidenceKind
 from secl.flow.questions import Case, answer, rate, sample
-from secl.flow.requests import Run
+from secl.flow.requests import FlowRun
 from secl.prompts.templates import answer_prompt
 from secl.question import GivenAnswer, Question
-from secl.writing import Piece, Token, Writing
+from secl.writing import Chunk, SamplingParameters, Token
 
 CHARACTERS = 4
 """Characters per token of English text."""
@@ -29,7 +29,7 @@ WORD_LENGTH = 3
 FULL = 0.4
 """Assumed length of a longer reply (text, list or program), as a share of its token limit."""
 
-COUNTED = 300
+MAX_COUNTED = 300
 """Maximum number of questions whose requests are counted. Further questions are assumed to cost the average."""
 
 _TOP = tuple((word, -1.0) for word in ("A", "5", "True"))
@@ -88,7 +88,7 @@ class _Counter:
             self.written_tokens += self.abilities.budget or MUSING_TOKENS
         # secl can parse this text as a reply to every prompt. A quarter of the samples differ from the answer.
         text = "\n".join([f"Answer: {8 if seed is not None and seed % 4 == 0 else 7}", "9", "10", "11", "12"])
-        written = Piece(
+        written = Chunk(
             text=text, finish="stop", prompt_tokens=0, completion_tokens=0, tokens=(Token("A", -1.0, _TOP),)
         )
         pending: Pending = Future()
@@ -98,9 +98,9 @@ class _Counter:
     def abandon(self) -> None:
         """Do nothing, because no chat waits."""
 
-    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
-        written = self.send(answer_prompt(question), writing.max_tokens or MUSING_TOKENS, think=question).result()
-        yield Piece(text=written.text, finish="stop", draft=written.tokens)
+    def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
+        written = self.send(answer_prompt(question), sampling.max_tokens or MUSING_TOKENS, think=question).result()
+        yield Chunk(text=written.text, finish="stop", generation=written.tokens)
 
 
 def cost_of(
@@ -116,12 +116,12 @@ def cost_of(
     `samples`: number of samples for an open question, if `evidence` contains "samples".
     """
     counter = _Counter(abilities)
-    driver, kinds, counted = EndpointDriver(counter, distractors, seed=0), frozenset(evidence), asked[:COUNTED]
+    driver, kinds, counted = EndpointDriver(counter, distractors, seed=0), frozenset(evidence), asked[:MAX_COUNTED]
     for each in counted:
         case = Case(each.question if isinstance(each, GivenAnswer) else each, driver)
-        driver.advance(Run(rate(case, each, kinds) if isinstance(each, GivenAnswer) else answer(case, kinds)))
+        driver.advance(FlowRun(rate(case, each, kinds) if isinstance(each, GivenAnswer) else answer(case, kinds)))
         if "samples" in kinds and not case.question.options and not isinstance(each, GivenAnswer):
-            driver.advance(Run(sample(case, samples)))
+            driver.advance(FlowRun(sample(case, samples)))
     times = len(asked) / max(1, len(counted))
     numbers = (counter.count, counter.prompt_tokens, counter.written_tokens)
     return Cost(len(asked), *(round(times * number) for number in numbers))

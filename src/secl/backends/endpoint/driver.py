@@ -16,7 +16,7 @@ from secl.conversation import Prompt
 from secl.errors import QuestionError
 from secl.evidence import LetterOrder, Thought
 from secl.flow.further import FREE_TOKENS, PROGRAM_TOKENS, list_tokens, question_seed
-from secl.flow.requests import Choose, Judge, Read, Request, Run, State, Stated, Text, Write
+from secl.flow.requests import Choose, FlowRun, Judge, Read, Request, StateConfidence, Stated, Text, Write
 from secl.ledger import Purpose
 from secl.prompts.parsing import as_written, read_answer, trim_answer
 from secl.prompts.templates import (
@@ -32,7 +32,7 @@ from secl.prompts.templates import (
 from secl.question import LETTERS, Question
 from secl.records import Reply
 from secl.settings.groups import NUCLEUS
-from secl.writing import Piece, Token, Writing, joined
+from secl.writing import Chunk, SamplingParameters, Token, joined
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -41,7 +41,7 @@ Result = Callable[[], Any]
 """Function that waits for the result of a request."""
 
 
-class Requests(Protocol):
+class ChatSender(Protocol):
     """What sends chats: a connection to a server, or a counter (`secl.backends.endpoint.cost`)."""
 
     abilities: Abilities
@@ -56,12 +56,12 @@ class Requests(Protocol):
         think: Question | None = None,
     ) -> Pending: ...
 
-    def write(self, question: Question, writing: Writing) -> Iterator[Piece]: ...
+    def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]: ...
 
     def abandon(self) -> None: ...
 
 
-class Written(NamedTuple):
+class CountedTokens(NamedTuple):
     """The tokens of an answer, and the number of tokens of its prompt and text if they are not counted yet."""
 
     tokens: tuple[Token, ...] = ()
@@ -69,12 +69,12 @@ class Written(NamedTuple):
 
 
 class EndpointDriver:
-    """A `secl.flow.requests.Driver` on a server. Raises the errors of `secl.backends.endpoint.chat.Requests`."""
+    """A `secl.flow.requests.Driver` on a server. Raises the errors of `secl.backends.endpoint.chat.ChatClient`."""
 
     likelihoods = False
     letters = len(LETTERS)
 
-    def __init__(self, requests: Requests, distractors: int, seed: int) -> None:
+    def __init__(self, requests: ChatSender, distractors: int, seed: int) -> None:
         self.requests, self.distractors, self.seed = requests, distractors, seed
         self._flows = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-flows")
 
@@ -86,7 +86,7 @@ class EndpointDriver:
     def always_thinks(self) -> bool:
         return self.thinks and self.requests.abilities.off is None
 
-    def run(self, runs: Sequence[Run]) -> None:
+    def run(self, runs: Sequence[FlowRun]) -> None:
         """Advance all runs in parallel. If the server refuses a question, the run keeps the refusal.
 
         Any other error cancels all waiting requests.
@@ -109,12 +109,12 @@ class EndpointDriver:
     def fits(self, question: Question) -> bool:  # noqa: ARG002
         return True  # the server itself refuses a question that is too long
 
-    def text_of(self, question: Question, written: str | Piece, *, rated: bool = False) -> Text:
+    def text_of(self, question: Question, written: str | Chunk, *, rated: bool = False) -> Text:
         text = as_written(str(written), question.form) if rated else str(written)
         if isinstance(written, str):
-            return Text(text=text, form=question.form, state=Written())
-        tokens = written.draft if isinstance(written.draft, tuple) else ()
-        state = Written(tokens, written.length)
+            return Text(text=text, form=question.form, state=CountedTokens())
+        tokens = written.generation if isinstance(written.generation, tuple) else ()
+        state = CountedTokens(tokens, written.length)
         return Text(text=text, form=question.form, thought=written.whole_thought, state=state)
 
     def draw_letters(self, question: Question, log_p: Sequence[float], count: int) -> tuple[str | None, ...]:
@@ -122,7 +122,7 @@ class EndpointDriver:
         draws = random.Random(question_seed(self.seed, question, "samples"))
         return tuple(draws.choices([*nucleus], [*nucleus.values()], k=count)) if nucleus else (None,) * count
 
-    def advance(self, run: Run) -> None:
+    def advance(self, run: FlowRun) -> None:
         """Send the requests of one run until its flow ends."""
         try:
             while run.requests:
@@ -131,14 +131,14 @@ class EndpointDriver:
         except QuestionError as refusal:
             run.refusal, run.requests = refusal, ()
 
-    def _start(self, run: Run, request: Request) -> Result:
+    def _start(self, run: FlowRun, request: Request) -> Result:
         """Send a request, and return the function that waits for its result."""
         match request:
             case Write():
                 return self._write(run, request)
-            case State(question=question, answer=Text() as text):
+            case StateConfidence(question=question, answer=Text() as text):
                 return self._state(run, question, text)
-            case State():
+            case StateConfidence():
                 return self._choose_and_state(run, request)
             case Choose():
                 return self._choose(run, request)
@@ -147,7 +147,7 @@ class EndpointDriver:
             case Read():
                 raise NotImplementedError("chat APIs give no likelihood of a text")
 
-    def _write(self, run: Run, request: Write) -> Result:
+    def _write(self, run: FlowRun, request: Write) -> Result:
         question, draw = request.question, request.draw
         if request.spare:
             return lambda: None  # a chat that may be needless costs money
@@ -169,11 +169,11 @@ class EndpointDriver:
         return lambda: _text_in(take(run, "answering" if draw is None else "sampling", pending), question)
 
     def _write_freely(self, question: Question) -> Text:
-        writing = Writing(max_tokens=MAX_ANSWER_TOKENS[question.form])
-        (piece,) = joined(self.requests.write(question, writing))
-        return self.text_of(question, piece)
+        sampling = SamplingParameters(max_tokens=MAX_ANSWER_TOKENS[question.form])
+        (chunk,) = joined(self.requests.write(question, sampling))
+        return self.text_of(question, chunk)
 
-    def _state(self, run: Run, question: Question, text: Text) -> Result:
+    def _state(self, run: FlowRun, question: Question, text: Text) -> Result:
         """Request the confidence in an open answer. Without its tokens, the answer's ln P is nan."""
         answer = text.text if question.free else text.text.strip()
         pending = self.requests.send(digit_prompt(answer_prompt(question), _with_thought(text.thought, answer)))
@@ -193,7 +193,7 @@ class EndpointDriver:
 
         return stated
 
-    def _choose_and_state(self, run: Run, request: State) -> Result:
+    def _choose_and_state(self, run: FlowRun, request: StateConfidence) -> Result:
         """Choose the most probable letter unless the request names one, then request the confidence in it."""
         question, named = request.question, request.answer
         prompt = order_prompt(question, range(len(question.options)))
@@ -220,7 +220,7 @@ class EndpointDriver:
 
         return stated
 
-    def _choose(self, run: Run, request: Choose) -> Result:
+    def _choose(self, run: FlowRun, request: Choose) -> Result:
         question, order, draw = request.question, request.order, request.draw
         seed = None if draw is None else question_seed(self.seed, question, f"thought {draw}")
         think = None if draw is None else in_order(question, order)
@@ -236,7 +236,7 @@ class EndpointDriver:
 
         return chosen
 
-    def _judge(self, run: Run, request: Judge) -> Result:
+    def _judge(self, run: FlowRun, request: Judge) -> Result:
         pending = self.requests.send(p_true_prompt(request.question, request.answer))
 
         def judged() -> tuple[float, float] | None:
@@ -249,14 +249,14 @@ class EndpointDriver:
         return judged
 
 
-def take(run: Run, purpose: Purpose, pending: Pending) -> Piece:
+def take(run: FlowRun, purpose: Purpose, pending: Pending) -> Chunk:
     """Wait for the reply to a chat, and count its tokens."""
     written = pending.result()
     run.pay(purpose, written.length)
     return written
 
 
-def _text_in(written: Piece, question: Question) -> Text:
+def _text_in(written: Chunk, question: Question) -> Text:
     """Return the answer in a reply, with its log-probability if known."""
     text = trim_answer(written.text, question.form)
     tokens = within(written.tokens, text.strip())
@@ -266,7 +266,7 @@ def _text_in(written: Piece, question: Question) -> Text:
         log_p=math.fsum(token.log_p for token in tokens) if tokens else None,
         thought=written.whole_thought,
         complete=written.finish == "stop",
-        state=Written(written.tokens),
+        state=CountedTokens(written.tokens),
     )
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from secl.backends.endpoint.abilities import Abilities, find_out, only_model, unlisted
-from secl.backends.endpoint.chat import Requests
+from secl.backends.endpoint.chat import ChatClient
 from secl.backends.endpoint.client import Endpoint, Upstream
 from secl.backends.endpoint.cost import Cost, cost_of
 from secl.backends.endpoint.driver import EndpointDriver
@@ -19,7 +19,7 @@ from secl.fields.values import WrittenObject
 from secl.flow.model import FlowModel
 from secl.question import GivenAnswer, Question
 from secl.settings.groups import Thinking, check_thinking
-from secl.writing import Piece, Writing
+from secl.writing import Chunk, SamplingParameters
 
 
 class EndpointModel(FlowModel):
@@ -65,7 +65,7 @@ class EndpointModel(FlowModel):
             warnings.warn(note, stacklevel=2)
         self.upstream = Upstream(self.endpoint, self.name, takes_all=True)
         self.fingerprint = f"openai:{self.name}"
-        self.requests = Requests(self.endpoint, self.abilities)
+        self.requests = ChatClient(self.endpoint, self.abilities)
         driver = EndpointDriver(self.requests, distractors, seed)
         super().__init__(driver)
         self.driver: EndpointDriver = driver
@@ -109,9 +109,9 @@ class EndpointModel(FlowModel):
         """Return a sentence for each keyword of a schema that no server applies."""
         return schema.remarks
 
-    def write(self, question: Question, writing: Writing) -> Iterator[Piece]:
+    def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
         """Stream free answers; see `secl.model.Model.write`."""
-        return self.requests.write(question, writing)
+        return self.requests.write(question, sampling)
 
     def close(self) -> None:
         """Wait for the running requests, then close the connections."""

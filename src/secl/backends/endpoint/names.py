@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from secl.backends.entropy import LEAST, entropy_of
+from secl.backends.entropy import MIN_LOG_P, entropy_of
 from secl.writing import Token
 
 DECORATION = "*_`\"'()[]<>.:,;! "
@@ -78,7 +78,7 @@ def read_names(tokens: Sequence[Token], names: Collection[str]) -> NameDistribut
     p: dict[str, float] = {}
     for text, log_p in token.top:
         name = spelled(text, names)
-        if name is not None and log_p > LEAST:
+        if name is not None and log_p > MIN_LOG_P:
             p[name] = p.get(name, 0.0) + math.exp(log_p)
     reported = [log_p for _, log_p in token.top]
     rest = math.log(max(1.0 - math.fsum(map(math.exp, reported)), 1e-9))

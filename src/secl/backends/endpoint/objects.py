@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from secl.backends.endpoint.chat import Requests
+from secl.backends.endpoint.chat import ChatClient
 from secl.backends.endpoint.client import Body
-from secl.backends.endpoint.reading import Usage, Written
+from secl.backends.endpoint.reading import SpelledText, TokenCounts
 from secl.errors import ModelError, NoObjectError, QuestionError, check_depth
 from secl.evidence import Thought
 from secl.fields.extraction import ObjectRequest, Objects
@@ -25,15 +25,15 @@ from secl.flow.further import question_seed
 from secl.ledger import Ledger
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import NUCLEUS
-from secl.writing import Piece
+from secl.writing import Chunk
 
 AGAIN = "Your reply is no such object ({}). Reply with the JSON object alone."
 
 
 class ObjectAsker:
-    """Asks a server for JSON objects. Instances are thread-safe. Raises the errors of `Requests`."""
+    """Asks a server for JSON objects. Instances are thread-safe. Raises the errors of `ChatClient`."""
 
-    def __init__(self, requests: Requests, seed: int) -> None:
+    def __init__(self, requests: ChatClient, seed: int) -> None:
         self.requests, self.abilities, self.seed = requests, requests.abilities, seed
         self._constrains: dict[str, bool] = {}  # by schema: whether the server has accepted it
         self._several = True
@@ -77,7 +77,7 @@ class ObjectAsker:
             tokens=spent,
         )
 
-    def _body(self, request: ObjectRequest, drawn: Body) -> tuple[dict[str, Any], Piece | None]:
+    def _body(self, request: ObjectRequest, drawn: Body) -> tuple[dict[str, Any], Chunk | None]:
         """Return the body of a request for an object, and the requested thought before the object, if any."""
         thought, further = None, None
         if self.abilities.request:
@@ -112,7 +112,7 @@ class ObjectAsker:
         )
         return problem, (read, wrote)
 
-    def _replies(self, body: Body, schema: Schema) -> tuple[list[Written], Usage]:
+    def _replies(self, body: Body, schema: Schema) -> tuple[list[SpelledText], TokenCounts]:
         """Send a request with the schema as constraint. If the server refuses this request, send it without the schema.
 
         If the server has never accepted the schema, later requests have no schema either.
@@ -131,12 +131,12 @@ class ObjectAsker:
         return replies
 
 
-def _thought(said: Written, used: Usage, requested: Piece | None = None) -> Thought | None:
+def _thought(said: SpelledText, used: TokenCounts, requested: Chunk | None = None) -> Thought | None:
     """Return the thought before an object: the `requested` thought, or else the thought in the reply."""
     return said.whole_thought(used.get("completion_tokens", 0)) if requested is None else requested.whole_thought
 
 
-def _read(said: Written, schema: Schema) -> tuple[WrittenObject | None, str]:
+def _read(said: SpelledText, schema: Schema) -> tuple[WrittenObject | None, str]:
     """Return the first object in a text, or None and the reason why the text has no object of the schema."""
     text = said.text
     begin = max(0, text.find("{"))

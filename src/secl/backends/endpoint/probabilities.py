@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from secl.backends.entropy import LEAST
+from secl.backends.entropy import MIN_LOG_P
 
 ROUNDING = 1e-3
 """Maximum rounding error of a log-probability."""
@@ -30,14 +30,14 @@ POSITIVE = "log-probabilities above 0, which may be logits or probabilities"
 TOO_HIGH = "log-probabilities whose probabilities add up to more than 1"
 TOO_LOW = "log-probabilities that are too low for the most probable tokens"
 ZERO = "a probability of 0 for a written token"
-FEW = "log-probabilities of too few other tokens"
-CERTAIN = "a probability of 1 for each written token and 0 for all others, as after a temperature of 0"
+TOO_FEW = "log-probabilities of too few other tokens"
+ALL_CERTAIN = "a probability of 1 for each written token and 0 for all others, as after a temperature of 0"
 TEMPERED = "log-probabilities after the temperature that the request sets"
 UNREADABLE = "log-probabilities of tokens without their texts"
 PART = "the log-probability of only a part of a character"
 OTHER_TEXT = "log-probabilities of tokens that do not spell the reply"
 
-OF_ALL = frozenset({POSITIVE, TOO_HIGH, TOO_LOW, CERTAIN})
+OF_ALL = frozenset({POSITIVE, TOO_HIGH, TOO_LOW, ALL_CERTAIN})
 """Damages of one list that make all numbers of a reply unusable."""
 
 FIELDS = ("token", "logprob", "top_logprobs")
@@ -51,7 +51,7 @@ class DamagedError(ValueError):
 
 
 def log_p_of(reported: object) -> float:
-    """Return a reported log-probability as a number from `LEAST` to 0. Raises DamagedError.
+    """Return a reported log-probability as a number from `MIN_LOG_P` to 0. Raises DamagedError.
 
     Servers write a probability of zero as -Infinity, -9999, or -3.4e38.
 
@@ -70,7 +70,7 @@ def log_p_of(reported: object) -> float:
         raise DamagedError(NO_NUMBER)
     if value > ROUNDING:
         raise DamagedError(POSITIVE)
-    return min(0.0, max(LEAST, value))
+    return min(0.0, max(MIN_LOG_P, value))
 
 
 def distribution(written: tuple[Key, float], listed: Iterable[tuple[Key, float]]) -> tuple[tuple[Key, float], ...]:
@@ -99,14 +99,14 @@ def fault_of(top: Sequence[tuple[object, float]], least: int = 2) -> str:
     `least`: minimum number of tokens, at least 2.
     """
     if len(top) < least:
-        return FEW
+        return TOO_FEW
     (_, best), *others = top
     if best < LEAST_BEST:
         return TOO_LOW
     log_p = [each for _, each in others]
     # A model that is certain gives other tokens small but different probabilities.
     zero = log_p[0] < HIGHEST_ZERO or (len(log_p) > 2 and log_p[0] == log_p[-1])
-    return CERTAIN if zero and math.exp(best) > 1 - ROUNDING else ""
+    return ALL_CERTAIN if zero and math.exp(best) > 1 - ROUNDING else ""
 
 
 def positions(logprobs: object) -> list[Mapping[str, Any]]:

@@ -25,14 +25,14 @@ from secl.backends.endpoint.probabilities import (
     log_p_of,
     positions,
 )
-from secl.backends.entropy import LEAST
+from secl.backends.entropy import MIN_LOG_P
 from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.fields.values import token_ends
-from secl.prompts.parsing import THOUGHTS
-from secl.writing import Piece, Token
+from secl.prompts.parsing import THINK_TAGS
+from secl.writing import Chunk, Token
 
-Usage = Mapping[str, int]
+TokenCounts = Mapping[str, int]
 """Numbers of "prompt_tokens" and "completion_tokens"; empty if the server does not give them."""
 
 THOUGHT_FIELDS = ("reasoning_content", "reasoning")
@@ -50,7 +50,7 @@ END = re.compile(r"(<[^<>\s]*>|token_id:\d+|```)$")
 llama.cpp omits the marks of a code block around an object.
 """
 
-HALF = "\ufffd"
+REPLACEMENT_CHARACTER = "\ufffd"
 """Replacement character, which servers report for a token with an incomplete character."""
 
 BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -65,7 +65,7 @@ BYTE_OF = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReplyPart:
     """One text in an answer, or the part of a text in one chunk of a stream.
 
     Attributes:
@@ -83,7 +83,7 @@ class Said:
     damage: str = ""
 
     @classmethod
-    def joined(cls, chunks: Sequence[Said]) -> Said:
+    def joined(cls, chunks: Sequence[ReplyPart]) -> ReplyPart:
         """Join the chunks of a stream into one text."""
         thoughts = [each.thought for each in chunks if each.thought is not None]
         return cls(
@@ -102,7 +102,7 @@ class Said:
         spell = next(fitting, next((spell for spell, _ in spelled), None))
         return [] if spell is None else [read_token(entry, spell)[0] for entry in self.listed]
 
-    def alone(self, *, thinking: bool = False, stop: Sequence[str] = (), least: int = 2) -> Written:
+    def spell(self, *, thinking: bool = False, stop: Sequence[str] = (), least: int = 2) -> SpelledText:
         """Return the text and its tokens without the thought.
 
         Args:
@@ -122,7 +122,7 @@ class Said:
             tokens, ends, damage = self._tokens(text, stop, least)
         else:
             tokens, ends, damage = (), (), OTHER_TEXT if self._lists_text else ""
-        return Written(text, thought, tokens, ends, self.finish, damage)
+        return SpelledText(text, thought, tokens, ends, self.finish, damage)
 
     @property
     def _lists_text(self) -> bool:
@@ -152,7 +152,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SpelledText:
     """A text without its thought, and the tokens that spell the text; tokens of a reply's end may follow.
 
     Attributes:
@@ -175,10 +175,10 @@ class Written:
         cut = self.finish == "length" and not self.text.strip()
         return Thought(text=self.thought or None, tokens=max(0, length - len(self.tokens)), cut=cut)
 
-    def piece(self, usage: Usage) -> Piece:
-        """Return the text as the only piece of a reply."""
+    def chunk(self, usage: TokenCounts) -> Chunk:
+        """Return the text as the only chunk of a reply."""
         length = usage.get("completion_tokens", 0)
-        return Piece(
+        return Chunk(
             text=self.text,
             finish="length" if self.finish == "length" else "stop",
             prompt_tokens=usage.get("prompt_tokens", 0),
@@ -200,7 +200,7 @@ def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str
     ('Hm.', 'Paris')
     """
     begun = text.lstrip()
-    for mark in THOUGHTS:
+    for mark in THINK_TAGS:
         if begun.startswith(mark.opening) or (unopened and mark.closing in begun):
             thought, _, answer = begun.removeprefix(mark.opening).partition(mark.closing)
             return thought.strip(), answer.lstrip()
@@ -210,7 +210,7 @@ def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str
 def _is_written(entry: Mapping[str, Any]) -> bool:
     """Return whether a token without a text is a part of a character, as in vLLM, and not a mark of the server."""
     with suppress(DamagedError):
-        return log_p_of(entry.get("logprob")) > LEAST
+        return log_p_of(entry.get("logprob")) > MIN_LOG_P
     return False
 
 
@@ -298,7 +298,7 @@ def place(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> tuple[
     (None, None)
     """
     wanted, whole = text.strip(), b"".join(parts).decode("utf-8", "replace")
-    for rest in _without_end(whole, stop):
+    for rest in _cut_end(whole, stop):
         if wanted and rest.endswith(wanted):
             begin, ends = len(rest) - len(wanted), token_ends(parts)
             first = 0
@@ -313,17 +313,18 @@ def place(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> tuple[
 
 
 def place_roughly(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -> tuple[int, tuple[int, ...]] | None:
-    """Return `place` for tokens of which some have `HALF` instead of the bytes of an incomplete character.
+    """Return `place` for tokens of which some have `REPLACEMENT_CHARACTER` instead of the bytes of an incomplete
+    character.
 
     >>> place_roughly("é!", ["\\ufffd".encode(), "\\ufffd".encode(), b"!"])
     (0, (1, 1, 2))
     """
     texts = [part.decode("utf-8", "replace") for part in parts]
     whole, wanted = "".join(texts), text.strip()
-    if HALF not in whole or not wanted:
+    if REPLACEMENT_CHARACTER not in whole or not wanted:
         return None
     lead = len(whole) - len(whole.lstrip())
-    for rest in _without_end(whole, stop):
+    for rest in _cut_end(whole, stop):
         if (inside := _character_ends(rest[lead:], wanted)) is not None:
             offset = text.index(wanted)
             known = [*range(offset - lead, offset), *(offset + end for end in inside)]
@@ -332,7 +333,7 @@ def place_roughly(text: str, parts: Sequence[bytes], stop: Sequence[str] = ()) -
     return None
 
 
-def _without_end(whole: str, stop: Sequence[str]) -> list[str]:
+def _cut_end(whole: str, stop: Sequence[str]) -> list[str]:
     """Return the texts that a reply may have, without the stop text or the tokens at its end."""
     rests = [whole.rstrip(), *(whole[: whole.rfind(each)].rstrip() for each in stop if each in whole)]
     for rest in rests:
@@ -344,10 +345,10 @@ def _without_end(whole: str, stop: Sequence[str]) -> list[str]:
 def _character_ends(whole: str, text: str) -> list[int] | None:
     """Return, for each character of `whole`, the end in `text` of what it stands for; None if they differ.
 
-    A run of `HALF` stands for one or more characters of the text.
+    A run of `REPLACEMENT_CHARACTER` stands for one or more characters of the text.
     """
     ends: list[int] = []
-    pieces = re.split(f"({HALF}+)", whole)
+    pieces = re.split(f"({REPLACEMENT_CHARACTER}+)", whole)
     at = 0
     for literal, run in zip(pieces[::2], ["", *pieces[1::2]], strict=True):
         last = len(ends) + len(run) + len(literal) == len(whole)
@@ -369,7 +370,7 @@ def read_token(entry: Mapping[str, Any], spell: Spelling, least: int = 0) -> tup
     text = spell(entry).decode("utf-8", "replace")
     try:
         log_p = log_p_of(entry.get("logprob"))
-        if log_p <= LEAST:
+        if log_p <= MIN_LOG_P:
             raise DamagedError(ZERO)
         listed = [
             (spell(other).decode("utf-8", "replace"), log_p_of(other.get("logprob"))) for other in alternatives(entry)
@@ -377,7 +378,7 @@ def read_token(entry: Mapping[str, Any], spell: Spelling, least: int = 0) -> tup
         # Some servers write the text of the written token in another form among the most probable tokens.
         forms = {other for other, each in listed if each == log_p}
         if forms and all(other != text for other, _ in listed):
-            if HALF in "".join(forms) and HALF not in text:
+            if REPLACEMENT_CHARACTER in "".join(forms) and REPLACEMENT_CHARACTER not in text:
                 raise DamagedError(PART)  # llama.cpp merges the tokens of a character, but not their probabilities
             listed = [(other, each) for other, each in listed if each != log_p]
         top = distribution((text, log_p), listed)
@@ -388,15 +389,15 @@ def read_token(entry: Mapping[str, Any], spell: Spelling, least: int = 0) -> tup
     return Token(text, log_p, top), ""
 
 
-def first_said(answer: object, url: str) -> tuple[Said, Usage]:
+def read_reply(answer: object, url: str) -> tuple[ReplyPart, TokenCounts]:
     """Return the first text and the usage in an answer. Raises ModelError: no text, or not in OpenAI's form."""
-    texts, usage = said_in(answer, url)
+    texts, usage = read_parts(answer, url)
     if not texts:
         raise ModelError(OTHERWISE.format(url))
     return texts[0], usage
 
 
-def said_in(answer: object, url: str) -> tuple[list[Said], Usage]:
+def read_parts(answer: object, url: str) -> tuple[list[ReplyPart], TokenCounts]:
     """Return the texts and the usage in an answer, or in a chunk of a stream, of the server at `url`.
 
     Raises ModelError: not in OpenAI's form.
@@ -409,12 +410,12 @@ def said_in(answer: object, url: str) -> tuple[list[Said], Usage]:
     details = usage.get("completion_tokens_details")
     hidden = isinstance(details, Mapping) and bool(details.get("reasoning_tokens"))
     try:
-        return [_said(choice, hidden) for choice in choices], counts
+        return [_read_part(choice, hidden) for choice in choices], counts
     except (AttributeError, TypeError, ValueError) as problem:
         raise ModelError(OTHERWISE.format(url)) from problem
 
 
-def _said(choice: Mapping[str, Any], hidden: bool) -> Said:
+def _read_part(choice: Mapping[str, Any], hidden: bool) -> ReplyPart:
     message = choice.get("delta") or choice.get("message") or {}
     text, thought = _texts(message.get("content") or message.get("refusal"))
     shown = [thought, *("".join(_texts(message.get(name))) for name in THOUGHT_FIELDS)]
@@ -424,7 +425,7 @@ def _said(choice: Mapping[str, Any], hidden: bool) -> Said:
     except DamagedError as problem:
         damage = str(problem)
     cut = "message" in choice and finish == "length" and not text and not message.get("tool_calls")
-    return Said(
+    return ReplyPart(
         text=text,
         thought=next((each for each in shown if each), "" if hidden or cut else None),
         listed=tuple(listed),

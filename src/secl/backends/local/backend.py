@@ -14,7 +14,7 @@ from torch import Tensor
 
 from secl.backends.base import Bundle, Engine, Position, S, Statistics, T, TokenSequence, Trainer, Training
 from secl.backends.chat_templates import render
-from secl.backends.generation import Draft, TextRules
+from secl.backends.generation import Generation, TextRules
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.replay import Pass
@@ -29,7 +29,7 @@ from secl.backends.local.writer import Writer, write_texts
 from secl.backends.token_ids import SAMPLE, TokenIds
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import AdapterSettings
-from secl.writing import Piece, Writing
+from secl.writing import Chunk, SamplingParameters
 
 ROWS = 1024
 """Maximum number of next-token distributions to compute at once; each takes four bytes per vocabulary token."""
@@ -205,24 +205,31 @@ class LocalBackend(Engine, Trainer):
                 adapted[number] = replace(readings[number], tokens=tokens, states=own)
         return [adapted[number] for number in range(len(readings))]
 
-    def write(self, batches: Sequence[Sequence[Draft]]) -> None:
+    def write(self, batches: Sequence[Sequence[Generation]]) -> None:
         for batch in batches:
             self.writer.write(batch, self.passes.begin(batch))
 
-    def rewrite(self, drafts: Sequence[Draft], readings: Sequence[LocalReading], version: int) -> list[Draft | None]:
+    def rewrite(
+        self, generations: Sequence[Generation], readings: Sequence[LocalReading], version: int
+    ) -> list[Generation | None]:
         """Return the adapted model's answers; None for an answer that equals the frozen model's.
 
         The adapted `readings` of the frozen model's answers give the first token that the adapted model would choose
         differently. The adapted model writes only from that token on.
         """
-        rewritten = [self._diverging(draft, reading, version) for draft, reading in zip(drafts, readings, strict=True)]
-        unfinished = [draft for draft in rewritten if draft is not None and not self.rules.ended(draft)]
+        rewritten = [
+            self._find_divergence(generation, reading, version)
+            for generation, reading in zip(generations, readings, strict=True)
+        ]
+        unfinished = [
+            generation for generation in rewritten if generation is not None and not self.rules.ended(generation)
+        ]
         if unfinished:
             with self.adapter.on():
                 self.writer.write(unfinished, self.passes.batch(unfinished))
         return rewritten
 
-    def _diverging(self, draft: Draft, reading: LocalReading, version: int) -> Draft | None:
+    def _find_divergence(self, generation: Generation, reading: LocalReading, version: int) -> Generation | None:
         """Return the answer through the adapted model's first different token; None if the answers are equal."""
         inside = reading.bundle.positions[:-1]  # before each token of the answer, and after the last token
         (sequence,) = reading.bundle.answers
@@ -230,13 +237,15 @@ class LocalBackend(Engine, Trainer):
         chosen = reading.most_likely(inside)
         agreed = next((i for i, (a, b) in enumerate(zip(written, chosen, strict=False)) if a != b), len(written))
         prefix = [*written[:agreed], chosen[agreed]]
-        if agreed == len(written) and self.rules.ended(Draft.answer([], draft.form, prefix)):
+        if agreed == len(written) and self.rules.ended(Generation.answer([], generation.form, prefix)):
             return None
-        return draft.again(version, prefix)
+        return generation.again(version, prefix)
 
-    def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
+    def write_texts(
+        self, prompt: TokenSequence, sampling: SamplingParameters, ends: Sequence[int] = ()
+    ) -> Iterator[Chunk]:
         with enough_memory():
-            yield from write_texts(self.passes, self.writer, prompt, writing, ends)
+            yield from write_texts(self.passes, self.writer, prompt, sampling, ends)
 
     @enough_memory()
     def map(self, work: Callable[[T], S], items: Sequence[T]) -> list[S]:

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from secl.backends.call_forms import CallForm
-from secl.backends.generation import Draft
-from secl.backends.local.constrained import GrammarWriter, Row, Task
+from secl.backends.generation import Generation
+from secl.backends.local.constrained import GrammarRow, GrammarWriter, Task
 from secl.backends.local.grammars import SPACED, allowed_tokens, usable
 from secl.errors import ParameterError, TooLongError, UnfinishedError
 from secl.evidence import Thought
@@ -24,7 +24,7 @@ from secl.fields.calls import WrittenCall, WrittenReply
 from secl.fields.extraction import token_limit
 from secl.fields.json_schema import Node, modern
 from secl.fields.tools import NO_TOOL, CallRequest
-from secl.fields.values import Reading, WrittenObject
+from secl.fields.values import WrittenObject, WrittenValue
 
 CLOSING = 32
 """Maximum number of tokens that end a thought and open a reply."""
@@ -70,13 +70,13 @@ def definition_of(function: Callable[..., object]) -> Node:
 
 
 @dataclass
-class BriefReply(Row):
+class BriefReply(GrammarRow):
     """A row that ends after `UNDECIDED` tokens without a call.
 
     `begins` returns the index of the first call in the row's text; None without a call.
     """
 
-    begins: Callable[[Row], int | None] = field(kw_only=True)
+    begins: Callable[[GrammarRow], int | None] = field(kw_only=True)
 
     def ended(self) -> bool:
         return super().ended() or (len(self.written) >= UNDECIDED and self.begins(self) is None)
@@ -105,14 +105,14 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return next((token for text, token in self._special.items() if self.form.opening.startswith(text)), None)
 
     @cached_property
-    def _first(self) -> Tensor:
+    def _call_starts(self) -> Tensor:
         """Ids of the tokens that may begin a call."""
         if self._marker is not None:
             return torch.tensor([self._marker])
         return self._beginning(self._literal(self.form.opening))
 
     @cached_property
-    def _before(self) -> str:
+    def _name_prefix(self) -> str:
         """Pattern of the text before a tool's name in a JSON object.
 
         If the chat template writes calls as such objects, the pattern matches only objects in a fenced code block.
@@ -120,11 +120,11 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return _FENCE + _OBJECT if re.match(_OBJECT, self.form.opening) else f"({_FENCE})?{_OBJECT}"
 
     @cached_property
-    def _any_first(self) -> Tensor:
+    def _reply_starts(self) -> Tensor:
         """Ids of the tokens that may begin a reply that is a call or a JSON object."""
         if self.form.text:
-            return self._first
-        return torch.tensor(sorted({*self._first.tolist(), *self._beginning(f"/{self._before}/").tolist()}))
+            return self._call_starts
+        return torch.tensor(sorted({*self._call_starts.tolist(), *self._beginning(f"/{self._name_prefix}/").tolist()}))
 
     def _beginning(self, rule: str) -> Tensor:
         """Return the ids of the tokens that may begin a text under a grammar rule."""
@@ -158,11 +158,11 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         if begun:
             return "\n".join([f"start: {begun} TEXT | calls", f"TEXT: {_ANY}", *rules])
         objects = " | ".join(f"{json.dumps(tool.name)} MIDDLE arguments_{n}" for n, tool in enumerate(request.offered))
-        rules += [f"object: BEFORE ({objects}) CLOSE", f"BEFORE: /{self._before}/", f"MIDDLE: /{_MIDDLE}/"]
+        rules += [f"object: BEFORE ({objects}) CLOSE", f"BEFORE: /{self._name_prefix}/", f"MIDDLE: /{_MIDDLE}/"]
         rules += [f"CLOSE: /{_CLOSE}/"]
         if not text:
             return "\n".join(["start: calls | object", *rules])
-        free = f"TEXT: {_ANY} & ~/{self._before}(?s:.*)/"
+        free = f"TEXT: {_ANY} & ~/{self._name_prefix}(?s:.*)/"
         if self._marker is not None:
             return "\n".join(["start: TEXT calls | TEXT | object", free, *rules])
         opened = "".join(char if char.isalnum() else f"\\x{{{ord(char):x}}}" for char in form.opening)
@@ -174,13 +174,15 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
         Models that think only on request were trained to call tools without a thought, so they skip the thought here.
         """
-        return self.driver.prompting.thinks and not self.driver.prompting.thinker.request
+        return self.driver.prompting.thinks and not self.driver.prompting.thinking_format.request
 
-    def thought(self, request: CallRequest) -> Draft:
+    def thought(self, request: CallRequest) -> Generation:
         prompt = replace(self.form.prompt(request.prompt), thought="")
-        draft = self.driver.prompting.thought_before(prompt, self.backend.limit - CLOSING)
-        self._check_room(len(draft.prompt) + self.driver.prompting.thinker.least + CLOSING, " and a thought")
-        return draft
+        generation = self.driver.prompting.thought_before(prompt, self.backend.limit - CLOSING)
+        self._check_room(
+            len(generation.prompt) + self.driver.prompting.thinking_format.least + CLOSING, " and a thought"
+        )
+        return generation
 
     def task(self, request: CallRequest, thought: Thought | None = None) -> CallTask:
         begun = self.grammars.started(self._grammar(request), "secl cannot make a grammar from the tools")
@@ -206,22 +208,22 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
             )
         return room
 
-    def greedy(self, task: CallTask) -> Row:
+    def greedy(self, task: CallTask) -> GrammarRow:
         row = super().greedy(task)
         return BriefReply(row.matcher, row.limit, begins=self._begins) if task.request.decides else row
 
-    def sample(self, task: CallTask, purpose: str) -> Row:
+    def sample(self, task: CallTask, purpose: str) -> GrammarRow:
         row = super().sample(task, purpose)
         return BriefReply(row.matcher, row.limit, row.stream, begins=self._begins)
 
-    def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: Tensor) -> None:
+    def _note(self, rows: Sequence[GrammarRow], tokens: Sequence[int], allowed: Tensor) -> None:
         p = allowed.softmax(-1)
-        later, at_start = (p[:, ids.to(p.device)].sum(-1).tolist() for ids in (self._first, self._any_first))
+        later, at_start = (p[:, ids.to(p.device)].sum(-1).tolist() for ids in (self._call_starts, self._reply_starts))
         for n, row in enumerate(rows):
             row.notes.append(later[n] if row.written else at_start[n])
         super()._note(rows, tokens, allowed)
 
-    def _begins(self, row: Row) -> int | None:
+    def _begins(self, row: GrammarRow) -> int | None:
         """Return where in the text of a row the first call begins; None without a call."""
         written = self.text_of(row)
         if self._object(written.text):
@@ -235,9 +237,9 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     def _object(self, text: str) -> re.Match[str] | None:
         """Return the match of the text before the tool's name in a JSON object; None for other replies."""
-        return None if self.form.text else re.match(self._before, text)
+        return None if self.form.text else re.match(self._name_prefix, text)
 
-    def read(self, task: CallTask, row: Row) -> WrittenReply | None:
+    def read(self, task: CallTask, row: GrammarRow) -> WrittenReply | None:
         form, request, written = self.form, task.request, self.text_of(row)
         ended = bool(row.written) and row.written[-1] in self.backend.rules.end_ids
         length = ([0, *written.ends])[len(row.written) - ended]
@@ -247,7 +249,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         if start is None:
             if cut and self._may_be_call(task, row):
                 return None
-            none = self._without_call(row) if request.choice == "auto" and request.offered and not cut else None
+            none = self._read_no_tool(row) if request.choice == "auto" and request.offered and not cut else None
             return WrittenReply(text.removeprefix(form.text).strip(), (), none, row.thought, cut)
         if not row.matcher.is_accepting():
             return None
@@ -275,7 +277,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         last = further if more and not cut else None
         return WrittenReply(text[:start].strip(), tuple(calls), last, row.thought, cut and more)
 
-    def _may_be_call(self, task: CallTask, row: Row) -> bool:
+    def _may_be_call(self, task: CallTask, row: GrammarRow) -> bool:
         """Return whether a cut reply without a call may be the beginning of a call, or of the mark before a text."""
         request = task.request
         if not request.offered:
@@ -284,11 +286,11 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         whole: bool = matcher.try_consume_tokens(row.written) == len(row.written)
         return whole or not self.text_of(row).text.startswith(self.form.text)
 
-    def _without_call(self, row: Row) -> Reading:
+    def _read_no_tool(self, row: GrammarRow) -> WrittenValue:
         """Return the choice of no tool; its P is the product of 1 - P(a call begins) where a call may begin."""
         first = row.notes
         p = [min(each, 1 - 1e-9) for each in (first if self._marker is not None and not self.form.text else first[:1])]
-        return Reading(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan, row.thought)
+        return WrittenValue(NO_TOOL, math.fsum(math.log1p(-each) for each in p), math.nan, row.thought)
 
     def unfinished(self, task: CallTask) -> UnfinishedError:
         return UnfinishedError(

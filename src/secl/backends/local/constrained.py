@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.local.fast.batch import Batch, KeptRow
 from secl.backends.local.fast.replay import Pass
 from secl.backends.local.grammars import Grammars, allowed_tokens
@@ -39,7 +39,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 @dataclass
-class Row:
+class GrammarRow:
     """A text under a grammar, possibly unfinished.
 
     Attributes:
@@ -48,7 +48,7 @@ class Row:
         stream: random stream of a sampled text; None for greedy decoding.
         written, log_p, entropy: token ids, ln P and entropies so far. ln P and entropies are over the tokens that the
             grammar allows.
-        decoding_steps: as for `Draft`.
+        decoding_steps: as for `Generation`.
         kept: keys and values of the finished row, if the writer keeps them.
         thought: the thought before the text; None if the model answers without a thought.
         notes: a number for each token, for subclasses of `GrammarWriter`; `CallWriter` keeps P(a call begins).
@@ -92,9 +92,9 @@ class Task(Generic[R, W]):
     prompt: tuple[int, ...]
     begun: Any
     limit: int
-    thought: Draft | None = None
+    thought: Generation | None = None
     forward: Pass | None = None
-    best: Row = field(init=False)
+    best: GrammarRow = field(init=False)
     text: W | None = None
     count: int = 0
     samples: list[W | None] = field(default_factory=list)
@@ -126,7 +126,7 @@ class GrammarWriter(ABC, Generic[R, W]):
     """Name of the public method that needs llguidance."""
 
     keeps = False
-    """Whether to keep the keys and values of the greedy texts (`Row.kept`)."""
+    """Whether to keep the keys and values of the greedy texts (`GrammarRow.kept`)."""
 
     def __init__(self, backend: LocalBackend, driver: TokenDriver, name: str) -> None:
         if driver.engine is not backend:
@@ -138,7 +138,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         self.grammars = Grammars(backend.token_ids.tokenizer, backend.rules.end_ids, name, self.method)
 
     def write(
-        self, requests: Sequence[R], samples: Callable[[R, W], int], thoughts: Sequence[Draft | None] = ()
+        self, requests: Sequence[R], samples: Callable[[R, W], int], thoughts: Sequence[Generation | None] = ()
     ) -> list[Objects[W] | SeclError]:
         """Write the texts of requests, each after its written thought, in batches as large as the memory allows.
 
@@ -163,8 +163,8 @@ class GrammarWriter(ABC, Generic[R, W]):
         return self.driver.prompting.thinks
 
     @abstractmethod
-    def thought(self, request: R) -> Draft:
-        """Return an unwritten draft of the thought before the text of a request.
+    def thought(self, request: R) -> Generation:
+        """Return an unwritten generation of the thought before the text of a request.
 
         Raises:
             TooLongError: prompt, thought and text together are longer than the model can read.
@@ -180,7 +180,7 @@ class GrammarWriter(ABC, Generic[R, W]):
         """
 
     @abstractmethod
-    def read(self, task: Task[R, W], row: Row) -> W | None:
+    def read(self, task: Task[R, W], row: GrammarRow) -> W | None:
         """Return the text of a row as an object or reply; None if unfinished."""
 
     @abstractmethod
@@ -215,7 +215,7 @@ class GrammarWriter(ABC, Generic[R, W]):
             task.forward = forward
 
         def after(some: Sequence[Task[R, W]]) -> Batch:
-            batch = passes.behind([task.forward for task in some if task.forward is not None])
+            batch = passes.continue_passes([task.forward for task in some if task.forward is not None])
             if batch is None:
                 raise torch.OutOfMemoryError("too little memory for the keys and values of all texts")
             return batch
@@ -238,14 +238,14 @@ class GrammarWriter(ABC, Generic[R, W]):
     def read_again(self, tasks: Sequence[Task[R, W]]) -> None:
         """Read parts of the texts again, in subclasses that need a second reading."""
 
-    def greedy(self, task: Task[R, W]) -> Row:
+    def greedy(self, task: Task[R, W]) -> GrammarRow:
         """Return a row that takes the most probable tokens."""
-        return Row(task.begun.deep_copy(), task.limit)
+        return GrammarRow(task.begun.deep_copy(), task.limit)
 
-    def sample(self, task: Task[R, W], purpose: str) -> Row:
+    def sample(self, task: Task[R, W], purpose: str) -> GrammarRow:
         """Return a row that draws its tokens."""
         seed = question_seed(self.driver.seed, task.request.question, purpose)
-        return Row(task.begun.deep_copy(), task.limit, random_stream(seed))
+        return GrammarRow(task.begun.deep_copy(), task.limit, random_stream(seed))
 
     def _outcome(self, task: Task[R, W]) -> Objects[W] | SeclError:
         """Return the texts of a task with their cost; return an error if the greedy text is unfinished."""
@@ -266,15 +266,15 @@ class GrammarWriter(ABC, Generic[R, W]):
             tokens=(len(task.prompt), len(task.best.written)),
         )
 
-    def text_of(self, row: Row) -> WrittenObject:
+    def text_of(self, row: GrammarRow) -> WrittenObject:
         """Return the text of a row with its tokens."""
         parts = self.grammars.texts(row.written)
         text = b"".join(parts).decode(errors="replace")
         return WrittenObject(text, token_ends(parts), (*row.log_p,), (*row.entropy,), row.thought)
 
     def finish_all(
-        self, wanted: Sequence[T], row_of: Callable[[T], Row], begin: Callable[[Sequence[T]], Batch]
-    ) -> list[Row]:
+        self, wanted: Sequence[T], row_of: Callable[[T], GrammarRow], begin: Callable[[Sequence[T]], Batch]
+    ) -> list[GrammarRow]:
         """Finish rows in batches as large as the memory allows, and return the finished rows.
 
         Args:
@@ -283,7 +283,7 @@ class GrammarWriter(ABC, Generic[R, W]):
             begin: makes the batch in which the model continues the rows of some tuples.
         """
 
-        def finished(some: Sequence[T]) -> list[Row]:
+        def finished(some: Sequence[T]) -> list[GrammarRow]:
             rows = [row_of(each) for each in some]
             self.finish(begin(some), rows)
             return rows
@@ -293,15 +293,15 @@ class GrammarWriter(ABC, Generic[R, W]):
             task.steps = max(task.steps, row.decoding_steps)
         return rows
 
-    def finish(self, batch: Batch, rows: Sequence[Row], *, keep: bool = False) -> None:
-        """Finish rows together. Finished rows leave the batch; `keep` stores their keys and values in `Row.kept`."""
+    def finish(self, batch: Batch, rows: Sequence[GrammarRow], *, keep: bool = False) -> None:
+        """Finish rows together. Finished rows leave the batch; `keep` stores keys and values in `GrammarRow.kept`."""
         top_p = self.driver.prompting.top_p
 
-        def add(active: Sequence[Row], logits: Tensor) -> Unfinished[Row]:
+        def add(active: Sequence[GrammarRow], logits: Tensor) -> Unfinished[GrammarRow]:
             masks = np.stack([allowed_tokens(row.matcher, logits.shape[1]) for row in active])
             allowed = logits.masked_fill(~torch.from_numpy(masks).to(logits.device), -torch.inf)
             self._note(active, next_tokens(allowed, [row.stream for row in active], top_p), allowed)
-            going: Unfinished[Row] = []
+            going: Unfinished[GrammarRow] = []
             for number, row in enumerate(active):
                 if not row.ended():
                     going.append((number, row))
@@ -311,7 +311,7 @@ class GrammarWriter(ABC, Generic[R, W]):
 
         finish(decode(batch, rows, add, alone=self.backend.writer.alone))
 
-    def _note(self, rows: Sequence[Row], tokens: Sequence[int], allowed: Tensor) -> None:
+    def _note(self, rows: Sequence[GrammarRow], tokens: Sequence[int], allowed: Tensor) -> None:
         """Add a token to each row; `allowed` are the logits (rows, vocabulary) under the masks."""
         log_p = allowed.log_softmax(-1)
         own = log_p[range(len(tokens)), tokens].tolist()

@@ -20,7 +20,7 @@ from secl.backends.local.loading.loader import fingerprint_of
 from secl.backends.local.writer import Writer
 from secl.backends.token_driver import TokenDriver
 from secl.errors import ModelError
-from secl.evidence import COUNTED, DincoEvidence
+from secl.evidence import DINCO_SAMPLES, DincoEvidence
 from secl.grading.texts import answer_key
 from secl.ledger import Meter
 from secl.prompts.parsing import read_answer
@@ -77,8 +77,8 @@ class NliModel:
 
 def beam_answers(driver: TokenDriver, writer: Writer, meter: Meter, question: Question) -> list[str]:
     """Return up to `BEAMS` different answers to an open question, the most probable first."""
-    drafts, tokens = writer.beams(driver.prompting.answer_draft(question), BEAMS)
-    texts = [driver.rules.answer(draft) for draft in drafts]
+    generations, tokens = writer.beams(driver.prompting.start_answer(question), BEAMS)
+    texts = [driver.rules.answer(generation) for generation in generations]
     meter.spend("comparing", tokens)
     answers = [answer for text in texts if (answer := read_answer(text, question.form, question.text)) is not None]
     return list(first_by_key(answers, question.form).values())
@@ -99,9 +99,9 @@ def gather(
         nli: model that compares answers; None asks the frozen model itself.
         beams: at least one answer, all different, the most probable first.
         own: the model's own answer, possibly a beam; None if unreadable.
-        samples: sampled answers, of which only the first `COUNTED` are used; None for unreadable ones.
+        samples: sampled answers, of which only the first `DINCO_SAMPLES` are used; None for unreadable ones.
     """
-    form, counted = question.form, samples[:COUNTED]
+    form, counted = question.form, samples[:DINCO_SAMPLES]
     answers, rated = [*beams], [0]  # indices of the answers to compare with samples: best beam, own answer
     if own is not None:
         keys = [answer_key(answer, form) for answer in beams]

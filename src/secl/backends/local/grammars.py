@@ -46,7 +46,7 @@ def _accepted(given: str) -> tuple[Node, tuple[tuple[str, str], ...]]:
     schema, left_out = json.loads(given), dict[tuple[str, str], None]()
     if _fault(schema) is None:
         return schema, ()
-    grammar = _loosened(schema, (), left_out)
+    grammar = _loosen(schema, (), left_out)
     if (reason := _fault(grammar)) is not None:
         definitions = {"$defs": grammar.get("$defs", {})}
         fields = grammar.get("properties", {}).items()
@@ -56,7 +56,7 @@ def _accepted(given: str) -> tuple[Node, tuple[tuple[str, str], ...]]:
     return grammar, tuple(left_out)
 
 
-def _loosened(node: Any, path: tuple[str, ...], left_out: dict[tuple[str, str], None]) -> Any:
+def _loosen(node: Any, path: tuple[str, ...], left_out: dict[tuple[str, str], None]) -> Any:
     """Return a node without the keywords that llguidance rejects, and add these keywords to `left_out`."""
     if not isinstance(node, Mapping):
         return node
@@ -72,8 +72,8 @@ def _loosened(node: Any, path: tuple[str, ...], left_out: dict[tuple[str, str], 
             if key == "patternProperties":
                 new.pop("additionalProperties", None)
     parts = new.get("properties", {})
-    inside = {name: _loosened(part, (*path, name), left_out) for name, part in parts.items()}
-    new = mapped({**new, "properties": {}} if inside else new, lambda part: _loosened(part, path, left_out))
+    inside = {name: _loosen(part, (*path, name), left_out) for name, part in parts.items()}
+    new = mapped({**new, "properties": {}} if inside else new, lambda part: _loosen(part, path, left_out))
     return {**new, "properties": inside} if inside else new
 
 

@@ -79,14 +79,18 @@ class LocalLearner:
     def _rewrite(self, answers: Sequence[Answer]) -> list[Answer]:
         """Replace open answers that the adapted model writes differently; its confidence is about its own answer."""
         driver, written = self.driver, [answer for answer in answers if answer.written]
-        drafts = [answer.draft for answer in written if answer.draft is not None]
-        rewritten = self.trainer.rewrite(drafts, [answer.reading for answer in written], self.version)
-        changed = [(answer, draft) for answer, draft in zip(written, rewritten, strict=True) if draft is not None]
-        texts = [driver.rules.answer(draft) for _, draft in changed]
+        generations = [answer.generation for answer in written if answer.generation is not None]
+        rewritten = self.trainer.rewrite(generations, [answer.reading for answer in written], self.version)
+        changed = [
+            (answer, generation)
+            for answer, generation in zip(written, rewritten, strict=True)
+            if generation is not None
+        ]
+        texts = [driver.rules.answer(generation) for _, generation in changed]
         frozen = driver.engine.read(
             [
-                driver.read_text(answer.question, text, draft, answer.thought)
-                for (answer, draft), text in zip(changed, texts, strict=True)
+                driver.read_text(answer.question, text, generation, answer.thought)
+                for (answer, generation), text in zip(changed, texts, strict=True)
             ]
         )
         adapted = self.trainer.adapt(frozen, self.version)
@@ -94,12 +98,12 @@ class LocalLearner:
             id(answer): replace(
                 answer,
                 text=text,
-                draft=draft,
+                generation=generation,
                 reading=own,
-                tokens=answer.tokens + first.tokens + draft.tokens + own.tokens,
-                counts=(len(draft.prompt), len(draft.written)),
+                tokens=answer.tokens + first.tokens + generation.tokens + own.tokens,
+                counts=(len(generation.prompt), len(generation.written)),
             )
-            for (answer, draft), text, first, own in zip(changed, texts, frozen, adapted, strict=True)
+            for (answer, generation), text, first, own in zip(changed, texts, frozen, adapted, strict=True)
         }
         return [new.get(id(answer), answer) for answer in answers]
 

@@ -21,7 +21,7 @@ from secl.flow.model import Answered, SharedAnswers, key_of
 from secl.question import Question
 from secl.records import Reply
 from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking
-from secl.writing import Writing
+from secl.writing import SamplingParameters
 
 
 class LocalModel(TokenModel, StructuredWriting):
@@ -124,20 +124,20 @@ class LocalModel(TokenModel, StructuredWriting):
     def environment(self) -> dict[str, str | int]:
         return {**self.backend.environment, **super().environment}
 
-    def memory_share(self, question: Question, writing: Writing) -> float:
+    def memory_share(self, question: Question, sampling: SamplingParameters) -> float:
         """Return which share of the memory for texts these texts need; see `secl.model.Model.memory_share`."""
         if self.upstream is not None:
             return 0.0
         thinking = 0
         if self.prompting.thinks:
-            draft, writing = self.prompting.with_thought(question, writing, self.backend.limit)
-            thinking = draft.limit
+            generation, sampling = self.prompting.with_thought(question, sampling, self.backend.limit)
+            thinking = generation.limit
         else:
-            writing = self.prompting.with_room(question, writing, self.backend.limit)
-        needed = writing.n * (len(self.prompting.answer(question)) + thinking + (writing.max_tokens or 0))
+            sampling = self.prompting.with_room(question, sampling, self.backend.limit)
+        needed = sampling.n * (len(self.prompting.answer(question)) + thinking + (sampling.max_tokens or 0))
         if needed > self.backend.text_tokens:
             raise TooLongError(
-                f"n is {writing.n} and each text has up to {writing.max_tokens} tokens, so the request needs memory "
+                f"n is {sampling.n} and each text has up to {sampling.max_tokens} tokens, so the request needs memory "
                 f"for {needed} tokens, but there is room for {self.backend.text_tokens}; ask for fewer texts or tokens."
             )
         return needed / self.backend.text_tokens

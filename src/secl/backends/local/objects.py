@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from secl.backends.base import Bundle, Span
-from secl.backends.generation import Draft
+from secl.backends.base import Bundle, Continuation
+from secl.backends.generation import Generation
 from secl.backends.local.backend import LocalBackend
 from secl.backends.local.calls import CallWriter
-from secl.backends.local.constrained import After, GrammarWriter, R, Row, Task, W
+from secl.backends.local.constrained import After, GrammarRow, GrammarWriter, R, Task, W
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on
 from secl.backends.token_driver import TokenDriver
 from secl.backends.token_ids import distinct_tokens
@@ -28,18 +28,18 @@ from secl.ledger import Ledger
 SHORTEST = 8
 """Minimum number of tokens of a field with its name; secl refuses a document that leaves less room for each field."""
 
-FURTHER = 2
+FURTHER_THOUGHTS = 2
 """Maximum number of thoughts about a request, besides the first."""
 
 ObjectTask = Task[ObjectRequest, WrittenObject]
 
 
 @dataclass
-class ValueRow(Row):
+class ValueRow(GrammarRow):
     """A row that begins like the greedy object and ends after one value."""
 
     value: UncertainValue = field(kw_only=True)
-    text: Callable[[Row], WrittenObject] = field(kw_only=True)
+    text: Callable[[GrammarRow], WrittenObject] = field(kw_only=True)
 
     def ended(self) -> bool:
         return super().ended() or self.value.value_in(self.text(self).text) is not None
@@ -51,7 +51,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
     method = "extract"
     keeps = True
 
-    def thought(self, request: ObjectRequest) -> Draft:
+    def thought(self, request: ObjectRequest) -> Generation:
         self.driver.prompting.check_length(request.question, self.backend.limit)
         return self.driver.prompting.thought(request.question, self.backend.limit)
 
@@ -67,7 +67,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
             )
         return ObjectTask(request, (*prompt,), begun, min(room, request.most_tokens))
 
-    def read(self, task: ObjectTask, row: Row) -> WrittenObject | None:  # noqa: ARG002
+    def read(self, task: ObjectTask, row: GrammarRow) -> WrittenObject | None:  # noqa: ARG002
         return self.text_of(row) if row.matcher.is_accepting() else None
 
     def draw(self, after: After, tasks: Sequence[ObjectTask]) -> None:
@@ -83,7 +83,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
                 whole.append(task)
         super().draw(after, whole)
 
-        def row_of(each: tuple[ObjectTask, UncertainValue, int]) -> Row:
+        def row_of(each: tuple[ObjectTask, UncertainValue, int]) -> GrammarRow:
             task, value, number = each
             row, best = self.sample(task, f"object {number}/{value.first}"), task.best
             row.matcher.consume_tokens(best.written[: value.first])
@@ -91,7 +91,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
             return ValueRow(row.matcher, row.limit, row.stream, *parts, value=value, text=self.text_of)
 
         def begin(some: Sequence[tuple[ObjectTask, UncertainValue, int]]) -> Batch:
-            return go_on(self.backend.model, [_before(task, value) for task, value, _ in some])
+            return go_on(self.backend.model, [_find_entry(task, value) for task, value, _ in some])
 
         rows = self.finish_all(wanted, row_of, begin)
         for task in tasks:
@@ -113,19 +113,19 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
             (task, name, span)
             for task in tasks
             if task.text is not None and task.thought is None
-            for name, span in self._alone(task.request, task.text)
+            for name, span in self._single_fields(task.request, task.text)
         ]
         bundles = []
         for task, _, span in wanted:
-            draft = None if task.forward is None else Draft([*task.prompt], "text", 0, begun=task.forward)
-            bundles.append(Bundle(() if draft is None else [task.prompt], spans=[span], draft=draft))
+            generation = None if task.forward is None else Generation([*task.prompt], "text", 0, begun=task.forward)
+            bundles.append(Bundle(() if generation is None else [task.prompt], spans=[span], generation=generation))
         log_p = [reading.likelihoods()[0] for reading in self.backend.read(bundles)]
         for task in tasks:
             own = [(name, span, value) for (of, name, span), value in zip(wanted, log_p, strict=True) if of is task]
             _, task.reading = distinct_tokens([task.prompt], [span.tokens[:-1] for _, span, _ in own])
             task.text = task.text and replace(task.text, alone={name: value for name, _, value in own})
 
-    def _alone(self, request: ObjectRequest, text: WrittenObject) -> Iterator[tuple[str, Span]]:
+    def _single_fields(self, request: ObjectRequest, text: WrittenObject) -> Iterator[tuple[str, Continuation]]:
         """Yield the name of each field to read again, and the span of its value in an object with only this field."""
         for leaf in request.schema.leaves_in(text.value):
             parts = text.single(leaf)
@@ -138,7 +138,7 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
         return task.request.unfinished(task.limit, (len(task.prompt), len(task.best.written)))
 
 
-def _before(task: ObjectTask, value: UncertainValue) -> tuple[KeptRow, int, int]:
+def _find_entry(task: ObjectTask, value: UncertainValue) -> tuple[KeptRow, int, int]:
     """Return the entry with which `go_on` continues the greedy row at a value."""
     assert task.best.kept is not None  # noqa: S101
     return task.best.kept, len(task.prompt) + value.first - 1, task.best.written[value.first - 1]
@@ -160,7 +160,7 @@ class StructuredWriting:
             ParameterError: servers answer for this model, or llguidance is missing.
             ModelError: llguidance cannot read the model's tokenizer.
         """
-        return _written(self.objects, requests, samples)
+        return _write_all(self.objects, requests, samples)
 
     def check_schema(self, schema: Schema) -> tuple[str, ...]:
         """Return a sentence for each keyword of a schema that cannot constrain the model.
@@ -183,14 +183,14 @@ class StructuredWriting:
         Raises:
             ParameterError, ModelError: see `write_objects`.
         """
-        return _written(self.calls, requests, samples)
+        return _write_all(self.calls, requests, samples)
 
     @cached_property
     def calls(self) -> CallWriter:
         return CallWriter(self.backend, self.driver, self.name)
 
 
-def _written(
+def _write_all(
     writer: GrammarWriter[R, W], requests: Sequence[R], samples: Callable[[R, W], int]
 ) -> list[Objects[W] | SeclError]:
     """Write a greedy text and samples for each request.
@@ -202,44 +202,44 @@ def _written(
     if not writer.thinks:
         return writer.write(requests, samples)
     outcomes: dict[int, Objects[W] | SeclError] = {}
-    thoughts: dict[int, Draft] = {}
+    thoughts: dict[int, Generation] = {}
     for n, request in enumerate(requests):
         try:
             thoughts[n] = writer.thought(request)
         except SeclError as problem:
             outcomes[n] = problem
-    outcomes |= _behind(writer, requests, thoughts)
-    for number in range(1, FURTHER + 1):
-        unsettled = {n: known for n, known in outcomes.items() if isinstance(known, Objects) and not _settled(known)}
-        further = {n: _further(writer, requests[n], thoughts[n], number) for n in unsettled}
-        for n, found in _behind(writer, requests, further).items():
-            outcomes[n] = _with_sample(unsettled[n], found, thoughts[n].prompt)
+    outcomes |= _write_after_thoughts(writer, requests, thoughts)
+    for number in range(1, FURTHER_THOUGHTS + 1):
+        unsettled = {n: known for n, known in outcomes.items() if isinstance(known, Objects) and not _is_settled(known)}
+        further = {n: _draw_thought(writer, requests[n], thoughts[n], number) for n in unsettled}
+        for n, found in _write_after_thoughts(writer, requests, further).items():
+            outcomes[n] = _add_sample(unsettled[n], found, thoughts[n].prompt)
     return [outcomes[n] for n in range(len(requests))]
 
 
-def _behind(
-    writer: GrammarWriter[R, W], requests: Sequence[R], thoughts: dict[int, Draft]
+def _write_after_thoughts(
+    writer: GrammarWriter[R, W], requests: Sequence[R], thoughts: dict[int, Generation]
 ) -> dict[int, Objects[W] | SeclError]:
     """Write thoughts, and the greedy text after each thought; keys are the numbers of the requests."""
-    drafts = [*thoughts.values()]
-    writer.driver.think(drafts)
-    found = writer.write([requests[n] for n in thoughts], lambda *_: 0, drafts)
+    generations = [*thoughts.values()]
+    writer.driver.think(generations)
+    found = writer.write([requests[n] for n in thoughts], lambda *_: 0, generations)
     return dict(zip(thoughts, found, strict=True))
 
 
-def _further(writer: GrammarWriter[R, W], request: R, first: Draft, number: int) -> Draft:
-    """Return the draft of a sampled thought, which reuses the pass over the prompt of the first thought."""
+def _draw_thought(writer: GrammarWriter[R, W], request: R, first: Generation, number: int) -> Generation:
+    """Return the generation of a sampled thought, which reuses the pass over the prompt of the first thought."""
     begun = None if first.begun is None else first.begun.beginning(len(first.prompt))
     again = replace(first, written=[], decoding_steps=0, thought=None, begun=begun)
     return writer.driver.drawn(again, request.question, f"thought {number}")
 
 
-def _settled(written: Objects[W]) -> bool:
+def _is_settled(written: Objects[W]) -> bool:
     """Return whether a further thought led to the same values as the first."""
     return any(each is not None and each.value == written.greedy.value for each in written.samples)
 
 
-def _with_sample(known: Objects[W], found: Objects[W] | SeclError, prompt: Sequence[int]) -> Objects[W]:
+def _add_sample(known: Objects[W], found: Objects[W] | SeclError, prompt: Sequence[int]) -> Objects[W]:
     """Return texts with a further sample; the sample's cost excludes `prompt`, whose tokens are counted already."""
     if isinstance(found, SeclError):
         return replace(known, samples=(*known.samples, None))

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.base import Bundle, TokenSequence
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.fast.prefix_tree import Nodes
 from secl.backends.local.fast.replay import Pass, numbered
@@ -24,7 +24,7 @@ from secl.backends.local.fast.select_network import Network
 from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.guard import out_of_memory
 from secl.errors import ModelError
-from secl.writing import Piece
+from secl.writing import Chunk
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,7 +38,7 @@ The limit is the same on every device, because a pass of another shape rounds di
 
 
 class Passes:
-    """Reads bundles and begins texts. Here `Draft.begun` is a pass over the draft's prompt.
+    """Reads bundles and begins texts. Here `Generation.begun` is a pass over the generation's prompt.
 
     Attributes:
         shared: the network of the fast path; None on the plain path, whose passes cannot grow.
@@ -50,24 +50,26 @@ class Passes:
         self.shared = network if isinstance(network, SharedNetwork) else None
 
     def read(self, bundles: Sequence[Bundle]) -> list[Pass]:
-        """Return a pass for each bundle, which grows from the pass of the bundle's draft, if any.
+        """Return a pass for each bundle, which grows from the pass of the bundle's generation, if any.
 
         Raises:
             ModelError: a bundle alone needs more memory than the device has.
         """
         sequences, sizes = [bundle.sequences for bundle in bundles], [bundle.size for bundle in bundles]
-        shared, drafts = self.shared, [bundle.draft for bundle in bundles]
+        shared, generations = self.shared, [bundle.generation for bundle in bundles]
         if shared is None:
             return _grouped(self.network.run, sequences, sizes)
-        self._begin([draft for draft in drafts if draft is not None and draft.free])
-        begun: dict[int, Pass] = {i: each.begun for i, each in enumerate(drafts) if each is not None and each.begun}
-        free = {i for i, draft in enumerate(drafts) if draft is not None and draft.free}
+        self._begin([generation for generation in generations if generation is not None and generation.free])
+        begun: dict[int, Pass] = {
+            i: each.begun for i, each in enumerate(generations) if each is not None and each.begun
+        }
+        free = {i for i, generation in enumerate(generations) if generation is not None and generation.free}
         whole = [i for i in range(len(bundles)) if i not in begun]
         passes = _grouped(shared.run, [sequences[i] for i in whole], [sizes[i] for i in whole])
         found = dict(zip(whole, passes, strict=True))
         # Bundles that continue the same pass are read together, and so are bundles after thoughts. Each bundle after a
         # free text is read alone, so that its probabilities do not depend on other bundles.
-        kept = {i for i, draft in enumerate(drafts) if draft is not None and draft.kept}
+        kept = {i for i, generation in enumerate(generations) if generation is not None and generation.kept}
         for _, same in groupby(
             sorted(begun, key=lambda i: (i in free, i in kept)),
             lambda i: (i in kept or id(begun[i].states), i in free and i),
@@ -78,7 +80,7 @@ class Passes:
             found |= zip(numbers, passes, strict=True)
         return [found[i] for i in range(len(bundles))]
 
-    def text(self, prompt: Sequence[int]) -> Generator[Piece, None, Batch]:
+    def text(self, prompt: Sequence[int]) -> Generator[Chunk, None, Batch]:
         """Read a prompt in chunks, and return a batch of one row in which the text can be written."""
         if self.shared is None:
             return Batch.of(self.model, [[*prompt]])
@@ -87,45 +89,59 @@ class Passes:
         mask = torch.ones((1, len(prompt)), dtype=torch.int64, device=logits.device)
         return Batch(self.model, cache, mask, logits).capturing(self.shared, [forward])
 
-    def _begin(self, drafts: Sequence[Draft]) -> None:
+    def _begin(self, generations: Sequence[Generation]) -> None:
         """Read each prompt that has no pass yet, alone and in chunks, as `text` does; equal prompts share a pass."""
         known: dict[tuple[int, ...], Pass] = {}
-        for draft in drafts:
-            prompt = tuple(draft.prompt)
-            if draft.begun is None and self.shared is not None:
-                draft.begun = known[prompt] = known.get(prompt) or _result(self.shared.begin(prompt))[0]
+        for generation in generations:
+            prompt = tuple(generation.prompt)
+            if generation.begun is None and self.shared is not None:
+                generation.begun = known[prompt] = known.get(prompt) or _exhaust(self.shared.begin(prompt))[0]
 
-    def begin(self, drafts: Sequence[Draft]) -> Batch | None:
+    def begin(self, generations: Sequence[Generation]) -> Batch | None:
         """Read the prompts of answers and thoughts that have no pass yet.
 
         Returns:
             a batch to write with; None for lists and begun texts, on the plain path, or with too little memory.
         """
-        if self.shared is None or not drafts or any(draft.lines is not None or draft.written for draft in drafts):
+        if (
+            self.shared is None
+            or not generations
+            or any(generation.lines is not None or generation.written for generation in generations)
+        ):
             return None
-        behind = [draft for draft in drafts if draft.thought is not None and draft.begun is not None]
-        grown = self.keep([(*draft.prompt,) for draft in behind], [draft.begun for draft in behind])
-        for draft, forward in zip(behind, grown, strict=True):
-            draft.begun = forward
-        if any(draft.seed is not None for draft in drafts) and all(draft.form == "text" for draft in drafts):
-            self._begin(drafts)
-        elif unread := [draft for draft in drafts if draft.begun is None]:
-            for draft, forward in zip(unread, self.keep([(*draft.prompt,) for draft in unread]), strict=True):
-                draft.begun = forward
-        batch = self.behind([draft.begun for draft in drafts], [len(draft.prompt) for draft in drafts])
-        if batch is None or not all(draft.kept for draft in drafts):
+        behind = [
+            generation for generation in generations if generation.thought is not None and generation.begun is not None
+        ]
+        grown = self.keep([(*generation.prompt,) for generation in behind], [generation.begun for generation in behind])
+        for generation, forward in zip(behind, grown, strict=True):
+            generation.begun = forward
+        if any(generation.seed is not None for generation in generations) and all(
+            generation.form == "text" for generation in generations
+        ):
+            self._begin(generations)
+        elif unread := [generation for generation in generations if generation.begun is None]:
+            for generation, forward in zip(
+                unread, self.keep([(*generation.prompt,) for generation in unread]), strict=True
+            ):
+                generation.begun = forward
+        batch = self.continue_passes(
+            [generation.begun for generation in generations], [len(generation.prompt) for generation in generations]
+        )
+        if batch is None or not all(generation.kept for generation in generations):
             return batch
-        return batch.capturing(self.shared, [draft.begun for draft in drafts])
+        return batch.capturing(self.shared, [generation.begun for generation in generations])
 
     @torch.no_grad()
-    def batch(self, drafts: Sequence[Draft]) -> Batch | None:
-        """Send unfinished drafts through the network, which is adapted inside `adapter.on()` and frozen outside.
+    def batch(self, generations: Sequence[Generation]) -> Batch | None:
+        """Send unfinished generations through the network, which is adapted inside `adapter.on()` and frozen outside.
 
-        Return a batch that continues the drafts; None on the plain path, or with too little memory for all rows.
+        Return a batch that continues the generations; None on the plain path, or with too little memory for all rows.
         """
         if self.shared is None:
             return None
-        return self.behind(self.keep([(*draft.prompt, *draft.written) for draft in drafts]))
+        return self.continue_passes(
+            self.keep([(*generation.prompt, *generation.written) for generation in generations])
+        )
 
     def keep(self, texts: Sequence[tuple[int, ...]], begun: Sequence[Pass] = ()) -> list[Pass]:
         """Send texts through the network, several in each pass, and return the pass over each text.
@@ -146,7 +162,7 @@ class Passes:
         return [place_of[text] for text in texts]
 
     @torch.no_grad()
-    def behind(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
+    def continue_passes(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
         """Return a batch whose row i continues pass i, after its last token or after its first `lengths[i]` tokens.
 
         Return None if the memory is too small for all rows.
@@ -162,7 +178,7 @@ class Passes:
             return None
 
 
-def _result(steps: Generator[object, None, R]) -> R:
+def _exhaust(steps: Generator[object, None, R]) -> R:
     """Run a generator to its end and return its result."""
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Writing with a transformers model: many texts together (greedy, sampled, beam search), or free texts in pieces."""
+"""Writing with a transformers model: many texts together (greedy, sampled, beam search), or free texts in chunks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from transformers import TopPLogitsWarper
 
-from secl.backends.generation import Draft, TextRules
+from secl.backends.generation import Generation, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
 from secl.backends.local.passes import Passes, enough_memory, in_halves
-from secl.writing import Piece, Token, Writing
+from secl.writing import Chunk, SamplingParameters, Token
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -27,14 +27,14 @@ GREEDY = 1e-4
 the temperature may be infinite."""
 
 
-class Written(Protocol):
+class GrowingText(Protocol):
     """A text in progress: its token ids so far, and the number of passes that each read its latest token."""
 
     written: list[int]
     decoding_steps: int
 
 
-T = TypeVar("T", bound=Written)
+T = TypeVar("T", bound=GrowingText)
 
 
 Unfinished = list[tuple[int, T]]
@@ -75,92 +75,97 @@ class Writer:
         self.alone = True
 
     @torch.no_grad()
-    def write(self, drafts: Sequence[Draft], begun: Batch | None = None) -> None:
-        """Finish the drafts together; finished drafts leave the batch.
+    def write(self, generations: Sequence[Generation], begun: Batch | None = None) -> None:
+        """Finish the generations together; finished generations leave the batch.
 
-        If the memory is too small, start again with each half separately. `begun` is the batch of all drafts, if the
-        network has read them already.
+        If the memory is too small, start again with each half separately. `begun` is the batch of all generations, if
+        the network has read them already.
         """
-        before = {id(draft): (list(draft.written), list(draft.log_p), draft.decoding_steps) for draft in drafts}
+        before = {
+            id(generation): (list(generation.written), list(generation.log_p), generation.decoding_steps)
+            for generation in generations
+        }
 
-        def write(some: Sequence[Draft]) -> list[None]:
-            whole = len(some) == len(drafts)
+        def write(some: Sequence[Generation]) -> list[None]:
+            whole = len(some) == len(generations)
             if begun is not None and not whole:
                 begun.clear()  # the halves need the memory of this batch
-            for draft in some:
-                written, log_p, draft.decoding_steps = before[id(draft)]
-                draft.written, draft.log_p = list(written), list(log_p)
+            for generation in some:
+                written, log_p, generation.decoding_steps = before[id(generation)]
+                generation.written, generation.log_p = list(written), list(log_p)
             self._write_together(some, begun if whole else None)
             return []
 
-        in_halves(write, drafts)
+        in_halves(write, generations)
 
-    def _write_together(self, drafts: Sequence[Draft], begun: Batch | None) -> None:
-        active = [draft for draft in drafts if not self.rules.ended(draft)]
+    def _write_together(self, generations: Sequence[Generation], begun: Batch | None) -> None:
+        active = [generation for generation in generations if not self.rules.ended(generation)]
         if not active:
             return
-        streams = {id(draft): None if draft.seed is None else random_stream(draft.seed) for draft in active}
-        batch = begun or Batch.of(self.model, [[*draft.prompt, *draft.written] for draft in active])
+        streams = {
+            id(generation): None if generation.seed is None else random_stream(generation.seed) for generation in active
+        }
+        batch = begun or Batch.of(self.model, [[*generation.prompt, *generation.written] for generation in active])
 
-        def add(active: Sequence[Draft], logits: Tensor) -> Unfinished[Draft]:
-            sampled = [row for row, draft in enumerate(active) if draft.seed is not None]
+        def add(active: Sequence[Generation], logits: Tensor) -> Unfinished[Generation]:
+            sampled = [row for row, generation in enumerate(active) if generation.seed is not None]
             top_p = active[sampled[0]].top_p if sampled else 1.0
-            tokens = next_tokens(logits, [streams[id(draft)] for draft in active], top_p)
+            tokens = next_tokens(logits, [streams[id(generation)] for generation in active], top_p)
             if sampled:
                 log_p = logits[sampled].float().log_softmax(-1)
                 own = log_p[range(len(sampled)), [tokens[row] for row in sampled]].tolist()
                 for row, value in zip(sampled, own, strict=True):
                     active[row].log_p.append(value)
-            going: Unfinished[Draft] = []
-            for row, (draft, token) in enumerate(zip(active, tokens, strict=True)):
-                draft.written.append(token)
-                if not self.rules.ended(draft):
-                    going.append((row, draft))
+            going: Unfinished[Generation] = []
+            for row, (generation, token) in enumerate(zip(active, tokens, strict=True)):
+                generation.written.append(token)
+                if not self.rules.ended(generation):
+                    going.append((row, generation))
                 elif batch.network is not None:
-                    draft.begun = batch.passed(row)
+                    generation.begun = batch.passed(row)
             return going
 
         finish(decode(batch, active, add, alone=self.alone))
 
     @torch.no_grad()
-    def pieces(self, draft: Draft, row: Batch, writing: Writing) -> Iterator[Piece]:
-        """Yield the pieces of one text; `row` is a batch of one row, which has read the prompt."""
-        generator = torch.Generator(row.logits.device).manual_seed((writing.seed + draft.number) % 2**63)
-        pieces: list[Piece] = []
+    def chunks(self, generation: Generation, row: Batch, sampling: SamplingParameters) -> Iterator[Chunk]:
+        """Yield the chunks of one text; `row` is a batch of one row, which has read the prompt."""
+        generator = torch.Generator(row.logits.device).manual_seed((sampling.seed + generation.number) % 2**63)
+        chunks: list[Chunk] = []
 
-        def add(_: Sequence[Draft], logits: Tensor) -> Unfinished[Draft]:
-            token = draw_as_generate(logits, writing, generator)
+        def add(_: Sequence[Generation], logits: Tensor) -> Unfinished[Generation]:
+            token = draw_as_generate(logits, sampling, generator)
             reported: tuple[Token, ...] = ()
-            if writing.top_logprobs is not None:
+            if sampling.top_logprobs is not None:
                 log_p = logits[0].log_softmax(-1)
-                best = log_p.topk(writing.top_logprobs)
+                best = log_p.topk(sampling.top_logprobs)
                 top = zip(best.indices.tolist(), best.values.tolist(), strict=True)
                 reported = (self.rules.token(token, float(log_p[token]), top),)
-            pieces.append(self.rules.push(draft, token, reported))
-            if draft.finish is None:
-                return [(0, draft)]
-            draft.begun = row.passed(0)
+            chunks.append(self.rules.push(generation, token, reported))
+            if generation.finish is None:
+                return [(0, generation)]
+            generation.begun = row.passed(0)
             return []
 
-        for _ in decode(row, [draft], add):
-            yield pieces.pop()
+        for _ in decode(row, [generation], add):
+            yield chunks.pop()
 
     @enough_memory()
     @torch.no_grad()
-    def beams(self, draft: Draft, count: int) -> tuple[list[Draft], int]:
+    def beams(self, generation: Generation, count: int) -> tuple[list[Generation], int]:
         """Search for the `count` most probable texts (sum of log-probabilities, no length penalty).
 
         Returns:
             the texts, the most probable first, and the tokens that went through the network.
         """
-        scores, finished, tokens = [0.0], list[tuple[float, Draft]](), len(draft.prompt)
+        scores, finished, tokens = [0.0], list[tuple[float, Generation]](), len(generation.prompt)
 
-        def add(beams: Sequence[Draft], logits: Tensor) -> Unfinished[Draft]:
+        def add(beams: Sequence[Generation], logits: Tensor) -> Unfinished[Generation]:
             nonlocal scores, finished, tokens
             totals = torch.tensor(scores, device=logits.device)[:, None] + logits.log_softmax(-1)
             # Take twice `count` tokens, because up to `count` texts may end here, and `count` others must go on.
             values, flat = totals.flatten().topk(2 * count)
-            unfinished: Unfinished[Draft] = []
+            unfinished: Unfinished[Generation] = []
             scores = []
             for value, index in zip(values.tolist(), flat.tolist(), strict=True):
                 row, token = divmod(index, totals.shape[1])
@@ -177,7 +182,7 @@ class Writer:
             tokens += len(unfinished)
             return unfinished
 
-        finish(decode(Batch.of(self.model, [draft.prompt]), [draft], add))
+        finish(decode(Batch.of(self.model, [generation.prompt]), [generation], add))
         return [text for _, text in finished], tokens
 
 
@@ -196,13 +201,13 @@ def next_tokens(logits: Tensor, streams: Sequence[torch.Generator | None], top_p
     return tokens
 
 
-def draw_as_generate(logits: Tensor, writing: Writing, generator: torch.Generator) -> int:
+def draw_as_generate(logits: Tensor, sampling: SamplingParameters, generator: torch.Generator) -> int:
     """Return the token that transformers' `generate` draws from the logits (1, vocabulary) of a free text."""
-    if writing.temperature < GREEDY:
+    if sampling.temperature < GREEDY:
         return int(logits.argmax(-1))
-    scores = logits / writing.temperature
-    if writing.top_p < 1:
-        scores = TopPLogitsWarper(writing.top_p)(None, scores)
+    scores = logits / sampling.temperature
+    if sampling.top_p < 1:
+        scores = TopPLogitsWarper(sampling.top_p)(None, scores)
     return int(torch.multinomial(scores.softmax(-1), 1, generator=generator))
 
 
@@ -230,22 +235,22 @@ def draw_many(p: Sequence[float], count: int, seed: int, top_p: float) -> list[i
 
 
 def write_texts(
-    passes: Passes, writer: Writer, prompt: Sequence[int], writing: Writing, ends: Sequence[int] = ()
-) -> Iterator[Piece]:
-    """Write texts after a prompt with the frozen model, one token of each text in turn; `writing` needs `max_tokens`.
+    passes: Passes, writer: Writer, prompt: Sequence[int], sampling: SamplingParameters, ends: Sequence[int] = ()
+) -> Iterator[Chunk]:
+    """Write texts after a prompt with the frozen model, one token of each text in turn; `sampling` needs `max_tokens`.
 
     Every text goes through the network alone, exactly as in transformers' `generate`. In a batch, the last digits of a
     text's logits would depend on the other texts.
     """
     begun = yield from passes.text(prompt)
     # The prompt goes through the network once for all texts.
-    rows = [begun, *(begun.chosen([0]) for _ in range(writing.n - 1))]
-    drafts = Draft.texts(prompt, writing, ends)
-    texts = deque(map(writer.pieces, drafts, rows, [writing] * writing.n))
+    rows = [begun, *(begun.chosen([0]) for _ in range(sampling.n - 1))]
+    generations = Generation.texts(prompt, sampling, ends)
+    texts = deque(map(writer.chunks, generations, rows, [sampling] * sampling.n))
     while texts:
-        piece = next(texts[0], None)
-        if piece is None:
+        chunk = next(texts[0], None)
+        if chunk is None:
             texts.popleft()
             continue
-        yield piece
+        yield chunk
         texts.rotate(-1)

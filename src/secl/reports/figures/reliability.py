@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ACROSS = 4
 """Maximum number of diagrams in a row."""
 
-ENOUGH = 50
+MIN_ANSWERS = 50
 """Minimum number of answers for an opaque bar; bars of fewer answers are paler."""
 
 WHISKER: dict[str, Any] = {"color": BLACK, "linewidth": 0.8, "alpha": 0.7}
@@ -73,7 +73,7 @@ def _draw_panel(top: Axes, strip: Axes, title: str, confidence: npt.ArrayLike, c
     strip.set(yticks=[], xlabel="confidence")
     strip.spines["left"].set_visible(False)
     for bar in full:
-        alpha = min(math.sqrt(bar.count / ENOUGH), 1.0)
+        alpha = min(math.sqrt(bar.count / MIN_ANSWERS), 1.0)
         top.bar(bar.lo + 0.05, bar.accuracy, 0.09, color=(SKY, alpha), edgecolor=(BLUE, alpha))
         top.plot([bar.lo + 0.05] * 2, wilson(bar.accuracy, bar.count), **WHISKER)
         top.plot([bar.confidence], [bar.accuracy], clip_on=False, zorder=4, **DOT)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 """Level of the exact two-sided interval at each coverage."""
 
-FEWEST = 5
+MIN_ACCEPTED = 5
 """Minimum number of accepted labelled answers; with fewer, the picture shows no share of wrong answers."""
 
-SHOWN = 0.05
+MIN_COVERAGE = 0.05
 """Minimum coverage of the points that determine the height of the plot, because lower coverage has few labels."""
 
 
@@ -35,7 +35,7 @@ def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Fi
     axes = figure.add_subplot()
     for risk in risks:
         axes.axhline(risk, color=GREY, linewidth=0.6, linestyle=":")
-    drawn = np.flatnonzero(curve.labels >= FEWEST)
+    drawn = np.flatnonzero(curve.labels >= MIN_ACCEPTED)
     drawn = drawn[spread(len(drawn))]
     if drawn.size:
         coverage, labels, wrong = curve.coverage[drawn], curve.labels[drawn], curve.wrong[drawn]
@@ -50,8 +50,8 @@ def risk_coverage_figure(curve: RiskCoverage, risks: Sequence[float] = ()) -> Fi
     axes.plot(coverage, expected, color=ORANGE, linewidth=1.6, linestyle="--", label="by the confidences")
     labelled = f", {curve.total:,} labelled" if curve.total else ""
     axes.set_title(f"{curve.answers:,} answers{labelled}")
-    wide = curve.coverage >= SHOWN
-    shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= FEWEST)]])
+    wide = curve.coverage >= MIN_COVERAGE
+    shares = np.concatenate([curve.expected[wide], curve.risk[wide & (curve.labels >= MIN_ACCEPTED)]])
     top = min(1.0, 1.2 * float(shares.max(initial=0.1)))
     axes.set(xlabel="accepted", ylabel="wrong of these", xlim=(0, 1), ylim=(0, top))
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
 
-from secl.conversation import Role, ToolCall, Turn
+from secl.conversation import Message, Role, ToolCall
 from secl.display import counted, excerpt
 from secl.errors import RequestError
 from secl.question import Question
-from secl.server.entries import Text, Values
+from secl.server.entries import JsonObject, StoredText
 from secl.server.http.errors import unknown_field, unsupported
 from secl.server.settings import MAX_CHOICES, MAX_PROMPT_CHARS, Limits
-from secl.writing import MAX_TOP, Writing
+from secl.writing import MAX_TOP, SamplingParameters
 
 MAX_STOPS = 4
 """Maximum number of texts in `stop`."""
@@ -35,10 +35,10 @@ PENALTIES = ("frequency_penalty", "presence_penalty", "logit_bias")
 OBJECTS = ("json_object", "json_schema")
 """Types of `response_format` that ask for an object."""
 
-Domain = Annotated[Text, Field(min_length=1, max_length=100)]
+Domain = Annotated[StoredText, Field(min_length=1, max_length=100)]
 """Group of similar questions; a label moves confidences of its own domain more than confidences of other domains."""
 
-Amount = Literal["brief", "full"]
+Detail = Literal["brief", "full"]
 """Amount of detail about a confidence: "full" adds the whole record."""
 
 ROLES: dict[str, Role] = {"developer": "system", **{role: role for role in get_args(Role)}}
@@ -66,7 +66,7 @@ def _listed(value: object) -> object:
 
 
 OneOrMore = Annotated[
-    list[Text],
+    list[StoredText],
     BeforeValidator(_listed),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
@@ -80,7 +80,7 @@ class Part(BaseModel):
     text: str | None = None
 
 
-class Message(BaseModel):
+class ChatMessage(BaseModel):
     """A turn of a conversation. The server ignores other fields, and names each ignored field in `warnings`."""
 
     model_config = ConfigDict(extra="allow")
@@ -101,7 +101,7 @@ class SeclOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
     domain: Domain = "default"
     confidence: StrictBool = True
-    detail: Amount = "brief"
+    detail: Detail = "brief"
 
 
 class StreamOptions(BaseModel):
@@ -149,7 +149,7 @@ class ChatRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     model: str
-    messages: list[Message]
+    messages: list[ChatMessage]
     max_tokens: Limit = None
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     top_p: Annotated[Number, Field(gt=0, le=1)] | None = None
@@ -243,21 +243,21 @@ class ChatRequest(BaseModel):
             return []
         return [f"this server cuts a text after {limits.max_tokens} tokens, not after {self.token_limit}."]
 
-    def passed(self, body: Values, limits: Limits) -> tuple[Values, list[str]]:
+    def passed(self, body: JsonObject, limits: Limits) -> tuple[JsonObject, list[str]]:
         """Return the body to forward to another server, and warnings. Lower the token limit to this server's limit."""
         body = {name: value for name, value in body.items() if name != "secl"}
         names = ("max_tokens", "max_completion_tokens")
         lowered = {name: limits.max_tokens for name in names if (getattr(self, name) or 0) > limits.max_tokens}
         return body | lowered, self._cut(limits)
 
-    def writing(self, limits: Limits, *, takes_all: bool = False) -> Writing:
+    def sampling(self, limits: Limits, *, takes_all: bool = False) -> SamplingParameters:
         """Return the parameters for writing the texts.
 
         A request without a seed gets a random seed, and so does a negative seed, unless another server takes every seed
         (`takes_all`).
         """
         given = self.seed if self.seed is None or takes_all else int(self.seed) % 2**63 if self.seed >= 0 else None
-        return Writing(
+        return SamplingParameters(
             max_tokens=self.most_tokens(limits),
             or_fewer=self.token_limit is None,
             temperature=self.temperature or 0.0,
@@ -270,7 +270,7 @@ class ChatRequest(BaseModel):
         )
 
 
-def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]:
+def turns_of(messages: Sequence[ChatMessage], field: str = "messages") -> list[Message]:
     """Return the turns of a conversation.
 
     Raises RequestError: a turn has an unknown role, an invalid call, or a part that is not text.
@@ -278,7 +278,7 @@ def turns_of(messages: Sequence[Message], field: str = "messages") -> list[Turn]
     return [_turn(message, f"{field}.{number}") for number, message in enumerate(messages)]
 
 
-def _turn(message: Message, field: str) -> Turn:
+def _turn(message: ChatMessage, field: str) -> Message:
     if message.role not in ROLES or message.function_call:
         wrong = f"has the role {message.role[:40]!r}; give one of {', '.join(ROLES)}"
         sentence = f"{field} {wrong if message.role not in ROLES else 'has a function_call; use tool_calls'}."
@@ -287,10 +287,10 @@ def _turn(message: Message, field: str) -> Turn:
     if None in calls:
         sentence = f"{field} has a call that is not a function call, or whose arguments are not a JSON object."
         raise RequestError(400, sentence, "unsupported_message", f"{field}.tool_calls")
-    return Turn(ROLES[message.role], _text(message, field), tuple(filter(None, calls)), message.tool_call_id or "")
+    return Message(ROLES[message.role], _text(message, field), tuple(filter(None, calls)), message.tool_call_id or "")
 
 
-def _text(message: Message, field: str) -> str:
+def _text(message: ChatMessage, field: str) -> str:
     content = message.content or ""
     parts = [] if isinstance(content, str) else content
     for number, part in enumerate(parts):
@@ -301,7 +301,7 @@ def _text(message: Message, field: str) -> str:
     return content if isinstance(content, str) else "\n".join(part.text or "" for part in parts)
 
 
-def question_in(messages: Sequence[Message], domain: str = "default", *, tools: bool = True) -> Question:
+def question_in(messages: Sequence[ChatMessage], domain: str = "default", *, tools: bool = True) -> Question:
     """Return the question of a conversation. Raises RequestError: no question, or unreadable messages.
 
     `tools`: whether calls of tools, and their results, may occur in earlier turns.

@@ -22,7 +22,7 @@ from secl.errors import (
     UnavailableError,
 )
 from secl.evaluation.json_values import json_value
-from secl.server.entries import Values
+from secl.server.entries import JsonObject
 
 
 class Error(BaseModel):
@@ -40,7 +40,7 @@ class ErrorReply(BaseModel):
     error: Error
 
 
-ERROR_RESPONSES: dict[int | str, Values] = {
+ERROR_RESPONSES: dict[int | str, JsonObject] = {
     "4XX": {"model": ErrorReply, "description": "The request cannot be served as it is."},
     500: {"model": ErrorReply, "description": "The model or the server failed on this request."},
     503: {"model": ErrorReply, "description": "The server is stopping or busy; try again later."},

@@ -1,4 +1,4 @@
-"""The present state of a server: /healthz, /readyz, metrics for Prometheus, and `State` for the overview page."""
+"""The present state of a server: /healthz, /readyz, metrics for Prometheus, and `ServerState` for the overview page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from secl.metrics.measures import brier, ece
 from secl.model import version_of
 from secl.server.entries import Event, Keep
 from secl.server.online.learner import DISK
-from secl.server.online.queue import Answer
+from secl.server.online.queue import ServedAnswer
 from secl.server.online.service import STORAGE, Service
 from secl.server.records import Point, labelled_answers, latest_points
 from secl.server.settings import MAX_DRIFT, public_name
@@ -35,10 +35,10 @@ BINS = tuple(k / 10 for k in range(1, 11))
 POINTS = 300
 """Number of latest answers in the chart of the overview."""
 
-VERSIONS = 8
+SHOWN_VERSIONS = 8
 """Number of newest stored versions in the overview."""
 
-LABELLED = 1000
+LABELLED_ANSWERS = 1000
 """Number of latest labelled answers from which the overview computes accuracy, Brier score and ECE."""
 
 EVENTS = 20
@@ -101,7 +101,7 @@ class Metrics(Collector):
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def observe_answer(self, answer: Answer) -> None:
+    def observe_answer(self, answer: ServedAnswer) -> None:
         """Count a readable answer of this model; answers from elsewhere do not count."""
         if answer.record.kind == "given" or answer.record.answer is None:
             return
@@ -171,7 +171,7 @@ class VersionRow(BaseModel):
     time: float | None = None
 
 
-class Learning(BaseModel):
+class LearningState(BaseModel):
     """State of learning.
 
     version: version of the learned weights. paused: reason for a pause; null without a pause. waiting: number of
@@ -214,7 +214,7 @@ class Trust(BaseModel):
     reasons: tuple[Reason, ...]
 
 
-class State(BaseModel):
+class ServerState(BaseModel):
     """The present state of a server.
 
     answers: number of records, pruned ones included. version: version of the weights that answer. waiting: number of
@@ -237,16 +237,16 @@ class State(BaseModel):
     labels: Labels
     timeline: list[Point]
     events: list[Event]
-    learning: Learning | None
+    learning: LearningState | None
 
 
-def view(service: Service) -> State:
+def view(service: Service) -> ServerState:
     """Return the present state of a service, in a time that does not grow with the number of records."""
     with at_one_moment(service.state.folder) as reader:
-        labelled = labelled_answers(reader, LABELLED)
+        labelled = labelled_answers(reader, LABELLED_ANSWERS)
         timeline, events = latest_points(reader, POINTS), reader.events(EVENTS)
         learning = _learning(service, reader) if service.learner.calibrator.learns else None
-    return State(
+    return ServerState(
         model=public_name(service.model.name),
         answers=service.position,
         version=version_of(service.model),
@@ -280,12 +280,12 @@ def label_measures(labelled: Sequence[tuple[float, bool, float, float | None]]) 
     )
 
 
-def _learning(service: Service, reader: ServerStore) -> Learning:
+def _learning(service: Service, reader: ServerStore) -> LearningState:
     learner, gate = service.learner, service.calibrator.state.decision
-    newest, kept = learner.version, {each["version"]: each for each in reader.kept_versions(VERSIONS)}
+    newest, kept = learner.version, {each["version"]: each for each in reader.kept_versions(SHOWN_VERSIONS)}
     numbers = [*sorted({*kept, newest} - {0}, reverse=True), 0]
     rows = [VersionRow(**kept.get(number, {"version": number})) for number in numbers]
-    return Learning(
+    return LearningState(
         version=newest,
         paused=learner.paused,
         waiting=learner.waiting,

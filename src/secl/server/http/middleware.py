@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secl.display import terminal_text
 from secl.errors import ParameterError, RequestError
-from secl.server.http.api_keys import Key, Keys, Role, permits
+from secl.server.http.api_keys import Key, KeyRole, Keys, permits
 from secl.server.http.errors import describe_failure, error_response
 from secl.server.settings import MAX_BODY_BYTES
 
@@ -107,7 +107,7 @@ class Boundary:
             self.count(scope, status, seconds)
             log_request(scope, status, seconds)
 
-    async def _role(self, request: Request) -> Role | None:
+    async def _role(self, request: Request) -> KeyRole | None:
         """Return the caller's role; None for a public path, or for a page that asks for a key. Raises RequestError."""
         path = request.scope["path"]
         if path in PUBLIC_PATHS or path.startswith("/static/"):
@@ -168,7 +168,7 @@ def log_request(scope: Scope, status: int, seconds: float) -> None:
     log.log(level, "%s %s %d %.0f ms", scope["method"][:20], terminal_text(path[:200]), status, 1000 * seconds)
 
 
-def require(needed: Role) -> Callable[[Request], None]:
+def require(needed: KeyRole) -> Callable[[Request], None]:
     """Return a check that raises a `RequestError` (403) if the caller's key has a lower role."""
 
     def check(request: Request) -> None:

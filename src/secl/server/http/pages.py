@@ -29,10 +29,10 @@ from secl.reports.html import TEMPLATES, html_templates
 from secl.runs.labelling import RECENT, review_queue
 from secl.runs.sheets import answer_of, row_id
 from secl.runs.store import Store
-from secl.server.entries import Text, Values, answer_text, moment
-from secl.server.explain import Said, explain_served
-from secl.server.http.api_keys import Role, permits
-from secl.server.http.health import State, view
+from secl.server.entries import JsonObject, StoredText, answer_text, moment
+from secl.server.explain import PromptMessage, explain_served
+from secl.server.http.api_keys import KeyRole, permits
+from secl.server.http.health import ServerState, view
 from secl.server.online.service import Service
 from secl.server.records import Point, RecordList, Search, search
 from secl.server.store import ServerStore, at_one_moment
@@ -55,7 +55,7 @@ HEADERS = {
 }
 """Headers of a page."""
 
-Reading = Callable[[], AbstractContextManager[Store]]
+OpenStore = Callable[[], AbstractContextManager[Store]]
 """Function that opens a store for reading."""
 
 Page = tuple[str, int]
@@ -90,7 +90,7 @@ def page_router(service: Service) -> APIRouter:
     return router
 
 
-def review_router(reading: Reading, *, of_run: bool = False) -> APIRouter:
+def review_router(reading: OpenStore, *, of_run: bool = False) -> APIRouter:
     """Return the routes /review and /static/{name}, for a server or a run; `reading` opens the store."""
     router = APIRouter(include_in_schema=False)
     files = {path.name: path for path in (*ASSETS.iterdir(), TEMPLATES / "shared.css") if path.suffix != ".html"}
@@ -99,7 +99,7 @@ def review_router(reading: Reading, *, of_run: bool = False) -> APIRouter:
     def review(
         request: Request,
         after: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
-        record: Annotated[Text, Query(max_length=30)] = "",
+        record: Annotated[StoredText, Query(max_length=30)] = "",
     ) -> HTMLResponse:
         return _answer(request, lambda: review_page(reading, after, record, of_run), needed="review", of_run=of_run)
 
@@ -113,7 +113,7 @@ def review_router(reading: Reading, *, of_run: bool = False) -> APIRouter:
 
 
 def _answer(
-    request: Request, page: Callable[[], Page], root: str = "", *, needed: Role = "read", of_run: bool = False
+    request: Request, page: Callable[[], Page], root: str = "", *, needed: KeyRole = "read", of_run: bool = False
 ) -> HTMLResponse:
     if not permits(request.scope.get("secl_role"), needed):
         return HTMLResponse(fill("index.html", "", root=root, locked=True), headers=HEADERS)
@@ -182,7 +182,7 @@ def record_page(folder: Path, name: str) -> Page:
     return text, 200
 
 
-def review_page(reading: Reading, after: int | None, name: str, of_run: bool) -> Page:
+def review_page(reading: OpenStore, after: int | None, name: str, of_run: bool) -> Page:
     """Return the page for rating record `name` (id or number); for "", the record after `after` in the review."""
     with reading() as reader:
         queue = review_queue(reader, after)
@@ -206,7 +206,7 @@ def review_page(reading: Reading, after: int | None, name: str, of_run: bool) ->
     return text, 200
 
 
-def _reviewed(reader: Store, name: str, waiting: Sequence[int]) -> Values:
+def _reviewed(reader: Store, name: str, waiting: Sequence[int]) -> JsonObject:
     """Return template values of record `name`, or else of the first waiting record: `card` with the present label."""
     if not name and not waiting:
         return {"id": None}
@@ -218,7 +218,7 @@ def _reviewed(reader: Store, name: str, waiting: Sequence[int]) -> Values:
     return card(record, row_id(record)) | {"label": labels.get(record.position)}
 
 
-def card(record: Record, name: str) -> Values:
+def card(record: Record, name: str) -> JsonObject:
     """Return template values: a record, its id, its conversation up to the question, and its answer or None."""
     question = record.question
     turns = [("system", question.system)] if question.system else []
@@ -228,12 +228,12 @@ def card(record: Record, name: str) -> Values:
     return {
         "id": name,
         "record": record,
-        "turns": [Said(role=role, content=text) for role, text in turns],
+        "turns": [PromptMessage(role=role, content=text) for role, text in turns],
         "answer": answer_text(record) if record.answer is not None else None,
     }
 
 
-def overview(state: State) -> str:
+def overview(state: ServerState) -> str:
     """Return the overview page."""
     points = state.timeline
     before = "frozen model" if state.learning else "stated"
@@ -274,7 +274,7 @@ def _templates() -> jinja2.Environment:
     return templates
 
 
-def timeline(points: Sequence[Point], before: str) -> Values | None:
+def timeline(points: Sequence[Point], before: str) -> JsonObject | None:
     """Return template values for the chart of the latest answers; None if no answer has a confidence.
 
     `before`: name of the line through `frozen_confidence`, "frozen model" or "stated".

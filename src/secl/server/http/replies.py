@@ -12,10 +12,10 @@ from secl.conversation import ToolCall
 from secl.evaluation.json_values import defined
 from secl.fields.calls import Call
 from secl.runs.encoding import to_export
-from secl.server.online.queue import Answer
-from secl.writing import Finish, Token
+from secl.server.online.queue import ServedAnswer
+from secl.writing import FinishReason, Token
 
-LEAST = -9999.0
+MIN_LOGPROB = -9999.0
 """Logarithm of the probability 0 in OpenAI's API."""
 
 
@@ -137,7 +137,7 @@ class Choice(TypedDict):
 
     index: int
     message: AnswerMessage
-    finish_reason: Finish | Literal["tool_calls"]
+    finish_reason: FinishReason | Literal["tool_calls"]
     logprobs: LogProbs | None
     secl: Secl
 
@@ -201,7 +201,7 @@ LATER = "the confidence takes longer than the text; GET /v1/records/{} will retu
 """Reason in a stream that ends before its confidence is known."""
 
 
-def secl_of(answer: Answer, *, full: bool) -> Secl:
+def secl_of(answer: ServedAnswer, *, full: bool) -> Secl:
     record = answer.record
     secl: Secl = {
         "confidence": defined(record.confidence),
@@ -226,7 +226,7 @@ def candidates_of(pairs: Sequence[tuple[str, float]]) -> list[Candidate]:
     return [{"text": text, "probability": probability} for text, probability in pairs]
 
 
-def answer_reply(answer: Answer, *, full: bool) -> AnswerReply:
+def answer_reply(answer: ServedAnswer, *, full: bool) -> AnswerReply:
     """Return the JSON of a rated answer: a whole answer, a field of an object, or a part of a call."""
     record = answer.record
     return {"text": record.text, "letter": record.letter, **secl_of(answer, full=full)}
@@ -247,12 +247,16 @@ def log_probs(tokens: Sequence[Token]) -> LogProbs | None:
 
 def _log_prob(text: str, log_p: float) -> TopLogProb:
     # The tokenizer decodes an incomplete UTF-8 character as U+FFFD, so the bytes of this token are unknown.
-    return {"token": text, "logprob": max(LEAST, log_p), "bytes": None if "\ufffd" in text else list(text.encode())}
+    return {
+        "token": text,
+        "logprob": max(MIN_LOGPROB, log_p),
+        "bytes": None if "\ufffd" in text else list(text.encode()),
+    }
 
 
 def choice_of(
     text: str,
-    finish: Finish,
+    finish: FinishReason,
     secl: Secl,
     *,
     tokens: Sequence[Token] = (),
@@ -274,5 +278,5 @@ def choice_of(
             }
             for call in calls
         ]
-    reason: Finish | Literal["tool_calls"] = "tool_calls" if calls and finish == "stop" else finish
+    reason: FinishReason | Literal["tool_calls"] = "tool_calls" if calls and finish == "stop" else finish
     return {"index": index, "message": message, "finish_reason": reason, "logprobs": log_probs(tokens), "secl": secl}

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from secl.errors import RequestError
 from secl.prompts.parsing import MAX_WORDS
 from secl.question import Form, GivenAnswer, Question
-from secl.server.entries import Text, Values
-from secl.server.http.chat_request import Amount, ChatRequest, Domain, Message, check_length, question_in, turns_of
+from secl.server.entries import JsonObject, StoredText
+from secl.server.http.chat_request import ChatMessage, ChatRequest, Detail, Domain, check_length, question_in, turns_of
 from secl.server.http.errors import ERROR_RESPONSES, json_response
 from secl.server.http.replies import UNWANTED, AnswerReply, Completion, ModelCard, ModelList, answer_reply, unrated
 from secl.server.http.streams import ChatReply, TextEvents, sent, unless_gone, wait_for
@@ -35,9 +35,9 @@ class AskRequest(BaseModel):
     form: Literal["choice", "number", "short", "sentence"] | None = None
     context: str | None = None
     system: str | None = None
-    history: Annotated[list[Message], Field(max_length=1000)] = []
+    history: Annotated[list[ChatMessage], Field(max_length=1000)] = []
     domain: Domain = "default"
-    detail: Amount = "brief"
+    detail: Detail = "brief"
 
 
 class ScoreRequest(AskRequest):
@@ -48,8 +48,8 @@ class ScoreRequest(AskRequest):
     else "sentence".
     """
 
-    answer: Text
-    rivals: Annotated[list[Text], Field(max_length=20)] = []
+    answer: StoredText
+    rivals: Annotated[list[StoredText], Field(max_length=20)] = []
 
 
 STREAMED: dict[int | str, dict[str, object]] = {
@@ -123,8 +123,8 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
             reply.warnings += wanted.warnings + without_effect(body)
             whole = await structured_reply(service, wanted, reply, request, limits.timeout, rate)
             return await streamed(reply.chunks_at_once(whole), request) if body.stream else json_response(whole)
-        writing = body.writing(limits, takes_all=upstream is not None and upstream.takes_all)
-        texts = TextEvents(question, writing, limits.timeout, rate=rate)
+        sampling = body.sampling(limits, takes_all=upstream is not None and upstream.takes_all)
+        texts = TextEvents(question, sampling, limits.timeout, rate=rate)
         service.write(texts)
         try:
             if body.stream:
@@ -136,14 +136,14 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
 
 
 async def streamed(
-    chunks: AsyncGenerator[Values], request: Request, cancel: Callable[[], None] = lambda: None
+    chunks: AsyncGenerator[JsonObject], request: Request, cancel: Callable[[], None] = lambda: None
 ) -> Response:
     """Return chunks as server-sent events; a failure before the first chunk is an HTTP error."""
     first = await unless_gone(request, anext(chunks))
     return StreamingResponse(sent(first, chunks, cancel), media_type="text/event-stream")
 
 
-async def only_chunk(chunks: AsyncGenerator[Values], request: Request) -> Response:
+async def only_chunk(chunks: AsyncGenerator[JsonObject], request: Request) -> Response:
     """Return the only chunk as JSON. A request without `stream` gets its whole reply as one chunk."""
     first = await unless_gone(request, anext(chunks))
     await chunks.aclose()

@@ -14,12 +14,12 @@ from typing_extensions import TypedDict
 from secl.errors import ParameterError, RequestError, RunError
 from secl.labels.label import MIN_CHANCE
 from secl.runs.store import Store
-from secl.server.entries import Text
+from secl.server.entries import StoredText
 from secl.server.explain import Explained, explain_served
 from secl.server.http.errors import ERROR_RESPONSES, RETRY_SOON, json_response
-from secl.server.http.health import State, view
+from secl.server.http.health import ServerState, view
 from secl.server.http.middleware import require
-from secl.server.http.pages import Reading
+from secl.server.http.pages import OpenStore
 from secl.server.online.service import Service
 from secl.server.records import RecordList, Search, search
 from secl.server.store import at_one_moment
@@ -35,7 +35,7 @@ class Feedback(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid")
-    record_id: Text
+    record_id: StoredText
     correct: StrictBool | None
     chance: Annotated[float, Field(ge=MIN_CHANCE, le=1, allow_inf_nan=False)] | None = None
     drawn: StrictBool = False
@@ -53,7 +53,7 @@ class PauseRequest(BaseModel):
     """The reason for a pause of learning."""
 
     model_config = ConfigDict(extra="forbid")
-    reason: Annotated[Text, Field(min_length=1, max_length=500)] = "by hand"
+    reason: Annotated[StoredText, Field(min_length=1, max_length=500)] = "by hand"
 
 
 class LabelReply(TypedDict):
@@ -99,7 +99,7 @@ def records_router(service: Service) -> APIRouter:
 
 def feedback_router(
     state: Store,
-    reading: Reading,
+    reading: OpenStore,
     position_of: Callable[[str, Request], int],
     on_label: Callable[[], None] = lambda: None,
 ) -> APIRouter:
@@ -142,7 +142,7 @@ def control_router(service: Service) -> APIRouter:
     def control(dropped: int = 0) -> Control:
         return {"version": learner.version, "paused": learner.paused, "dropped": dropped}
 
-    @router.get("/v1/state", response_model=State, dependencies=[Depends(require("read"))])
+    @router.get("/v1/state", response_model=ServerState, dependencies=[Depends(require("read"))])
     def now() -> Response:
         """Return the state of the server, which the overview page also shows."""
         return json_response(view(service).model_dump())

@@ -19,7 +19,7 @@ from fastapi import Request
 
 from secl.errors import REQUEST_ERRORS, RequestError, SeclError, UnavailableError
 from secl.question import Question
-from secl.server.entries import Values
+from secl.server.entries import JsonObject
 from secl.server.http.errors import RETRY_SOON, ascii_json, describe_failure, error_json, to_request_error
 from secl.server.http.replies import (
     LATER,
@@ -35,7 +35,7 @@ from secl.server.http.replies import (
     usage_of,
 )
 from secl.server.online.texts import Ended, TextEvent, WritingJob
-from secl.writing import Piece, Writing
+from secl.writing import Chunk, SamplingParameters
 
 if TYPE_CHECKING:
     from secl.backends.endpoint.client import Upstream
@@ -56,7 +56,7 @@ async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
     try:
         return await unless_gone(request, asyncio.wait_for(asyncio.wrap_future(pending), timeout))
     except TimeoutError:
-        raise _too_late(timeout, "answer") from None
+        raise _timeout_error(timeout, "answer") from None
     except Exception as problem:
         raise of_service(problem) from None
 
@@ -64,23 +64,23 @@ async def wait_for(pending: Future[T], request: Request, timeout: float) -> T:
 class TextEvents(WritingJob):
     """Texts of a chat, and a queue of their events. Waiting for one event takes at most `timeout` seconds."""
 
-    def __init__(self, question: Question, writing: Writing, timeout: float, *, rate: bool) -> None:
+    def __init__(self, question: Question, sampling: SamplingParameters, timeout: float, *, rate: bool) -> None:
         self._loop, self._timeout = asyncio.get_running_loop(), timeout
         self._events: asyncio.Queue[TextEvent] = asyncio.Queue()
-        super().__init__(question, writing, self._put, rate=rate)
+        super().__init__(question, sampling, self._put, rate=rate)
 
     def _put(self, event: TextEvent) -> None:
         with suppress(RuntimeError):  # the event loop has closed, so no reader is left
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
-    async def next(self) -> Piece | Ended:
+    async def next(self) -> Chunk | Ended:
         """Wait for the next event. Raises the errors of `wait_for`."""
         event = await self.next_within(self._timeout)
         if event is None:
-            raise _too_late(self._timeout, "new token or confidence")
+            raise _timeout_error(self._timeout, "new token or confidence")
         return event
 
-    async def next_within(self, seconds: float) -> Piece | Ended | None:
+    async def next_within(self, seconds: float) -> Chunk | Ended | None:
         """Return the next event; None if it does not arrive within `seconds`. Raises the errors of `next`."""
         try:
             async with asyncio.timeout(seconds):
@@ -118,7 +118,7 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def _too_late(timeout: float, what: str) -> RequestError:
+def _timeout_error(timeout: float, what: str) -> RequestError:
     sentence = f"no {what} within {timeout:g} seconds; ask again later."
     return RequestError(503, sentence, "timeout", headers=RETRY_SOON)
 
@@ -169,15 +169,15 @@ class ChatReply:
         usage = usage_of(ended.texts[0].prompt_tokens, sum(text.completion_tokens for text in ended.texts))
         return self.whole(choices, usage)
 
-    async def chunks_of(self, texts: TextEvents) -> AsyncGenerator[Values]:
+    async def chunks_of(self, texts: TextEvents) -> AsyncGenerator[JsonObject]:
         """Yield the chunks of the reply while the model writes.
 
         A confidence that takes longer than `GRACE` is only in the record, not in the stream.
         """
         event = await texts.next()
-        for index in range(texts.writing.n):
+        for index in range(texts.sampling.n):
             yield self._chunk(index, {"role": "assistant", "content": ""})
-        while isinstance(event, Piece):
+        while isinstance(event, Chunk):
             if event.thought:
                 yield self._chunk(event.choice, {"reasoning_content": event.thought})
             if event.text or event.tokens:
@@ -188,17 +188,17 @@ class ChatReply:
         for chunk in self._last_chunks(self.texts(rated if isinstance(rated, Ended) else event, late)):
             yield chunk
 
-    async def chunks_at_once(self, reply: Completion) -> AsyncGenerator[Values]:
+    async def chunks_at_once(self, reply: Completion) -> AsyncGenerator[JsonObject]:
         """Yield the chunks of a reply whose text is already complete."""
         (choice,) = reply["choices"]
-        delta: Values = {**choice["message"]}
+        delta: JsonObject = {**choice["message"]}
         if "tool_calls" in delta:
             delta["tool_calls"] = [{**call, "index": number} for number, call in enumerate(delta["tool_calls"])]
         yield self._chunk(0, delta)
         for chunk in self._last_chunks(reply):
             yield chunk
 
-    async def passed(self, upstream: Upstream, body: Values, secl: Secl) -> AsyncGenerator[Values]:
+    async def passed(self, upstream: Upstream, body: JsonObject, secl: Secl) -> AsyncGenerator[JsonObject]:
         """Yield the chunks of an upstream server's answer, and add `secl` to the last chunk of each choice.
 
         Raises the errors of `wait_for`.
@@ -219,25 +219,25 @@ class ChatReply:
             thread.submit(chunks.close)  # runs after the chunk for which the thread may still wait
             thread.shutdown(wait=False)
 
-    def _headed(self, chunk: Values) -> Values:
+    def _add_head(self, chunk: JsonObject) -> JsonObject:
         head = {"id": self.id, "object": "chat.completion.chunk", "created": self.created, "model": self.model}
         return {**head, **({"usage": None} if self.with_usage else {}), **chunk}
 
-    def _chunk(self, index: int, delta: Values, **more: object) -> Values:
+    def _chunk(self, index: int, delta: JsonObject, **more: object) -> JsonObject:
         """Return a chunk of one choice."""
         choice = {"index": index, "delta": delta, "finish_reason": None, "logprobs": None, **more}
-        return self._headed({"choices": [choice]})
+        return self._add_head({"choices": [choice]})
 
-    def _last_chunks(self, reply: Completion) -> Iterator[Values]:
+    def _last_chunks(self, reply: Completion) -> Iterator[JsonObject]:
         for choice in reply["choices"]:
             secl = choice["secl"]
             chunk = self._chunk(choice["index"], {}, finish_reason=choice["finish_reason"], secl=secl)
             yield chunk | {"secl": secl, "warnings": self.warnings}
         if self.with_usage:
-            yield self._headed({"choices": [], "usage": reply["usage"]})
+            yield self._add_head({"choices": [], "usage": reply["usage"]})
 
 
-async def sent(first: Values, chunks: AsyncIterator[Values], cancel: Callable[[], None]) -> AsyncIterator[str]:
+async def sent(first: JsonObject, chunks: AsyncIterator[JsonObject], cancel: Callable[[], None]) -> AsyncIterator[str]:
     """Yield chunks as server-sent events, then the end of the stream; an error is the last event before the end."""
     try:
         yield f"data: {ascii_json(first)}\n\n"

@@ -39,7 +39,7 @@ from secl.server.http.replies import (
     usage_of,
 )
 from secl.server.http.streams import ChatReply, wait_for
-from secl.server.online.queue import Answer
+from secl.server.online.queue import ServedAnswer
 from secl.server.online.service import Service
 
 IN_PARTS = "each field or choice in this answer has its own record; the whole answer has none."
@@ -238,7 +238,7 @@ async def structured_reply(
     return reply.whole([choice], usage_of(found.tokens[0], spent + found.tokens[1]))
 
 
-def _with_decision(secl: Secl, found: Calls, answers: Sequence[Answer], *, full: bool) -> Iterator[AnswerReply]:
+def _with_decision(secl: Secl, found: Calls, answers: Sequence[ServedAnswer], *, full: bool) -> Iterator[AnswerReply]:
     """Add the decision to call no tool to the confidence of an object, and yield the decision's own confidence."""
     secl["calls"] = []
     for answer in answers:
@@ -248,7 +248,7 @@ def _with_decision(secl: Secl, found: Calls, answers: Sequence[Answer], *, full:
         yield answer_reply(answer, full=full)
 
 
-def _whole(found: Extraction | Calls, answers: Sequence[Answer]) -> Secl:
+def _whole(found: Extraction | Calls, answers: Sequence[ServedAnswer]) -> Secl:
     """Return the object `secl` of a whole answer; `structured_reply` adds the confidences of fields or calls."""
     if not answers:
         return unrated(WITHOUT_PARTS)

@@ -66,7 +66,7 @@ def open_service(
             state = create_state(folder, settings, keep_text, model)
             failure.callback(state.close)
         elif state.manifest["model"] != model.fingerprint:
-            raise _differs(folder, f"model: {state.manifest['model']} there, {model.fingerprint} here")
+            raise _settings_error(folder, f"model: {state.manifest['model']} there, {model.fingerprint} here")
         note_environment(state, environment(model))
         failure.pop_all()
     earlier = Manifest.of(state).earlier
@@ -88,12 +88,12 @@ def reopen(folder: Path, settings: Recipe, keep_text: Keep) -> ServerStore | Non
         if state.keep_text != keep_text:
             differences.append(f"keep_text: {state.keep_text} there, {keep_text} here")
         if differences:
-            raise _differs(folder, "; ".join(differences))
+            raise _settings_error(folder, "; ".join(differences))
         failure.pop_all()
     return state
 
 
-def _differs(folder: Path, those: str) -> RunError:
+def _settings_error(folder: Path, those: str) -> RunError:
     return RunError(f"{folder} was begun with other settings ({those}); give the same settings or another folder.")
 
 

@@ -25,7 +25,7 @@ from secl.model import Model, check_given
 from secl.question import GivenAnswer, Question
 from secl.records import Record
 from secl.server.entries import new_record_id
-from secl.writing import Piece
+from secl.writing import Chunk
 
 Asked = Question | GivenAnswer | ObjectRequest | CallRequest
 
@@ -46,7 +46,7 @@ If a turn had time for only one token, a text would take too long on a server wi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ServedAnswer:
     """Result of one served question, of one rated answer, or of one part of a structured answer.
 
     Attributes:
@@ -62,18 +62,18 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class QueuedRequest:
     """A request in the queue: a question, an answer to rate, an object to write, or tools to call.
 
     Attributes:
-        future: gives an `Answer`; for an object or calls, gives a pair: `Extraction` or `Calls`, and a tuple of an
-            `Answer` for each rated part. Without `rate`, this tuple is empty.
+        future: gives a `ServedAnswer`; for an object or calls, gives a pair: `Extraction` or `Calls`, and a tuple of an
+            `ServedAnswer` for each rated part. Without `rate`, this tuple is empty.
         written: answer that the model has already written; None if the model must still write it.
         rate: whether to rate and record the parts of an object or of calls.
     """
 
     asked: Asked
-    written: str | Piece | None = None
+    written: str | Chunk | None = None
     rate: bool = True
     future: Future[Any] = field(default_factory=Future)
     record_id: str = field(default_factory=new_record_id)
@@ -91,7 +91,7 @@ class Request:
             model.check(self.asked)  # if an answer is written, the model has already read the question
 
 
-def answer_together(calibrator: Calibrator, batch: Sequence[Request]) -> Sequence[Found]:
+def answer_together(calibrator: Calibrator, batch: Sequence[QueuedRequest]) -> Sequence[Found]:
     """Compute the results of requests of one kind in shared passes. The result of a failed request is its error."""
     asked: list[Any] = [request.asked for request in batch]
     model: Any = calibrator.model
@@ -117,14 +117,14 @@ class RequestQueue:
 
     def __init__(self, most: int, batch: int) -> None:
         self.most, self.batch = most, batch
-        self._requests: deque[Request] = deque()
+        self._requests: deque[QueuedRequest] = deque()
         self._changed = threading.Condition()
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._requests)
 
-    def put(self, request: Request, *, full: bool = False) -> Future[Any]:
+    def put(self, request: QueuedRequest, *, full: bool = False) -> Future[Any]:
         """Add a request and return its future, which the client can cancel before `take`.
 
         `full`: add the request even if the queue is full. Raises BusyError: the queue is full; ClosingError: the server
@@ -150,9 +150,9 @@ class RequestQueue:
                 self._changed.wait_for(lambda: self._closed or len(self._requests) >= self.batch, GATHER)
             return bool(self._requests)
 
-    def take(self) -> list[Request]:
+    def take(self) -> list[QueuedRequest]:
         """Return the next batch: requests of one kind that are not cancelled."""
-        taken: list[Request] = []
+        taken: list[QueuedRequest] = []
         with self._changed:
             waiting = self._requests
             while waiting and len(taken) < self.batch and (not taken or waiting[0].kind == taken[0].kind):

@@ -34,28 +34,36 @@ from secl.runs.manifest import Manifest
 from secl.runs.store import Version
 from secl.server.entries import new_record_id
 from secl.server.online.learner import LessonThread
-from secl.server.online.queue import Answer, Asked, Request, RequestQueue, Scheduler, answer_together, records_of
+from secl.server.online.queue import (
+    Asked,
+    QueuedRequest,
+    RequestQueue,
+    Scheduler,
+    ServedAnswer,
+    answer_together,
+    records_of,
+)
 from secl.server.online.texts import TextWriters, WritingJob
 from secl.server.records import labelled_answers
 from secl.server.retention import Pruner, Retention
 from secl.server.settings import SHARE, TEXTS, TIDY, Limits
 from secl.server.store import ServerStore
-from secl.writing import Piece
+from secl.writing import Chunk
 
 if TYPE_CHECKING:
     from secl.backends.endpoint.client import Upstream
 
 log = logging.getLogger("secl.server")
 
-ANSWERS, VERSION = "errors occurred at the latest questions", "a new version cannot be loaded"
+ANSWER_ERRORS, VERSION = "errors occurred at the latest questions", "a new version cannot be loaded"
 STORAGE = "the server does not store answers: writing to disk fails"
 NEW_LABELS = "the server cannot use new labels"
 
-JUDGED = 200
+VERDICT_ANSWERS = 200
 """Number of latest answers that the verdict examines."""
 
 LABELS = 100
-"""Number of latest labelled answers that the verdict examines, which may be older than the latest `JUDGED` answers."""
+"""Number of latest labelled answers that the verdict examines; may be older than the latest `VERDICT_ANSWERS`."""
 
 
 class Service:
@@ -87,8 +95,8 @@ class Service:
         self.problems: dict[str, str] = {}
         self.failures = self.unreadable = 0
         self.unstored: deque[str] = deque(maxlen=1000)
-        self.on_answer: Callable[[Answer], None] = lambda _: None
-        self._latest: deque[Record] = deque(maxlen=JUDGED)
+        self.on_answer: Callable[[ServedAnswer], None] = lambda _: None
+        self._latest: deque[Record] = deque(maxlen=VERDICT_ANSWERS)
         self._labelled: Sequence[tuple[float, bool, float, float | None]] = ()
         self._level: Level = "unproven"
         self._loaded: Version | None = None
@@ -106,17 +114,17 @@ class Service:
         self._take_labels()
         self.calibrator.accept = self.calibrator.plan.loop.accept  # on the scale of all present labels
         self.refresh_labels()
-        self._latest.extend(each.record for each in self.state.latest(JUDGED) if each.record.kind != "given")
+        self._latest.extend(each.record for each in self.state.latest(VERDICT_ANSWERS) if each.record.kind != "given")
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()
         self.learner.start()
         self.pruner.start()
 
-    def submit(self, asked: Asked, *, written: str | Piece | None = None, rate: bool = True) -> Future[Any]:
-        """Queue a request, and return its future; see `Request` for arguments, `RequestQueue.put` for errors."""
+    def submit(self, asked: Asked, *, written: str | Chunk | None = None, rate: bool = True) -> Future[Any]:
+        """Queue a request, and return its future; see `QueuedRequest` for arguments, `RequestQueue.put` for errors."""
         self._check_open()
-        return self._queue.put(Request(asked=asked, written=written, rate=rate))
+        return self._queue.put(QueuedRequest(asked=asked, written=written, rate=rate))
 
     def write(self, job: WritingJob) -> None:
         """Start writing and rating texts; each text gets its own record.
@@ -132,9 +140,9 @@ class Service:
         if self._thread.ident is not None and not self.alive:
             raise ClosingError("the thread that answers has ended; restart the server.")
 
-    def ask(self, asked: Question | GivenAnswer, timeout: float | None = None) -> Answer:
+    def ask(self, asked: Question | GivenAnswer, timeout: float | None = None) -> ServedAnswer:
         """Answer a question, or rate a given answer, within `timeout` seconds. Raises TimeoutError."""
-        answer: Answer = self.submit(asked).result(timeout)
+        answer: ServedAnswer = self.submit(asked).result(timeout)
         return answer
 
     def stop(self) -> None:
@@ -200,9 +208,9 @@ class Service:
                 level = logging.WARNING if verdict.level == "do not act on it" else logging.INFO
                 log.log(level, "confidences: %s", verdict.line)
         except Exception as problem:  # the thread must continue
-            self.problems[ANSWERS] = public_reason(problem, "judging the latest answers")
+            self.problems[ANSWER_ERRORS] = public_reason(problem, "judging the latest answers")
 
-    def _answer_batch(self, batch: list[Request]) -> None:
+    def _answer_batch(self, batch: list[QueuedRequest]) -> None:
         """Answer requests together, and set their futures. If this fails, answer one request at a time."""
         if not batch:
             return
@@ -246,7 +254,7 @@ class Service:
         except Exception as problem:  # the thread must continue
             self.problems[NEW_LABELS] = public_reason(problem, "reading new labels")
 
-    def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[Answer]:
+    def _answers(self, records: list[Record], ids: list[str], stored: bool) -> list[ServedAnswer]:
         """Return the answers, and queue their lessons. If queueing fails, return the answers anyway."""
         try:
             if stored:
@@ -255,15 +263,15 @@ class Service:
                 self.unreadable += sum(record.reply.answer is None for record in own)
                 self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:
-            self.problems[ANSWERS] = public_reason(problem, "queueing a lesson")
+            self.problems[ANSWER_ERRORS] = public_reason(problem, "queueing a lesson")
         answers = []
         for record, record_id in zip(records, ids, strict=True):
             said = caveat(record, self.calibrator.plan)
-            answers.append(Answer(record=record, record_id=record_id, stored=stored, caveat=said))
+            answers.append(ServedAnswer(record=record, record_id=record_id, stored=stored, caveat=said))
             self.on_answer(answers[-1])
         return answers
 
-    def _answerable(self, request: Request) -> bool:
+    def _answerable(self, request: QueuedRequest) -> bool:
         """Return whether the model can answer or rate a request; if not, the request fails."""
         try:
             request.check(self.model)
@@ -272,10 +280,10 @@ class Service:
             return False
         return True
 
-    def _fail(self, request: Request, problem: Exception) -> None:
+    def _fail(self, request: QueuedRequest, problem: Exception) -> None:
         if not isinstance(problem, REQUEST_ERRORS):
             self.failures += 1
-            self.problems[ANSWERS] = public_reason(problem, "answering a question")
+            self.problems[ANSWER_ERRORS] = public_reason(problem, "answering a question")
         self.unstored.append(request.record_id)
         request.future.set_exception(problem)
 
@@ -299,7 +307,7 @@ class Service:
             return False
         if self.problems.pop(STORAGE, None):
             log.warning("writing to disk works again, from record %d on", records[0].position)
-        self.problems.pop(ANSWERS, None)
+        self.problems.pop(ANSWER_ERRORS, None)
         return True
 
     def _version(self, number: int) -> Version:

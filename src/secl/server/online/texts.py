@@ -15,8 +15,8 @@ from secl.errors import BusyError, ClosingError
 from secl.model import Model
 from secl.question import Question
 from secl.server.entries import new_record_id
-from secl.server.online.queue import Answer, Request, RequestQueue, Scheduler
-from secl.writing import Piece, Writing, joined
+from secl.server.online.queue import QueuedRequest, RequestQueue, Scheduler, ServedAnswer
+from secl.writing import Chunk, SamplingParameters, joined
 
 T = TypeVar("T")
 
@@ -24,12 +24,12 @@ T = TypeVar("T")
 class Ended(NamedTuple):
     """The end of all texts, sent twice: first without `answers`, later with an answer for each rated text."""
 
-    texts: tuple[Piece, ...]
-    answers: tuple[Answer, ...] | None = None
+    texts: tuple[Chunk, ...]
+    answers: tuple[ServedAnswer, ...] | None = None
 
 
-TextEvent = Piece | Ended | Exception
-"""A new piece of a text, the end of all texts, or an exception if all texts have failed."""
+TextEvent = Chunk | Ended | Exception
+"""A new chunk of a text, the end of all texts, or an exception if all texts have failed."""
 
 
 class WritingJob:
@@ -40,9 +40,11 @@ class WritingJob:
         cancelled: event that is set once the client no longer needs the texts, for example after a disconnect.
     """
 
-    def __init__(self, question: Question, writing: Writing, send: Callable[[TextEvent], None], *, rate: bool) -> None:
-        self.question, self.writing, self.send = question, writing, send
-        self.record_ids = tuple(new_record_id() for _ in range(writing.n if rate else 0))
+    def __init__(
+        self, question: Question, sampling: SamplingParameters, send: Callable[[TextEvent], None], *, rate: bool
+    ) -> None:
+        self.question, self.sampling, self.send = question, sampling, send
+        self.record_ids = tuple(new_record_id() for _ in range(sampling.n if rate else 0))
         self.cancelled = threading.Event()
 
 
@@ -100,27 +102,27 @@ class TextWriters:
 
     def _work(self, job: WritingJob) -> None:
         try:
-            model, question, writing = self.model, job.question, job.writing
-            share, coming = self._in_turn(
-                lambda _: (model.memory_share(question, writing), model.write(question, writing))
+            model, question, sampling = self.model, job.question, job.sampling
+            share, coming = self._run_in_turn(
+                lambda _: (model.memory_share(question, sampling), model.write(question, sampling))
             )
             # Keep the reserved memory until the texts are rated, because the model keeps the conversation in memory.
             with self._room(share, job):
-                pieces: list[Piece] = []
+                chunks: list[Chunk] = []
                 ended = False
                 while not ended and not job.cancelled.is_set():
-                    ended = self._in_turn(partial(self._advance, job, coming, pieces))
+                    ended = self._run_in_turn(partial(self._advance, job, coming, chunks))
                 if ended:
-                    texts = joined(pieces)
+                    texts = joined(chunks)
                     job.send(Ended(texts))
                     job.send(Ended(texts, self._answered(job, texts)))
         except Exception as problem:
             job.send(problem)
 
-    def _answered(self, job: WritingJob, texts: Sequence[Piece]) -> tuple[Answer, ...]:
-        """Queue the written texts, and wait for an `Answer` with the confidence of each text."""
+    def _answered(self, job: WritingJob, texts: Sequence[Chunk]) -> tuple[ServedAnswer, ...]:
+        """Queue the written texts, and wait for a `ServedAnswer` with the confidence of each text."""
         requests = [
-            Request(asked=job.question, written=text, record_id=identifier)
+            QueuedRequest(asked=job.question, written=text, record_id=identifier)
             for text, identifier in zip(texts, job.record_ids, strict=False)
         ]
         self.unrated |= set(job.record_ids)
@@ -145,20 +147,20 @@ class TextWriters:
                 del self._shares[job]
                 self._changed.notify_all()
 
-    def _in_turn(self, work: Callable[[float], T]) -> T:
+    def _run_in_turn(self, work: Callable[[float], T]) -> T:
         """Run `work` in a turn of its own; the argument of `work` is the length of the turn in seconds."""
         if self.apart:
             return work(math.inf)
         with self.scheduler.writing(max(1, len(self._shares))) as seconds:
             return self._computing.submit(work, seconds).result()
 
-    def _advance(self, job: WritingJob, coming: Iterator[Piece], pieces: list[Piece], seconds: float) -> bool:
-        """Write pieces for about `seconds` seconds; return whether the texts have ended."""
+    def _advance(self, job: WritingJob, coming: Iterator[Chunk], chunks: list[Chunk], seconds: float) -> bool:
+        """Write chunks for about `seconds` seconds; return whether the texts have ended."""
         until = time.monotonic() + seconds
-        for piece in coming:
+        for chunk in coming:
             if not job.cancelled.is_set():
-                pieces.append(piece)
-                job.send(piece)
+                chunks.append(chunk)
+                job.send(chunk)
             if job.cancelled.is_set() or time.monotonic() >= until:
                 return False
         return True

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load, save
 
-from secl.backends.base import Bundle, Span
+from secl.backends.base import Bundle, Continuation
 from secl.backends.endpoint.client import Endpoint, Upstream
 from secl.backends.endpoint.vllm.engine import VllmEngine
-from secl.backends.endpoint.vllm.server import SILENCE, CompletionRequest, TokenServer, Versions
+from secl.backends.endpoint.vllm.server import READ_TIMEOUT, CompletionRequest, TokenServer, Versions
 from secl.backends.endpoint.vllm.trainer import VllmTrainer
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import SAMPLE
@@ -46,7 +46,7 @@ def answer_by_vllm(model: LocalModel, url: str, folder: Path, *, key: str | None
         ModelError: the server does not answer, has another model, or does not find the published version.
         StorageError: the folder cannot be written.
     """
-    endpoint = Endpoint(url, key=key, silence=SILENCE)
+    endpoint = Endpoint(url, key=key, silence=READ_TIMEOUT)
     try:
         server, learner = TokenServer(endpoint), model.backend
         # A server loads an adapter only if the adapter's configuration has the server's model name.
@@ -70,7 +70,7 @@ def _check_model(model: LocalModel, trainer: VllmTrainer) -> None:
     sequence = model.prompting.confidence(SAMPLE, frozen.text)
     if (problem := _differs(model, trainer, frozen, TOLERANCE)) is not None:
         raise ModelError(f"{server.url} does not serve the model that learns in this process: {problem} {load_ours}")
-    (reading,) = model.backend.read([Bundle(spans=[Span(sequence, 1)])])
+    (reading,) = model.backend.read([Bundle(spans=[Continuation(sequence, 1)])])
     (row,) = server.read([sequence])
     distance = abs(sum(row) - reading.likelihoods()[0]) / len(row)
     if distance > TOLERANCE:
@@ -83,7 +83,7 @@ def _check_model(model: LocalModel, trainer: VllmTrainer) -> None:
         adapted = _on_trial(model, frozen)
         # Random weights amplify rounding, so the tolerance is half of the change that they cause, if this is more than
         # `TOLERANCE`. A server that ignores the weights differs by the whole change.
-        unlike = _differs(model, trainer, adapted, max(TOLERANCE, _apart(adapted.bins, frozen.bins) / 2))
+        unlike = _differs(model, trainer, adapted, max(TOLERANCE, _difference(adapted.bins, frozen.bins) / 2))
     except (NotLoadedError, QuestionError) as problem:
         unlike = str(problem)
     finally:
@@ -110,7 +110,7 @@ def _on_trial(model: LocalModel, frozen: Reply) -> Reply:
         weights = tensors | {name: scale * values for name, values in noise.items()}
         model.learner.load_version(save(weights), 1)
         adapted = model.answer(SAMPLE).reply
-        if _apart(adapted.bins, frozen.bins) > 2 * TOLERANCE:
+        if _difference(adapted.bins, frozen.bins) > 2 * TOLERANCE:
             break
     return adapted
 
@@ -123,12 +123,12 @@ def _differs(model: LocalModel, trainer: VllmTrainer, reply: Reply, tolerance: f
     digits = tuple(model.backend.token_ids.digits)
     ((step,),) = trainer.engine.server.complete(name, [sequence], CompletionRequest(ids=digits))
     p = [math.exp(step.log_p[digit]) for digit in digits]
-    distance = _apart([each / sum(p) for each in p], reply.bins)
+    distance = _difference([each / sum(p) for each in p], reply.bins)
     if distance <= tolerance:
         return None
     return f"on a sample question the stated confidences differ by {distance:.2f}, more than {tolerance:.2g}."
 
 
-def _apart(one: Sequence[float], other: Sequence[float]) -> float:
+def _difference(one: Sequence[float], other: Sequence[float]) -> float:
     """Return the total variation of two distributions over the ten bins, in [0, 1]."""
     return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from secl.backends.base import Bundle, Engine, Position, S, Statistics, T, TokenSequence
 from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
 from secl.backends.entropy import entropy_of
-from secl.backends.generation import Draft, Step, TextRules
+from secl.backends.generation import Generation, Step, TextRules
 from secl.backends.token_ids import common_length
-from secl.writing import Piece, Token, Writing
+from secl.writing import Chunk, SamplingParameters, Token
 
 STOPS = ("\n", "Confidence:")
 """Texts at which a request ends. `TextRules.ended` then decides whether the answer is complete."""
@@ -44,13 +44,13 @@ class VllmReading:
         self.engine, self.bundle, self.version, self._name = engine, bundle, version, name
         self._log_p: dict[Position, dict[int, float]] = {}
         self._best: dict[Position, list[float]] = {}  # ln probabilities of the most probable tokens, in order
-        draft = bundle.draft
-        if draft is not None and draft.version == version:
-            # The draft already has the distribution of each written token. The answer in the bundle may have fewer
+        generation = bundle.generation
+        if generation is not None and generation.version == version:
+            # The generation already has the distribution of each written token. The answer in the bundle may have fewer
             # tokens, because the chat template may trim the answer.
-            written, first = (*draft.prompt, *draft.written), len(draft.prompt)
+            written, first = (*generation.prompt, *generation.written), len(generation.prompt)
             alike = common_length(written, bundle.answers[0])
-            for length, step in zip(range(first, alike + 1), draft.steps, strict=False):
+            for length, step in zip(range(first, alike + 1), generation.steps, strict=False):
                 self._note((0, length), step)
 
     @property
@@ -143,59 +143,62 @@ class VllmEngine(Engine):
     def map(self, work: Callable[[T], S], items: Sequence[T]) -> list[S]:
         return [*self._pool.map(work, items)]
 
-    def write(self, batches: Sequence[Sequence[Draft]]) -> None:
-        """Finish all drafts by parallel requests."""
-        self.map(self.finish, [draft for batch in batches for draft in batch])
+    def write(self, batches: Sequence[Sequence[Generation]]) -> None:
+        """Finish all generations by parallel requests."""
+        self.map(self.finish, [generation for batch in batches for generation in batch])
 
-    def write_texts(self, prompt: TokenSequence, writing: Writing, ends: Sequence[int] = ()) -> Iterator[Piece]:
+    def write_texts(
+        self, prompt: TokenSequence, sampling: SamplingParameters, ends: Sequence[int] = ()
+    ) -> Iterator[Chunk]:
         """Write texts. Draws depend on the seed and on the server's random number generator."""
-        rules, drawn = self.rules, writing.temperature > 0
+        rules, drawn = self.rules, sampling.temperature > 0
         request = CompletionRequest(
-            tokens=writing.max_tokens or 1,
-            top=max(self.top, writing.top_logprobs or 0),
-            stop=writing.stop,
+            tokens=sampling.max_tokens or 1,
+            top=max(self.top, sampling.top_logprobs or 0),
+            stop=sampling.stop,
             ends=tuple(sorted({*rules.end_ids, *ends})),
-            temperature=writing.temperature,
-            top_p=writing.top_p,
-            seed=writing.seed if drawn else None,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            seed=sampling.seed if drawn else None,
         )
-        texts = Draft.texts(prompt, writing, ends)
+        texts = Generation.texts(prompt, sampling, ends)
         # Greedy texts are all equal, so the server writes only one.
-        for number, steps, finish in self.server.stream(prompt, request, writing.n if drawn else 1):
+        for number, steps, finish in self.server.stream(prompt, request, sampling.n if drawn else 1):
             for text in [texts[number]] if drawn else texts:
                 for step in steps:
                     if text.finish is None:
                         text.steps.append(step)
-                        yield rules.push(text, step.token, _report(rules, step, writing.top_logprobs))
+                        yield rules.push(text, step.token, _report(rules, step, sampling.top_logprobs))
                 if finish is not None and text.finish is None:
                     yield rules.end(text, "length" if finish == "length" else "stop")
         if any(text.finish is None for text in texts):
             raise self.server.endpoint.broke_off()
 
-    def finish(self, draft: Draft, name: str = "") -> Draft:
-        """Write a draft with a version until `TextRules.ended`; one draft may need several requests."""
-        rules, sampled, pieces = self.rules, draft.seed is not None, 0
-        while not rules.ended(draft):
+    def finish(self, generation: Generation, name: str = "") -> Generation:
+        """Write a generation with a version until `TextRules.ended`; one generation may need several requests."""
+        rules, sampled, pieces = self.rules, generation.seed is not None, 0
+        while not rules.ended(generation):
             request = CompletionRequest(
-                tokens=draft.limit - len(draft.written),
+                tokens=generation.limit - len(generation.written),
                 # The most probable tokens give the entropy, which secl needs of answers, but not of lists and samples.
-                top=0 if sampled or draft.lines is not None else self.top,
+                top=0 if sampled or generation.lines is not None else self.top,
                 stop=STOPS,
-                ends=tuple(sorted({*rules.end_ids, *draft.ends})),
+                ends=tuple(sorted({*rules.end_ids, *generation.ends})),
                 temperature=1.0 if sampled else 0.0,
-                top_p=draft.top_p if sampled else 1.0,
-                # Each request seeds the server's generator anew, so a request that continues a draft has another seed.
-                seed=None if draft.seed is None else draft.seed + pieces,
+                top_p=generation.top_p if sampled else 1.0,
+                # Each request seeds the server's generator anew, so a request that continues a generation has another
+                # seed.
+                seed=None if generation.seed is None else generation.seed + pieces,
             )
-            (steps,) = self.server.complete(name, [[*draft.prompt, *draft.written]], request)
-            draft.written.extend(step.token for step in steps)
-            draft.steps.extend(steps)
+            (steps,) = self.server.complete(name, [[*generation.prompt, *generation.written]], request)
+            generation.written.extend(step.token for step in steps)
+            generation.steps.extend(steps)
             if sampled:
-                draft.log_p.extend(step.log_p[step.token] for step in steps)
+                generation.log_p.extend(step.log_p[step.token] for step in steps)
             pieces += 1
             if not steps:
                 break
-        return draft
+        return generation
 
     def close(self) -> None:
         self._pool.shutdown()

@@ -6,7 +6,7 @@ from typing import Any
 
 from secl.backends.endpoint.client import Endpoint, Upstream
 from secl.backends.endpoint.vllm.engine import VllmEngine
-from secl.backends.endpoint.vllm.server import SILENCE, CompletionRequest, TokenServer
+from secl.backends.endpoint.vllm.server import READ_TIMEOUT, CompletionRequest, TokenServer
 from secl.backends.generation import TextRules
 from secl.backends.local.loading.loader import ModelFacts, load_facts
 from secl.backends.local.loading.thinking import FIRST_TOKENS
@@ -45,7 +45,7 @@ class VllmModel(TokenModel):
         seed: int = 42,
         **settings: Any,
     ) -> None:
-        endpoint = Endpoint(url, key=key, silence=SILENCE)
+        endpoint = Endpoint(url, key=key, silence=READ_TIMEOUT)
         try:
             server = TokenServer(endpoint)
             facts = _facts_of(server, name)

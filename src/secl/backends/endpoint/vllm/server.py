@@ -26,7 +26,7 @@ TOKEN = "token_id:"
 
 ROUTE = "/completions"
 
-SILENCE = 120.0
+READ_TIMEOUT = 120.0
 """Read timeout of a request in seconds."""
 
 LATE, WAIT = 2, 0.5
@@ -39,7 +39,7 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "secl"
 """Beginning of the names of versions."""
 
-KEPT = 100
+MAX_FOLDERS = 100
 """Maximum number of version folders; secl removes the least recently used ones. The number is larger than any reply
 needs, because vLLM 0.32 exits if a request names a loaded adapter whose folder is missing."""
 
@@ -277,5 +277,5 @@ class Versions:
         ours = re.compile(PREFIX + r"-\d+-[0-9a-f]{12}")
         with suppress(FileNotFoundError):  # another learner may have removed a folder already
             folders = [path for path in self.folder.iterdir() if ours.fullmatch(path.name)]
-            for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[:-KEPT]:
+            for folder in sorted(folders, key=lambda path: path.stat().st_mtime)[:-MAX_FOLDERS]:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -10,7 +10,7 @@ from functools import partial
 from secl.backends.base import Bundle, Position, Trainer, Training
 from secl.backends.endpoint.vllm.engine import VllmEngine, VllmReading
 from secl.backends.endpoint.vllm.server import Versions
-from secl.backends.generation import Draft
+from secl.backends.generation import Generation
 from secl.backends.local.backend import LocalBackend, LocalReading
 from secl.errors import NotFiniteError
 
@@ -38,17 +38,17 @@ class VllmTrainer(Trainer):
         return [VllmReading(self.engine, reading.bundle, version, name) for reading in readings]
 
     def rewrite(
-        self, drafts: Sequence[Draft], readings: Sequence[VllmReading | LocalReading], version: int
-    ) -> list[Draft | None]:
-        """Write the drafts' answers again, with an adapted version.
+        self, generations: Sequence[Generation], readings: Sequence[VllmReading | LocalReading], version: int
+    ) -> list[Generation | None]:
+        """Write the generations' answers again, with an adapted version.
 
         Servers write from the start. The learner writes from the first token that differs.
         """
         local = [reading for reading in readings if isinstance(reading, LocalReading)]
         if local:
-            return self.learner.rewrite(drafts, local, version)
-        begun = [draft.again(version) for draft in drafts]
-        return [*self.engine.map(lambda draft: self.engine.finish(draft, self.name_of(version)), begun)]
+            return self.learner.rewrite(generations, local, version)
+        begun = [generation.again(version) for generation in generations]
+        return [*self.engine.map(lambda generation: self.engine.finish(generation, self.name_of(version)), begun)]
 
     def name_of(self, version: int) -> str:
         """Return the servers' name for the learner's version; the first call publishes the version.

@@ -24,7 +24,7 @@ from secl.backends.local.loading.model_parts import compute_device
 ONEDNN: Any = torch.backends.mkldnn
 """PyTorch's switch for oneDNN, under the library's older name."""
 
-KEPT = (DynamicLayer, DynamicSlidingWindowLayer)
+PLAIN_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
 """Layers of a cache that hold nothing but keys and values. Other layers also have states of linear attention."""
 
 KeptRow = Sequence[tuple[Tensor, Tensor]]
@@ -85,7 +85,7 @@ class Batch:
     def kept(self, row: int) -> KeptRow | None:
         """Return a row's keys and values; None if a layer has other states, or a sliding window dropped keys."""
         length, start = self.mask.shape[1], int((self.mask[row] == 0).sum())
-        if any(type(layer) not in KEPT or layer.keys.shape[-2] != length for layer in self.cache.layers):
+        if any(type(layer) not in PLAIN_LAYERS or layer.keys.shape[-2] != length for layer in self.cache.layers):
             return None
         layers = [(layer.keys, layer.values) for layer in self.cache.layers]
         if len(self.mask) == 1 and not start:

@@ -24,7 +24,7 @@ from secl.errors import ModelError
 PER_TOKEN = ("position_ids", "position_embeddings", "cache_position")
 """Layer arguments with one entry per token (last or last-but-one dimension); other arguments must not be tensors."""
 
-Arguments = dict[str, object]
+LayerArguments = dict[str, object]
 """A layer's arguments besides the hidden states, by name."""
 
 MASK, BLOCK_MASKS = MASKS = ("attention_mask", "block_masks")
@@ -73,12 +73,12 @@ class Pass:
 
     states: Tensor = NO_STATES
     hidden: Tensor = NO_STATES
-    arguments: list[Arguments] = field(default_factory=list)
+    arguments: list[LayerArguments] = field(default_factory=list)
     trie: Trie = NO_TOKENS
     cache: Cache | None = None
     part: Sequence[Nodes] | None = None
 
-    def keep(self, hidden: Tensor, arguments: Arguments) -> None:
+    def keep(self, hidden: Tensor, arguments: LayerArguments) -> None:
         """Keep the inputs of the next layer."""
         if not self.arguments:
             self.hidden = hidden
@@ -91,7 +91,7 @@ class Pass:
                 raise ModelError(f"secl does not know the argument {name!r} of the model's layers.")
         self.arguments.append(own)
 
-    def trunk(self, rows: Tensor) -> tuple[Tensor, list[Arguments]]:
+    def trunk(self, rows: Tensor) -> tuple[Tensor, list[LayerArguments]]:
         """Return the inputs of the first adapted layer at the tokens `rows`, and the arguments of each layer."""
         if not self.arguments:
             raise ModelError("the model's layers did not run in the forward pass.")
@@ -150,7 +150,7 @@ def _rows_of(part: Tensor, rows: Tensor) -> Tensor:
     return part[rows] if part.ndim == 1 else part[:, rows]
 
 
-def _change(change: Callable[..., Tensor], *passes: Sequence[Arguments]) -> list[Arguments]:
+def _change(change: Callable[..., Tensor], *passes: Sequence[LayerArguments]) -> list[LayerArguments]:
     """Return the arguments of the last pass for all layers, with `PER_TOKEN` tensors made by `change` from all passes.
 
     Tensors that layers share, such as rotary embeddings, are changed once.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TOLERANCE = 0.05
 """Largest difference of logits that rounding explains, in standard deviations of the logits."""
 
-UNLIKE = 0.1
+MAX_DIFFERENCE = 0.1
 """Largest difference of logits between two ways to compute a text, in standard deviations of the logits."""
 
 TRIED_TOKENS = 32
@@ -126,7 +126,7 @@ def check_usable(name: str, trial: Trial) -> None:
     if not trial.logits.isfinite().all():
         raise ModelError(f"the model {name!r} computes numbers that are not finite; try another --dtype or file.")
     same = len(one) // 2
-    if (one[same - 1] - other[same - 1]).float().abs().mean() > UNLIKE * one.float().std():
+    if (one[same - 1] - other[same - 1]).float().abs().mean() > MAX_DIFFERENCE * one.float().std():
         raise ModelError(f"the model {name!r} is not a causal language model: its logits depend on later tokens.")
 
 
@@ -161,7 +161,7 @@ def _check_writing(model: PreTrainedModel, trial: Trial) -> None:
             error = max(error, ((found - own[length - 1 : length + 1]).abs().mean(-1).max() / own.std()).item())
     except Exception as problem:
         raise ModelError(f"secl cannot write texts with {type(model).__name__}: {_first_line(problem)}.") from problem
-    if error > UNLIKE:
+    if error > MAX_DIFFERENCE:
         raise ModelError(
             f"secl cannot write texts with {type(model).__name__}: after padding, or after a first pass, its logits "
             f"differ by {error:.2f} standard deviations from those of a whole text."

@@ -23,10 +23,10 @@ from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.prefix_tree import Nodes, Trie, layer_kinds, tree_attention
-from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, Arguments, Pass, Replay, numbered, only_rows
+from secl.backends.local.fast.replay import BLOCK_MASKS, MASK, LayerArguments, Pass, Replay, numbered, only_rows
 from secl.backends.local.loading.model_parts import Layout, LinearHead, compute_device, sent
 from secl.errors import ModelError
-from secl.writing import Piece
+from secl.writing import Chunk
 
 CHUNK = 2048
 """Number of tokens of a prompt in one pass; a server may do other work between two passes."""
@@ -66,7 +66,7 @@ class SharedNetwork:
         for hook in self._hooks:
             hook.remove()
 
-    def _keep(self, _layer: nn.Module, args: tuple[Tensor, ...], kwargs: Arguments) -> None:
+    def _keep(self, _layer: nn.Module, args: tuple[Tensor, ...], kwargs: LayerArguments) -> None:
         """Capture the arguments of each top layer, and the hidden states that enter the first top layer."""
         if self._capture is None:
             return
@@ -94,7 +94,7 @@ class SharedNetwork:
         return self.read(Trie.of(sequences), DynamicCache() if keep else None)
 
     @torch.no_grad()
-    def begin(self, tokens: Sequence[int]) -> Generator[Piece, None, tuple[Pass, DynamicCache]]:
+    def begin(self, tokens: Sequence[int]) -> Generator[Chunk, None, tuple[Pass, DynamicCache]]:
         """Read the prompt of a text in chunks through the model's own decoder; yield an empty piece between two chunks.
 
         Returns:
@@ -103,7 +103,7 @@ class SharedNetwork:
         cached, chunks, before = DynamicCache(), list[Pass](), 0
         for chunk in torch.split(torch.tensor([[*tokens]], device=self.device), CHUNK, dim=1):
             if chunks:
-                yield Piece()
+                yield Chunk()
             ends = before + chunk.shape[1]
             with self.capturing() as forward:
                 out = self.layout.decoder(
@@ -149,7 +149,7 @@ class SharedNetwork:
         exact = torch.is_grad_enabled() and 0 < length <= EXACT_TOKENS
         return sdpa_kernel(SDPBackend.MATH) if exact else nullcontext()
 
-    def masks(self, trie: Trie, queries: Tensor | None = None, *, known: int = 0) -> list[Arguments]:
+    def masks(self, trie: Trie, queries: Tensor | None = None, *, known: int = 0) -> list[LayerArguments]:
         """Return the masks of each layer.
 
         Args:
@@ -221,7 +221,7 @@ class SharedNetwork:
         cost = len(needed) * self.top_share
         return Replay(cost, lambda: self.replay(hidden, given, rows)[back])
 
-    def replay(self, hidden: Tensor, arguments: list[Arguments], rows: Tensor) -> Tensor:
+    def replay(self, hidden: Tensor, arguments: list[LayerArguments], rows: Tensor) -> Tensor:
         """Run the adapted top layers and the final norm on trunk states (1, T, d); return (N, d) at tokens `rows`."""
         with self.adapter.on(), self._attention(hidden.shape[1]):
             for layer, kwargs in zip(self.top, arguments, strict=True):

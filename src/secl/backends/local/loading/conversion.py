@@ -56,7 +56,7 @@ def convert_gguf(path: Path, precision: torch.dtype, *, chats: bool = False) -> 
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise ModelError(f"{path} is not a GGUF file.")
-    with _alone(path, folder.parent):
+    with _lock_folder(path, folder.parent):
         if not (folder / "config.json").is_file():
             for left in (folder, *folder.parent.glob(f"{UNFINISHED}*")):  # remains of killed conversions
                 shutil.rmtree(left, ignore_errors=True)
@@ -94,7 +94,7 @@ def sampled_digest(file: Path) -> str:
 
 
 @contextlib.contextmanager
-def _alone(path: Path, parent: Path) -> Iterator[None]:
+def _lock_folder(path: Path, parent: Path) -> Iterator[None]:
     """Within the block, no other process converts a model; other processes wait for the end of the block."""
     try:
         parent.mkdir(parents=True, exist_ok=True)

@@ -23,13 +23,13 @@ from transformers import (
     PreTrainedModel,
 )
 
-from secl.backends.chat_templates import Thinker, Tokenizer
+from secl.backends.chat_templates import ThinkingFormat, Tokenizer
 from secl.backends.local.loading.conversion import convert_gguf, is_gguf, sampled_digest
 from secl.backends.local.loading.guard import NO_CODE, as_model_error, check_tokenizer, quiet
 from secl.backends.local.loading.model_parts import AUTO, choose_device, text_config, twin
 from secl.backends.local.loading.presets import PRESETS, UNMEASURED, Preset, preset_of, rule_for
 from secl.backends.local.loading.quantisation import check_quantisable, quantisation
-from secl.backends.local.loading.thinking import Begin, first_tokens, thinker_of
+from secl.backends.local.loading.thinking import Begin, find_thinking_format, first_tokens
 from secl.backends.token_ids import sample_text
 from secl.errors import ModelError, ParameterError
 from secl.settings.groups import Device, Dtype, Quantize
@@ -54,7 +54,7 @@ class ModelFacts:
 
     Attributes:
         fingerprint: text that identifies weights, tokenizer and chat template, such as a sha256.
-        thinker: how the model thinks before it answers.
+        thinking_format: how the model thinks before it answers.
         end_ids: ids of tokens that end a text.
         limit: maximum number of tokens of a prompt with its answer.
     """
@@ -63,7 +63,7 @@ class ModelFacts:
     tokenizer: Tokenizer
     preset: Preset
     fingerprint: str
-    thinker: Thinker
+    thinking_format: ThinkingFormat
     end_ids: int | Sequence[int] | None
     limit: int
 
@@ -271,11 +271,11 @@ def _facts(
     """Check a tokenizer for `rows` embeddings, and find out how the model thinks."""
     check_tokenizer(name, tokenizer, rows)
     with as_model_error(name):
-        at_once, thinker = thinker_of(name, begin, tokenizer)
+        at_once, thinking_format = find_thinking_format(name, begin, tokenizer)
     if at_once is not tokenizer:  # an extended template changes the prompts, so the fingerprint must differ
         fingerprint = hashlib.sha256(f"{fingerprint} {at_once.chat_template}".encode()).hexdigest()
     limit = int(getattr(text_config(config), "max_position_embeddings", None) or UNLIMITED)
-    return ModelFacts(name, at_once, preset, fingerprint, thinker, end_ids, limit)
+    return ModelFacts(name, at_once, preset, fingerprint, thinking_format, end_ids, limit)
 
 
 def text_class(name: str, config: PreTrainedConfig) -> type[AutoModelForCausalLM | AutoModelForImageTextToText]:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import jinja2
 import torch
 
-from secl.backends.chat_templates import Thinker, Tokenizer, render, template_error
+from secl.backends.chat_templates import ThinkingFormat, Tokenizer, render, template_error
 from secl.backends.local.loading.guard import quiet
 from secl.backends.local.loading.model_parts import compute_device
 from secl.errors import ModelError
-from secl.prompts.parsing import THOUGHTS, Marks
+from secl.prompts.parsing import THINK_TAGS, ThinkTags
 from secl.prompts.templates import answer_prompt, request_for
 from secl.question import Question
 from secl.settings.groups import Thinking
@@ -52,7 +52,7 @@ Begin = Callable[[list[int]], list[int]]
 """Function that returns the first `FIRST_TOKENS` tokens of a model's greedy reply to a prompt."""
 
 
-def thinker_of(name: str, begin: Begin, tokenizer: Tokenizer) -> tuple[Tokenizer, Thinker]:
+def find_thinking_format(name: str, begin: Begin, tokenizer: Tokenizer) -> tuple[Tokenizer, ThinkingFormat]:
     """Return a tokenizer whose chat template makes the model answer at once, and how the model thinks.
 
     If the model would think, the tokenizer is a copy with a longer template. Otherwise it is `tokenizer` itself.
@@ -61,73 +61,75 @@ def thinker_of(name: str, begin: Begin, tokenizer: Tokenizer) -> tuple[Tokenizer
         ModelError: the template does not work.
     """
     template, vocabulary = tokenizer.get_chat_template(), tokenizer.get_added_vocab()
-    known = [each for each in THOUGHTS if any(_mark(each) in text for text in (template, vocabulary))]
+    known = [each for each in THINK_TAGS if any(_mark(each) in text for text in (template, vocabulary))]
     if not known:
-        return tokenizer, Thinker(tokenizer)  # template and vocabulary have no marks of thoughts
+        return tokenizer, ThinkingFormat(tokenizer)  # template and vocabulary have no tags of thoughts
     try:
         prompt = render(tokenizer, answer_prompt(ASKED))
         asked = replace(answer_prompt(ASKED), thought="")
-        free = render(tokenizer, asked, Thinker(tokenizer, switches=THOUGHTS_ON), thinking=True)
+        free = render(tokenizer, asked, ThinkingFormat(tokenizer, switches=THOUGHTS_ON), thinking=True)
     except jinja2.TemplateError as problem:
         raise template_error(name, problem) from problem
     reply = prompt.rpartition(ASKED.text)[2]  # the end of the question's turn, and the beginning of the reply
-    thinker = _thinker(tokenizer, reply, free.rpartition(ASKED.text)[2], known)
+    thinking_format = _read_format(tokenizer, reply, free.rpartition(ASKED.text)[2], known)
     begun = _beginning(template, reply, known)
-    at_once = _given(tokenizer, begun) if begun else tokenizer
-    thinking = _thinks(begin, at_once, known)
-    if thinking is not None and thinker is None:
-        thinker = _marked(tokenizer, thinking)
+    at_once = _prefill_replies(tokenizer, begun) if begun else tokenizer
+    thinking = _find_thought(begin, at_once, known)
+    if thinking is not None and thinking_format is None:
+        thinking_format = _format_of(tokenizer, thinking)
     if thinking is not None and not begun and thinking.closing not in reply:
-        at_once = _given(tokenizer, thinking.empty)
-        thinking = _thinks(begin, at_once, known)
-    if thinker is None:
-        return at_once, Thinker(at_once)
-    return at_once, replace(thinker, always=thinking is not None)
+        at_once = _prefill_replies(tokenizer, thinking.empty)
+        thinking = _find_thought(begin, at_once, known)
+    if thinking_format is None:
+        return at_once, ThinkingFormat(at_once)
+    return at_once, replace(thinking_format, always=thinking is not None)
 
 
-def _thinker(tokenizer: Tokenizer, reply: str, free: str, known: list[Marks]) -> Thinker | None:
+def _read_format(tokenizer: Tokenizer, reply: str, free: str, known: list[ThinkTags]) -> ThinkingFormat | None:
     """Return how a model thinks according to its template; None without any sign of thoughts.
 
     The template begins replies without a thought with `reply`, and replies with a thought with `free`.
     """
-    for marks in known:
-        if marks.opening in free.rpartition(marks.closing)[2]:  # the template opens a thought
-            return replace(_marked(tokenizer, marks), opening="")
+    for tags in known:
+        if tags.opening in free.rpartition(tags.closing)[2]:  # the template opens a thought
+            return replace(_format_of(tokenizer, tags), opening="")
         # The template has a switch for thoughts, and the model itself opens the thought.
-        if marks.closing in reply and marks.closing not in free:
-            before, opened, rest = reply.partition(marks.opening)
-            before, behind = before.rpartition(free)[2], rest.partition(marks.closing)[2] or "\n"
-            thinker = _marked(tokenizer, marks)
-            if not opened or marks.opening == CHANNEL:
-                return thinker
-            return replace(thinker, opening=before + thinker.opening, closing=f"\n{marks.closing}{behind}")
-        if marks.opening == CHANNEL and _mark(marks) in tokenizer.get_chat_template():
-            return _marked(tokenizer, marks)
+        if tags.closing in reply and tags.closing not in free:
+            before, opened, rest = reply.partition(tags.opening)
+            before, behind = before.rpartition(free)[2], rest.partition(tags.closing)[2] or "\n"
+            thinking_format = _format_of(tokenizer, tags)
+            if not opened or tags.opening == CHANNEL:
+                return thinking_format
+            return replace(
+                thinking_format, opening=before + thinking_format.opening, closing=f"\n{tags.closing}{behind}"
+            )
+        if tags.opening == CHANNEL and _mark(tags) in tokenizer.get_chat_template():
+            return _format_of(tokenizer, tags)
     return None
 
 
-def _marked(tokenizer: Tokenizer, marks: Marks) -> Thinker:
-    """Return how a model with these marks thinks."""
-    opening, closing, mark = f"{marks.opening}\n", f"\n{marks.closing}\n\n", marks.closing
-    if marks.opening == CHANNEL:
-        opening, closing, mark = f"{CHANNEL}<|message|>", f"<|end|><|start|>assistant{marks.closing}", "<|end|>"
-    return Thinker(tokenizer, opening, closing, mark, request="", switches=THOUGHTS_ON)
+def _format_of(tokenizer: Tokenizer, tags: ThinkTags) -> ThinkingFormat:
+    """Return how a model with these tags thinks."""
+    opening, closing, mark = f"{tags.opening}\n", f"\n{tags.closing}\n\n", tags.closing
+    if tags.opening == CHANNEL:
+        opening, closing, mark = f"{CHANNEL}<|message|>", f"<|end|><|start|>assistant{tags.closing}", "<|end|>"
+    return ThinkingFormat(tokenizer, opening, closing, mark, request="", switches=THOUGHTS_ON)
 
 
-def with_budget(thinker: Thinker, thinking: Thinking) -> Thinker:
-    """Return the thinker with a token budget; the model learns the budget from its template, or from a request."""
+def with_budget(thinking_format: ThinkingFormat, thinking: Thinking) -> ThinkingFormat:
+    """Return the format with a token budget; the model learns the budget from its template, or from a request."""
     if not isinstance(thinking, int):
-        return thinker if thinker.request else replace(thinker, budget=FREE_THOUGHT)
-    if thinker.request:
-        return replace(thinker, request=request_for(thinking), budget=thinking, least=thinking)
+        return thinking_format if thinking_format.request else replace(thinking_format, budget=FREE_THOUGHT)
+    if thinking_format.request:
+        return replace(thinking_format, request=request_for(thinking), budget=thinking, least=thinking)
     effort = next((name for name, most in EFFORTS.items() if thinking <= most), "high")
     told = {"thinking_budget": thinking, "reasoning_effort": effort}
-    return replace(thinker, switches={**thinker.switches, **told}, budget=thinking, least=thinking)
+    return replace(thinking_format, switches={**thinking_format.switches, **told}, budget=thinking, least=thinking)
 
 
-def check_at_once(name: str, thinker: Thinker) -> None:
+def check_at_once(name: str, thinking_format: ThinkingFormat) -> None:
     """Raise `ModelError` if a model always thinks before it answers."""
-    if thinker.always:
+    if thinking_format.always:
         raise ModelError(
             f"the model {name!r} thinks before it answers, and neither its chat template nor an empty thought "
             "prevents this; set thinking to auto, or name a model that answers at once, such as an instruct variant "
@@ -135,12 +137,12 @@ def check_at_once(name: str, thinker: Thinker) -> None:
         )
 
 
-def _mark(thought: Marks) -> str:
+def _mark(thought: ThinkTags) -> str:
     """Return the first special token of a thought's opening."""
     return "<|channel|>" if thought.opening == CHANNEL else thought.opening
 
 
-def _beginning(template: str, reply: str, known: list[Marks]) -> str:
+def _beginning(template: str, reply: str, known: list[ThinkTags]) -> str:
     """Return the text that the template must add to a reply to skip the thought; "" if no text is needed."""
     for thought in known:
         if thought.opening in reply.rpartition(thought.closing)[2]:  # the template opens a thought
@@ -152,7 +154,7 @@ def _beginning(template: str, reply: str, known: list[Marks]) -> str:
     return ""
 
 
-def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
+def _prefill_replies(tokenizer: Tokenizer, text: str) -> Tokenizer:
     """Return a copy of the tokenizer whose template begins every reply with `text`."""
     extended = copy.copy(tokenizer)
     addition = "{% if add_generation_prompt %}{{ " + json.dumps(text) + " }}{% endif %}"
@@ -160,8 +162,8 @@ def _given(tokenizer: Tokenizer, text: str) -> Tokenizer:
     return extended
 
 
-def _thinks(begin: Begin, tokenizer: Tokenizer, known: list[Marks]) -> Marks | None:
-    """Return the marks of the thought with which the model's reply begins; None without a thought."""
+def _find_thought(begin: Begin, tokenizer: Tokenizer, known: list[ThinkTags]) -> ThinkTags | None:
+    """Return the tags of the thought with which the model's reply begins; None without a thought."""
     prompt = tokenizer(render(tokenizer, answer_prompt(ASKED)), add_special_tokens=False)["input_ids"]
     reply = tokenizer.decode(begin(prompt)).lstrip()
     return next((each for each in known if reply.startswith(each.opening)), None)

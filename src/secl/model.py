@@ -174,9 +174,10 @@ class Model(Protocol):
     ) -> Evidence:
         """Return the requested kinds of evidence about a reply. A kind that the model does not have stays None.
 
-        "p_true" is P(True) of the reply's answer and of its distractors; None without a readable answer. "candidates"
-        has letters in further orders and likelihoods for all candidates; None with fewer than two candidates. "samples"
-        has as many answers as `samples` says, drawn at temperature 1.
+        "p_true" is P(True) of the reply's answer and of its distractors; None without a readable answer. "verdicts" is
+        P(True) of the candidates, in the same field. "candidates" has letters in further orders and likelihoods for all
+        candidates; None with fewer than two candidates. "samples" has as many answers as `samples` says, drawn at
+        temperature 1.
         """
         return Evidence()
 
@@ -186,7 +187,7 @@ class Model(Protocol):
         """Rate answers from elsewhere with the frozen model in shared passes; return errors for unusable answers.
 
         Ratings do not depend on the model's own answer, and do not change the model. Each rating has P(True) of the
-        answer. `evidence` may also request "candidates", and "p_true" for P(True) of the answer's rivals.
+        answer. `evidence` may also request "candidates", "p_true" for P(True) of the answer's rivals, and "verdicts".
         """
         return [QuestionError(f"the model {self.name!r} rates no answers from elsewhere.")] * len(given)
 

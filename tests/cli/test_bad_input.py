@@ -41,6 +41,7 @@ def test_a_setting_or_flag_is_refused_before_the_model_is_looked_for(refused: An
         ((*STREAM, "--evidence.tau=hot"), "evidence.tau is 'hot'", "a finite number above 0"),
         ((*STREAM, "--paper=perhaps"), "--paper", "perhaps"),
         ((*STREAM, "--tau=1"), "--tau", "Did you mean --evidence.tau?"),
+        ((*STREAM, "--tau", "1"), "--tau", "Did you mean --evidence.tau?"),
     ):
         refused(run_of("no such model", *arguments), *words)
 

@@ -387,7 +387,7 @@ def test_right_answers_of_random_rows_calibrate_this_run_and_the_next(
     whole = rows.replace("x|y,\n", "x|y,B\n")
     (tmp_path / "mine.csv").write_text(f"question,options,Category\n{whole}")
     assert shell(*asked, "--out", tmp_path / "all").code == 0
-    assert "allow no guarantee" not in shell("label", tmp_path / "all", "--references").out  # nobody chose answers
+    assert "allow no guarantee" not in shell("label", tmp_path / "all", "--references").out  # all answers are no choice
 
 
 def test_the_line_after_a_sitting_has_the_mean_before_all_labels_and_before_the_sitting(

@@ -232,6 +232,29 @@ def test_what_is_known_is_not_asked_again() -> None:
             assert found.candidates[0] == "Quito"
 
 
+@pytest.mark.parametrize("kinds", [["candidates", "verdicts"], ["candidates", "p_true"], ALL], ids="+".join)
+def test_a_long_answer_is_judged_once(kinds: list[EvidenceKind]) -> None:
+    """An answer that cannot be compared with others has no candidates, and nobody asks for them again."""
+    question = Question("Tell me.", form="text")
+    driver = ScriptedDriver()
+    case = Case(question, driver)
+    driver.ask(answer(case, kinds, Text(text="Rome.\nIt lies on the Tiber.", form="text")))
+    assert sum(isinstance(each, Judge) for each in driver.asked[-1]) == 1
+    assert driver.ask(gather(case.about(case.reply), kinds)) == []
+
+
+def test_samples_count_where_no_letter_is_readable() -> None:
+    class Mumbling(ScriptedDriver):
+        def result(self, request: Request) -> Any:
+            return None if isinstance(request, Choose) else super().result(request)
+
+    driver = Mumbling(["Lima", "Rio"])
+    case = Case(OPEN, driver)
+    driver.ask(answer(case, ["candidates"]))
+    found: Any = case.compared
+    assert (found.letters, len(found.samples)) == ((), 5)
+
+
 def test_candidates_that_do_not_fit_and_unreadable_answers_are_not_compared() -> None:
     driver = ScriptedDriver(["too long", "x"])
     case = Case(OPEN, driver)

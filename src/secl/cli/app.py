@@ -99,7 +99,7 @@ def main() -> None:
 
 def _unknown(complaint: str) -> str:
     """Return cyclopts' complaint about an unknown option; a setting's key, such as --tau, stands for the setting."""
-    option = re.search(r"--(?:no-)?([a-z_.-]+)", complaint)
+    option = re.search(r"--(?:no-)?([a-z_.-]+[a-z_])", complaint)
     names = {key: name for name in SETTINGS for key in (name, name.rpartition(".")[2].replace("_", "-"))}
     name = names.get(option[1]) if option else None
     return complaint if name is None else f"{complaint.partition(' Did you')[0]} Did you mean {flag_of(name)}?"

@@ -107,7 +107,7 @@ def _describe_result(store: Store, before: Sequence[Label]) -> Iterator[str]:
     more = f", {skipped} skipped" if skipped else ""
     yield f"\n{counted(len(labels), 'label')}: {right} right, {len(labels) - right} wrong{more}."
     unknown = [entry for entry in log[len(before) :] if entry.chance is None and entry.correct is not None]
-    # If every answer has a reference, nobody chose answers.
+    # References of all answers are not a choice.
     if unknown and not (all(entry.source == "reference" for entry in unknown) and len(labels) == len(store)):
         yield (
             "secl does not know how the new answers were chosen, so their labels allow no guarantee. If you drew the "

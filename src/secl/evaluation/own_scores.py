@@ -66,5 +66,7 @@ def load_score(name: str) -> Score:
     if isinstance(own, Score):
         return replace(own, of=checked(own.of, own.name))
     if not callable(own) or isinstance(own, type):
-        raise ParameterError(f"the estimator {name!r} is a {type(own).__name__}; it must be a function of a record.")
+        raise ParameterError(
+            f"the estimator {name!r} has the type {type(own).__name__}; it must be a function of a record."
+        )
     return own_score(own, name.rpartition(":")[2])

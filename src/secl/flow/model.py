@@ -13,10 +13,10 @@ from secl.evidence import Evidence, EvidenceKind, Thought
 from secl.flow.questions import Case, answer, gather, rate, sample
 from secl.flow.requests import Driver, FlowRun
 from secl.ledger import Ledger, Meter
-from secl.model import ModelAnswer, Rating
+from secl.model import Model, ModelAnswer, Rating, check_given
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.writing import Chunk, SamplingParameters
+from secl.writing import Chunk
 
 Written = str | Chunk | None
 
@@ -55,31 +55,20 @@ class SharedAnswers:
             answers.clear()
 
 
-class FlowModel(Shown):
-    """A `secl.model.Model` on a driver, without its learning.
+class FlowModel(Shown, Model):
+    """A model on a driver, without its learning.
 
     Args:
         shared: cache of frozen answers and evidence; None if not shared.
     """
 
-    tau = 1.0
-    letters: float | None = None
-    name: str
-    fingerprint: str
+    fingerprint = ""
 
     def __init__(self, driver: Driver, shared: dict[Hashable, Any] | None = None) -> None:
         self.driver, self.meter = driver, Meter()
         self._shared = shared
         self._window: dict[AnswerKey, Answered] = {}
         self._latest: Answered | None = None
-
-    def memory_share(self, question: Question, sampling: SamplingParameters) -> float:  # noqa: ARG002
-        """Return the share of the memory for texts that `write` needs; 0 if a server writes."""
-        return 0.0
-
-    def check(self, question: Question, given: str | None = None) -> None:  # noqa: ARG002
-        """Raise a QuestionError if the model cannot answer a question, or cannot read a given answer."""
-        return
 
     def prefetch(
         self,
@@ -153,8 +142,7 @@ class FlowModel(Shown):
         outcomes: list[tuple[Case, FlowRun] | QuestionError] = []
         for each in given:
             try:
-                for text in (each.answer, *each.rivals):
-                    self.check(each.question, text)
+                check_given(self, each)
                 case = Case(each.question, self.driver)
                 outcomes.append((case, FlowRun(rate(case, each, frozenset(evidence)))))
             except QuestionError as refusal:

@@ -52,6 +52,7 @@ class Case:
     Attributes:
         reply: the model's answer or the given answer, with its stated confidence.
         stated: the same as the driver returned it; None if the reply comes from elsewhere.
+        requested: kinds of evidence that the flow has requested, even if there is none, as for a long answer.
         rivals: other given answers, which differ from the answer in meaning.
         spare: samples of the second round, written before it is known whether it is needed.
         drawn: number of rounds of `samples` so far (`secl.flow.further.rounds`).
@@ -68,6 +69,7 @@ class Case:
     driver: Driver
     reply: Reply = field(init=False)
     stated: Stated | None = None
+    requested: set[EvidenceKind] = field(default_factory=set)
     rivals: Sequence[str] = ()
     samples: list[Sample] = field(default_factory=list)
     spare: list[Sample] = field(default_factory=list)
@@ -83,7 +85,7 @@ class Case:
     def about(self, reply: Reply) -> Case:
         """Return the case of another reply to the same question, with everything that does not depend on the reply."""
         if reply.answer == self.reply.answer or self.question.options:
-            case = replace(self, letters=[*self.letters], verdicts=dict(self.verdicts))
+            case = replace(self, letters=[*self.letters], verdicts=dict(self.verdicts), requested={*self.requested})
         else:
             case = Case(self.question, self.driver, drawn=self.drawn, listed=self.listed)
             case.samples, case.spare = [*self.samples], [*self.spare]
@@ -188,7 +190,7 @@ def gather(case: Case, kinds: Kinds) -> Flow:
     question, answer = case.question, case.reply.answer
     if answer is None:
         return
-    missing = _missing(case, kinds)
+    missing = {*kinds} - case.requested - {"samples", "dinco"}
     if question.options and missing:
         yield from _ask_options(case, None, missing, question.options)
     elif missing:
@@ -212,19 +214,6 @@ def sample(case: Case, count: int) -> Flow:
         case.answers = case.driver.draw_letters(question, stated.reply.option_log_p, count)
 
 
-def _missing(case: Case, kinds: Kinds) -> set[EvidenceKind]:
-    """Return the kinds of evidence that nobody has asked for yet."""
-    own = case.question.text_of(str(case.reply.answer))
-    asked: set[EvidenceKind] = set()
-    if case.compared is not None:
-        asked.add("candidates")
-    if case.distractors is not None or (case.question.options and len(case.verdicts) > 1):
-        asked.add("p_true")
-    if own in case.verdicts and case.compared is not None and {*case.compared.candidates[:-1]} <= {*case.verdicts}:
-        asked.add("verdicts")
-    return {*kinds} - asked - {"samples", "dinco"}
-
-
 def _ask_options(case: Case, state: StateConfidence | None, kinds: Kinds, judged: Sequence[str]) -> Flow:
     """Choose an option and state the confidence (`state`), unless known, and ask about all options.
 
@@ -233,6 +222,7 @@ def _ask_options(case: Case, state: StateConfidence | None, kinds: Kinds, judged
     thinks a third time.
     """
     question, driver = case.question, case.driver
+    case.requested |= {*kinds} | (P_TRUE_KINDS if P_TRUE_KINDS & {*kinds} else frozenset())
     given, other = tuple(range(len(question.options))), other_order(len(question.options))
     thinks = state.think if state is not None else case.reply.thought is not None
     requests: list[Request] = [] if state is None else [state]
@@ -268,6 +258,7 @@ def _ask_about(
     `judged`: whether to judge the answer even if `kinds` do not request P(True).
     """
     question = case.question
+    case.requested |= {*kinds}
     thinks = case.reply.thought is not None if state is None else state.behind_thought
     brief = answer is not None and is_brief(answer, question.form)
     if brief and (beside := _plan_texts(case, kinds, thinks=thinks)):
@@ -287,15 +278,17 @@ def _ask_about(
         case.distractors = yield from _find_distractors(case, answer, brief=brief)
         texts += case.distractors.answers
     requests: list[Request] = [] if state is None else [state]
+    choices: list[Choose] = []
     if case.compared is not None and "candidates" in kinds:
-        requests += _choices(case, case.compared.candidates)
+        choices = _choices(case, case.compared.candidates)
+    requests += choices
     if case.compared is not None and "verdicts" in kinds:
         texts += [each for each in case.compared.candidates if each != NONE_OF_THESE]
     requests += [Judge(question, each) for each in dict.fromkeys(texts)]
     if requests:
         case.take(requests, (yield requests))
     if case.compared is not None and "candidates" in kinds:
-        case.compared = _with_letters(case.compared, case.letters)
+        case.compared = _with_letters(case.compared, case.letters) if choices else None
 
 
 def _plan_texts(case: Case, kinds: Kinds, *, thinks: bool) -> list[Write]:
@@ -341,10 +334,8 @@ def _choices(case: Case, candidates: Sequence[str]) -> list[Choose]:
     return [Choose(choice, order) for order in orders_of_answers(len(candidates), seed)]
 
 
-def _with_letters(compared: CandidateEvidence, letters: Sequence[LetterOrder]) -> CandidateEvidence | None:
-    """Return the evidence about an open answer with the letters of its candidates; None without any letter."""
-    if not letters:
-        return None
+def _with_letters(compared: CandidateEvidence, letters: Sequence[LetterOrder]) -> CandidateEvidence:
+    """Return the evidence about an open answer with the readable letters of its candidates."""
     candidates = (*compared.candidates, NONE_OF_THESE)
     return replace(compared, candidates=candidates, letters=tuple(letters), likelihoods=(None,) * len(candidates))
 

@@ -44,8 +44,8 @@ HIGHEST_SHARE = 0.95
 """Maximum share of the signal."""
 
 SAME = 1e-6
-"""If the scores vary between questions by less than this fraction of their squares, all questions are the same, and
-nothing tells a bias from an answer. Bias and strength are then 0."""
+"""If the scores vary between questions by less than this fraction of their squares, secl takes all questions for the
+same question. Bias and strength are then 0, because one question cannot show a bias."""
 
 MIN_VARIANCE = 1e-9
 """Minimum variance, in square nats."""

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from secl.backends.endpoint.abilities import MUSING_TOKENS, WORD_TOKENS, Abilities, messages_of
-from secl.backends.endpoint.chat import Pending
+from secl.backends.endpoint.chat import ChatClient, Pending
 from secl.backends.endpoint.driver import EndpointDriver
 from secl.conversation import Prompt
 from secl.evidence import EvidenceKind
@@ -61,7 +61,7 @@ class Cost:
         return f"{self.questions:,} questions: about {requests} requests, {prompt} prompt and {written} written tokens"
 
 
-class _Counter:
+class _Counter(ChatClient):
     """Counts chats instead of sending them. Its replies contain a letter, a digit and a verdict."""
 
     def __init__(self, abilities: Abilities) -> None:
@@ -94,9 +94,6 @@ class _Counter:
         pending: Pending = Future()
         pending.set_result(written)
         return pending
-
-    def abandon(self) -> None:
-        """Do nothing, because no chat waits."""
 
     def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
         written = self.send(answer_prompt(question), sampling.max_tokens or MUSING_TOKENS, think=question).result()

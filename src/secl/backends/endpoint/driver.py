@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from statistics import fmean
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from secl.backends.endpoint.abilities import WORD_TOKENS, Abilities
-from secl.backends.endpoint.chat import CONCURRENT_CHATS, Pending
+from secl.backends.endpoint.chat import CONCURRENT_CHATS, ChatClient, Pending
 from secl.backends.endpoint.names import DIGITS, VERDICTS, bins_of, entropy, read_names, spelled, within
-from secl.conversation import Prompt
 from secl.errors import QuestionError
 from secl.evidence import LetterOrder, Thought
 from secl.flow.further import FREE_TOKENS, PROGRAM_TOKENS, list_tokens, question_seed
@@ -41,26 +39,6 @@ Result = Callable[[], Any]
 """Function that waits for the result of a request."""
 
 
-class ChatSender(Protocol):
-    """What sends chats: a connection to a server, or a counter (`secl.backends.endpoint.cost`)."""
-
-    abilities: Abilities
-
-    def send(
-        self,
-        prompt: Prompt,
-        tokens: int = WORD_TOKENS,
-        *,
-        seed: int | None = None,
-        top_p: float = 1,
-        think: Question | None = None,
-    ) -> Pending: ...
-
-    def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]: ...
-
-    def abandon(self) -> None: ...
-
-
 class CountedTokens(NamedTuple):
     """The tokens of an answer, and the number of tokens of its prompt and text if they are not counted yet."""
 
@@ -74,7 +52,7 @@ class EndpointDriver:
     likelihoods = False
     letters = len(LETTERS)
 
-    def __init__(self, requests: ChatSender, distractors: int, seed: int) -> None:
+    def __init__(self, requests: ChatClient, distractors: int, seed: int) -> None:
         self.requests, self.distractors, self.seed = requests, distractors, seed
         self._flows = ThreadPoolExecutor(CONCURRENT_CHATS, thread_name_prefix="secl-flows")
 

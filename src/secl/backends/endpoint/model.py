@@ -41,8 +41,6 @@ class EndpointModel(FlowModel):
         ModelError: the server does not answer or gives no log-probabilities, or its model does not think as asked.
     """
 
-    learner = None
-
     def __init__(
         self,
         url: str,

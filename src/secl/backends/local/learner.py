@@ -18,7 +18,7 @@ from secl.records import Reply, Update
 from secl.settings.groups import AnswerWeights
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class LocalLearner:
     """The adapter of a `secl.backends.local.model.LocalModel`, its answers and its lessons; a `secl.model.Learner`.
 

@@ -82,9 +82,8 @@ class LocalModel(TokenModel, StructuredWriting):
             seed=seed,
             shared=None if shared is None else shared.to(*alike),
         )
-        self.learner = LocalLearner(
-            self.backend, self.backend, self.driver, self.meter, answer_weights, self._latest_answer, self._forget
-        )
+        self._trainer: Trainer = self.backend
+        self._answer_weights = answer_weights
         self._nli = None if nli is None else dinco.nli_model(nli, self.backend.device)
         if self._nli is not None:
             self.fingerprint += f"+{self._nli.fingerprint}"
@@ -108,13 +107,25 @@ class LocalModel(TokenModel, StructuredWriting):
         loading = cache.load if cache else load
         return cls(loading(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize), **settings)
 
+    @property
+    def learner(self) -> LocalLearner:
+        """The adapter with its lessons; without a state of its own, so that models form no reference cycles."""
+        return LocalLearner(
+            self.backend,
+            self._trainer,
+            self.driver,
+            self.meter,
+            self._answer_weights,
+            self._latest_answer,
+            self._forget,
+        )
+
     def _facts(self) -> dict[str, object]:
         return {"name": self.name, "version": self.learner.version, "tau": self.tau}
 
     def answer_by(self, engine: Engine, trainer: Trainer) -> None:
         """Let servers read and write instead of this process, which then only trains."""
-        self.driver = self.learner.driver = replace(self.driver, engine=engine)
-        self.learner.trainer = trainer
+        self.driver, self._trainer = replace(self.driver, engine=engine), trainer
 
     @property
     def adapter(self) -> Adapter:

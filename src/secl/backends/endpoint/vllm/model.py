@@ -33,8 +33,6 @@ class VllmModel(TokenModel):
             the tokenizer of another model.
     """
 
-    learner = None
-
     def __init__(
         self,
         url: str,

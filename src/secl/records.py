@@ -356,7 +356,7 @@ class Record(Shown):
         if compared is not None and compared.source.given:
             rivals = compared.candidates[1 : 1 + compared.source.given]
         elif p_true is not None and p_true.source.given:
-            rivals = p_true.candidates[1:]
+            rivals = p_true.candidates[1 : 1 + p_true.source.given]
         return GivenAnswer(question, reply.text, rivals, self.correct)
 
     @property

@@ -92,10 +92,10 @@ def _bins_table(reply: Reply, frozen: Reply) -> RichTable:
 
 
 def _p_true_table(p_true: PTrue) -> RichTable:
-    """Return a table of P(True): the answer in the first row, its distractors in the next rows."""
+    """Return a table of P(True): first the answer, then its distractors, then other candidates."""
     pairs = zip(p_true.probabilities, p_true.candidates, strict=True)
     rows = [(f"{p:.4f}", candidate) for p, candidate in pairs]
-    return listing(("P(True)", f"candidate ({p_true.source}; the answer first)"), rows)
+    return listing(("P(True)", f"candidate (the answer first; distractors: {p_true.source})"), rows)
 
 
 def _candidates_table(question: Question, posterior: Posterior) -> RichTable:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.setting import Say, Setting
-from secl.runs.lockstep import run_here
 from secl.runs.store import Store
-from secl.runs.sweep import Job, groups, run_job
+from secl.runs.sweep import Job, groups, run_here, run_job
 from secl_paper.reproduce import Reproduction, find
 from secl_paper.setup import Setup
 

@@ -25,7 +25,7 @@ from typing import Any, get_args
 
 from benchmarks.serving import address
 from benchmarks.setting import Say, Setting
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.ledger import Purpose
 from secl.question import Question
 

@@ -22,7 +22,7 @@ from scipy.stats import beta
 import secl
 from benchmarks.study import heading, in_a_sentence, row
 from secl import Record
-from secl.evaluation.check import decide
+from secl.evaluation.compare import decide
 from secl.evaluation.symptoms import seen, seen_in_one
 from secl.evaluation.trust import from_grades
 from secl.gates import Never

@@ -13,7 +13,7 @@ from secl import load_stream
 from secl.backends.local.loading.loader import Loaded, load
 from secl.backends.local.loading.presets import parse_layers
 from secl.backends.local.model import LocalModel
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.question import Form, Question
 from secl.runs import RunSettings
 from secl.runs.loading import model_cache

@@ -23,7 +23,7 @@ import httpx
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.serving import address
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 
 QUESTIONS = [question for domain in ("capitals", "science") for question in quiz(domain, 100, 1)]
 SECL = str(Path(sys.executable).with_name("secl"))

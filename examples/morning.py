@@ -19,8 +19,7 @@ import secl
 from secl.evaluation.acceptance import answers_of
 from secl.grading.rules import grade
 from secl.labels.label import random_order
-from secl.reports.figures.drawing import write_picture
-from secl.reports.figures.risk_coverage import risk_coverage_figure
+from secl.reports.figures import risk_coverage_figure, write_picture
 
 LABELS = 20
 COST_WRONG, COST_REVIEW = 2.0, 1.0

@@ -11,7 +11,7 @@ from typing import Any
 
 import secl
 from secl import learning, runs, testing
-from secl.settings.base import Settings
+from secl.settings.groups import Settings
 
 GROUPS: dict[str, tuple[ModuleType, tuple[str, ...]]] = {
     "Asking": (secl, ("load", "CalibratedModel", "Question", "References", "Message", "GivenAnswer")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic.fields import FieldInfo
 
 from reference.tables import code, table
-from secl.settings.base import allowed
+from secl.settings.groups import allowed
 from secl.settings.names import SETTINGS, flag_of, shown
 
 INTRODUCTION = """# Settings

@@ -82,8 +82,7 @@ def _main(
 
 
 def _plan_death(moment: str, survived: int, of: signal.Signals) -> None:
-    from secl.backends.local.learner import LocalLearner
-    from secl.backends.local.model import LocalModel
+    from secl.backends.local.model import LocalLearner, LocalModel
     from secl.runs import store
     from secl.runs.folder import connect
 

@@ -34,7 +34,7 @@ from secl.backends.local.fast.shared_network import SharedNetwork
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import load, locate, wrap
 from secl.backends.local.model import LocalModel
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.errors import ModelError
 from secl.gates import Always
 from secl.learning import AdapterSettings, Calibrator, LoopSettings

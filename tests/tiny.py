@@ -10,7 +10,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.prompts.templates import answer_prompt, distractor_prompt, p_true_prompt
 from secl.question import Question
 

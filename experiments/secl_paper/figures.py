@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from secl.metrics.probability import graded
-from secl.reports.figures.drawing import (
+from secl.reports.figures import (
     BLACK,
     BLUE,
     GREY,
@@ -17,11 +17,11 @@ from secl.reports.figures.drawing import (
     WHITE,
     Panel,
     new_figure,
+    reliability_figure,
     styled,
     wrapped,
     write_picture,
 )
-from secl.reports.figures.reliability import reliability_figure
 from secl_paper.compare import FinishedRun, Line, estimator_of
 from secl_paper.layout import Run, Table
 

@@ -10,8 +10,7 @@ from pydantic import Field
 from secl.data.benchmarks import load
 from secl.gates import gate_class
 from secl.methods import method
-from secl.settings.base import Settings
-from secl.settings.groups import Device, Dtype, Names, Quantize
+from secl.settings.groups import Device, Dtype, Names, Quantize, Settings
 from secl.settings.names import OF_METHOD, OF_MODEL, OF_QUESTIONS
 from secl_paper.layout import Run
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from secl import testing as testing
     from secl.calibrated_model import CalibratedModel as CalibratedModel
     from secl.conversation import Message as Message
+    from secl.data.benchmarks import load_stream as load_stream
     from secl.data.question_files import read_rows as read_rows
-    from secl.data.streams import load_stream as load_stream
     from secl.entry import load as load
     from secl.errors import DataError as DataError
     from secl.errors import ModelError as ModelError
@@ -57,7 +57,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         "secl.calibrated_model": "CalibratedModel",
         "secl.conversation": "Message",
         "secl.data.question_files": "read_rows",
-        "secl.data.streams": "load_stream",
+        "secl.data.benchmarks": "load_stream",
         "secl.entry": "load",
         "secl.errors": "DataError ModelError ParameterError QuestionError RunError SeclError StorageError TooLongError "
         "UnavailableError UnfinishedError",

@@ -9,8 +9,7 @@ from inspect import isfunction
 from typing import Any, Self
 
 from secl.calibrator import Calibrator
-from secl.data.documents import texts_in
-from secl.data.question_files import read_given, read_rows
+from secl.data.question_files import read_given, read_rows, texts_in
 from secl.display import Shown, tracked
 from secl.errors import ParameterError, SeclError
 from secl.evaluation.acceptance import Advice, Judgement, advise, answers_of, judgement_of

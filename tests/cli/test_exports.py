@@ -16,8 +16,8 @@ import pytest
 from secl.records import Record
 from secl.runs.encoding import from_plain
 from secl.runs.export import to_table
+from secl.runs.labelling import row_id
 from secl.runs.manifest import Manifest
-from secl.runs.sheets import row_id
 from secl.runs.store import Store, Version
 from tests.answers import stored
 from tests.cli.conftest import Shell

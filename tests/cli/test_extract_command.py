@@ -25,8 +25,8 @@ from secl.runs import RunSettings, Store
 from secl.runs.encoding import to_body
 from secl.runs.extracting import read_document_stream
 from secl.runs.folder import FILE
+from secl.runs.labelling import row_id
 from secl.runs.runner import TOO_WEAK
-from secl.runs.sheets import row_id
 from tests.answers import stored
 from tests.cli.conftest import Interrupt, Shell, Use
 from tests.fields.scribe import Scribe, written

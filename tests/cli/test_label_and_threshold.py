@@ -16,8 +16,7 @@ import pytest
 from secl.explain import accepted_line
 from secl.reports.acceptance_report import accepted_sentence
 from secl.runs import Store
-from secl.runs.labelling import review_queue
-from secl.runs.sheets import row_id
+from secl.runs.labelling import review_queue, row_id
 from tests.answers import answered, give_labels, run_folder, stored
 from tests.cli.conftest import Interrupt, Shell
 

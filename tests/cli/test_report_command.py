@@ -17,8 +17,8 @@ from secl import Question
 from secl.reports.run_report import command
 from secl.runs import RunSettings, start_run
 from secl.runs.folder import FILE
-from secl.runs.recipes import score_settings
 from secl.runs.runner import SUMMARY
+from secl.runs.settings import score_settings
 from secl.runs.sweep import Job, is_finished, plan, read_sweep
 from secl.scores import SCORES
 from secl.testing import ScriptedModel, toy_stream

@@ -16,7 +16,7 @@ from secl.evidence import OPTIONS, Evidence, EvidenceKind, Posterior, PTrue
 from secl.metrics.measures import MEASURES
 from secl.records import Reply
 from secl.reports.run_report import command
-from secl.runs.recipes import score_settings
+from secl.runs.settings import score_settings
 from secl.scores import SCORES
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import give_labels, stored

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secl import read_rows
-from secl.data.benchmarks import load
-from secl.data.quiz import quiz
-from secl.data.streams import arrange, fingerprint, load_stream
+from secl.data.benchmarks import arrange, fingerprint, load, load_stream, quiz
 from secl.errors import DataError, ParameterError, SeclError
 from secl.question import Question, References
 

@@ -11,8 +11,8 @@ import pytest
 
 from secl import Question
 from secl.display import percent
-from secl.evaluation import check as check_module
-from secl.evaluation.check import MIN_GAIN, Check, decide
+from secl.evaluation import compare as check_module
+from secl.evaluation.compare import MIN_GAIN, Check, decide
 from secl.evidence import (
     NO_OTHERS,
     OPTIONS,

@@ -19,7 +19,7 @@ import pytest
 from pydantic import BaseModel, Field, StringConstraints, WithJsonSchema, create_model
 from typing_extensions import TypedDict
 
-from secl.backends.local.grammars import usable
+from secl.backends.local.constrained import usable
 from secl.errors import ParameterError, QuestionError
 from secl.fields.json_schema import mapped, misfit, object_of, strict_form
 from secl.fields.schema import Schema

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from secl.data.streams import fingerprint
+from secl.data.benchmarks import fingerprint
 from secl.errors import DataError, ParameterError, QuestionError
 from secl.grading.rules import grade, grader_of
 from secl.question import GRADERS, Question, References

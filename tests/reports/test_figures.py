@@ -20,10 +20,7 @@ from matplotlib.patches import Rectangle
 from secl.errors import StorageError
 from secl.metrics.measures import reliability, running_mean, wilson
 from secl.metrics.risk_control import risk_coverage
-from secl.reports.figures.drawing import POINTS, write_picture
-from secl.reports.figures.reliability import reliability_figure
-from secl.reports.figures.risk_coverage import risk_coverage_figure
-from secl.reports.figures.timeline import timeline_figure
+from secl.reports.figures import POINTS, reliability_figure, risk_coverage_figure, timeline_figure, write_picture
 from tests.answers import make_record, make_stream
 
 pytestmark = pytest.mark.heavy

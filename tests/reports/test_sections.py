@@ -27,8 +27,7 @@ from secl.metrics.measures import MEASURES
 from secl.metrics.risk_control import risk_coverage
 from secl.reports.acceptance_report import risk_table, risk_tables
 from secl.reports.console import answer_table
-from secl.reports.figures.drawing import write_picture
-from secl.reports.figures.risk_coverage import risk_coverage_figure
+from secl.reports.figures import risk_coverage_figure, write_picture
 from secl.reports.result import bins_table, look_first, next_step
 from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import graders_line, posterior_notes, print_sections, sections_of

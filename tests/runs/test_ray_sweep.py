@@ -26,9 +26,8 @@ import torch
 from secl.errors import ParameterError, RunError, SeclError
 from secl.runs import RunSettings, Store
 from secl.runs.folder import FILE
-from secl.runs.lockstep import run_here
 from secl.runs.ray_sweep import LOCAL_ENVIRONMENT, run_on_ray
-from secl.runs.sweep import Job, is_finished, plan, read_files, run_job
+from secl.runs.sweep import Job, is_finished, plan, read_files, run_here, run_job
 from tests.answers import stored
 from tests.runs.conftest import LEARNING, stop_after
 from tests.server.waiting import until

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from secl.data.benchmarks import quiz
 from secl.data.question_files import QuestionFile
-from secl.data.quiz import quiz
 from secl.errors import DataError, ParameterError, QuestionError, RunError
 from secl.gates import Always, Gate
 from secl.learning import Calibrator, LoopSettings
@@ -26,9 +26,8 @@ from secl.runs import Store, loading
 from secl.runs.folder import FILE
 from secl.runs.loading import build_calibrator, load_for_asking
 from secl.runs.manifest import Manifest
-from secl.runs.recipes import score_settings, used_by_score
 from secl.runs.runner import ADAPTER, SUMMARY, TOO_WEAK, Run, resume_run, scores_of, start_run, summary_of
-from secl.runs.settings import Recipe, RunSettings
+from secl.runs.settings import Recipe, RunSettings, score_settings, used_by_score
 from secl.runs.store import KEEP_EVERY
 from secl.server.verify import examine
 from secl.settings import names

@@ -18,8 +18,7 @@ from secl import Question, Record
 from secl.errors import StorageError
 from secl.labels.label import Label, valid
 from secl.runs import Store, export
-from secl.runs.labelling import current_records, review_queue
-from secl.runs.sheets import labels_from_references, labels_from_sheet
+from secl.runs.labelling import current_records, labels_from_references, labels_from_sheet, review_queue
 from tests.answers import answered, make_record, run_folder
 
 WORDS = {

@@ -19,10 +19,20 @@ from secl.flow.requests import FlowRun as FlowRun
 from secl.gates import Always, EntropyShift, Never, PageHinkley
 from secl.runs import RunSettings, Store, runner
 from secl.runs.loading import read_stream
-from secl.runs.lockstep import run_here
-from secl.runs.recipes import read_toml, with_absolute_paths
 from secl.runs.runner import SUMMARY
-from secl.runs.sweep import Job, groups, is_finished, plan, progress_of, read_files, read_sweep, run_job, write_files
+from secl.runs.settings import read_toml, with_absolute_paths
+from secl.runs.sweep import (
+    Job,
+    groups,
+    is_finished,
+    plan,
+    progress_of,
+    read_files,
+    read_sweep,
+    run_here,
+    run_job,
+    write_files,
+)
 from secl.scores import most_frequent, own_answer
 from secl.settings.names import dotted
 from tests.answers import stored

@@ -9,7 +9,7 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 
-from secl.backends.local.grammars import usable
+from secl.backends.local.constrained import usable
 from secl.conversation import Message, ToolCall
 from secl.errors import SeclError, UnfinishedError
 from secl.fields.calls import WrittenReply

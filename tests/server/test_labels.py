@@ -13,12 +13,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from secl.errors import ParameterError
-from secl.evaluation.sample import drawn
+from secl.evaluation.acceptance import drawn
 from secl.labels.label import valid
 from secl.labels.state import LabelState
 from secl.runs import Store, export
-from secl.runs.labelling import review_queue
-from secl.runs.sheets import labels_from_sheet, row_id
+from secl.runs.labelling import labels_from_sheet, review_queue, row_id
 from secl.server.http.api_keys import Keys
 from secl.server.http.health import problems
 from secl.server.http.process import create_review_app

@@ -16,8 +16,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from secl.runs import Store
-from secl.runs.labelling import review_queue
-from secl.runs.sheets import row_id
+from secl.runs.labelling import review_queue, row_id
 from secl.server.http.process import create_review_app
 from tests import processes
 from tests.answers import answered, run_folder

@@ -16,7 +16,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 import torch
 
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.errors import ClosingError, NotFiniteError, ParameterError, RunError, StorageError
 from secl.gates import EntropyShift, replay
 from secl.machine import release_memory

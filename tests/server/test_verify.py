@@ -22,7 +22,7 @@ from secl.runs import RunSettings, Store, chain, resume_run, start_run
 from secl.runs.folder import FILE
 from secl.runs.labelling import current_records
 from secl.runs.manifest import Manifest, Mode
-from secl.runs.recipes import score_settings
+from secl.runs.settings import score_settings
 from secl.server import retention
 from secl.server.records import history
 from secl.server.retention import Retention, prune

@@ -12,7 +12,7 @@ from torch import Tensor
 from secl.backends.base import Bundle, Engine, Position, Reading, Statistics
 from secl.backends.local.writer import draw_many
 from secl.backends.token_ids import TokenIds
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.errors import ModelError
 from secl.prompts.parsing import read_answer
 from secl.prompts.templates import answer_prompt

@@ -18,7 +18,6 @@ from rich.console import Console
 
 from secl.errors import SeclError
 from secl.machine import set_defaults
-from secl.settings.base import Settings
 from secl.settings.groups import (
     FLAT,
     HIDDEN,
@@ -28,6 +27,7 @@ from secl.settings.groups import (
     PosteriorSettings,
     PromptSettings,
     Seed,
+    Settings,
 )
 from secl.settings.names import OF_MODEL, SETTINGS, flag_of
 

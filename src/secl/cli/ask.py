@@ -25,9 +25,8 @@ from secl.reports.console import answer_table, evidence_tables
 from secl.reports.table import listing, to_rich
 from secl.runs.encoding import to_export
 from secl.runs.loading import load_for_asking
-from secl.runs.recipes import score_settings
 from secl.runs.runner import Run, start_run
-from secl.runs.settings import Recipe
+from secl.runs.settings import Recipe, score_settings
 from secl.settings.groups import FLAT, HIDDEN, Names, StreamSettings
 from secl.settings.names import OF_QUESTIONS, given_by
 

@@ -14,7 +14,7 @@ from secl.errors import ParameterError, RunError
 from secl.evaluation.compare import Side
 from secl.evaluation.compare import compare as compare_sides
 from secl.evaluation.json_values import json_value
-from secl.evaluation.own_scores import load_score
+from secl.evaluation.summary import load_score
 from secl.own import is_own
 from secl.records import Record
 from secl.reports.comparison_report import check_sentences, comparison_table, remarks

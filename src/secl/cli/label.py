@@ -19,9 +19,8 @@ from secl.labels.label import Label, valid
 from secl.records import Record
 from secl.reports.acceptance_report import advice_json, advice_step, advice_table
 from secl.reports.table import to_rich
-from secl.runs.labelling import advice_of, current_records, review_queue
+from secl.runs.labelling import advice_of, current_records, labels_from_references, labels_from_sheet, review_queue
 from secl.runs.manifest import Manifest
-from secl.runs.sheets import labels_from_references, labels_from_sheet
 from secl.runs.store import Store
 
 KEY_HELP = "y right, n wrong, s skip, u undo the last reply, q quit"

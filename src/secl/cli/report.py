@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from secl.cli.app import Flag, Full, RunFolder, app, console, echo
 from secl.display import percent, terminal_text
 from secl.errors import ParameterError, RunError
-from secl.evaluation.own_scores import load_score
+from secl.evaluation.summary import load_score
 from secl.question import Grader
 from secl.reports.acceptance_report import promise_sentence
 from secl.reports.folder import check_folder, write_report

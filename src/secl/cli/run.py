@@ -21,9 +21,8 @@ from secl.errors import ParameterError, StorageError
 from secl.records import Record
 from secl.runs.extracting import DocumentFile
 from secl.runs.folder import FILE
-from secl.runs.recipes import read_toml
 from secl.runs.runner import Run, resume_run, start_run
-from secl.runs.settings import RunSettings
+from secl.runs.settings import RunSettings, read_toml
 from secl.settings.groups import FLAT
 from secl.settings.names import OF_OUTPUT, dotted, given_by
 

@@ -17,8 +17,7 @@ from cyclopts import Parameter
 from secl.cli.app import FURTHER_SETTINGS, app, console, echo
 from secl.cli.run import model_line
 from secl.errors import ParameterError, needs
-from secl.runs.recipes import read_toml
-from secl.runs.settings import Recipe
+from secl.runs.settings import Recipe, read_toml
 from secl.server.settings import OF_HTTP, Limits
 from secl.settings.groups import FLAT
 from secl.settings.names import OF_OUTPUT, dotted, given_by

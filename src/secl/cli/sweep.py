@@ -20,12 +20,11 @@ from secl.evaluation.summary import summarise
 from secl.reports.summary_table import score_cells
 from secl.reports.table import Cell, Column, Table, listing, to_rich
 from secl.runs.labelling import held_out_records
-from secl.runs.lockstep import run_here
 from secl.runs.manifest import Manifest
 from secl.runs.ray_sweep import run_on_ray
 from secl.runs.runner import scores_of
 from secl.runs.store import Store
-from secl.runs.sweep import Job, OnProgress, is_finished, plan, progress_of, question_counts, read_sweep
+from secl.runs.sweep import Job, OnProgress, is_finished, plan, progress_of, question_counts, read_sweep, run_here
 from secl.settings.groups import FLAT
 from secl_paper.compare import FilledTable
 from secl_paper.output import as_table

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from secl.display import UNDEFINED, amount, counted, percent
-from secl.evaluation.acceptance import Advice, Answers
+from secl.evaluation.acceptance import Advice, Answers, Doubt
 from secl.evaluation.json_values import json_value
-from secl.evaluation.sample import Doubt
 from secl.evaluation.trust import describe_missing
 from secl.grading.rules import reported_correct
 from secl.labels.label import utc

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from secl.display import UNDEFINED, counted, number, percent
-from secl.evaluation.check import MIN_GAIN, Check
-from secl.evaluation.compare import Comparison
+from secl.evaluation.compare import MIN_GAIN, Check, Comparison
 from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference
 from secl.metrics.measures import MEASURES
 from secl.reports.table import Cell, Column, Table, TableRow

@@ -13,7 +13,7 @@ from secl.errors import ParameterError
 from secl.grading.rules import reported_correct
 from secl.records import Record
 from secl.reports.answers import answered, asked, neediest, not_returned, options_of, remarks, right_answer
-from secl.reports.figures.drawing import write_picture
+from secl.reports.figures import write_picture
 from secl.reports.html import TEMPLATES, html_templates
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, sections_of

@@ -11,17 +11,16 @@ from typing import Self
 
 from secl.errors import ParameterError, RunError
 from secl.evaluation.acceptance import Answers, answers_of
-from secl.evaluation.check import Check, check
+from secl.evaluation.compare import Check, check
 from secl.evaluation.summary import Summary
 from secl.evaluation.trust import Verdict, assess
 from secl.grading.rules import regrade
 from secl.records import Record
-from secl.reports.figures.drawing import Panel
+from secl.reports.figures import Panel
 from secl.runs.labelling import calibration_of, current_records, held_out_records
 from secl.runs.manifest import Manifest, Mode
-from secl.runs.recipes import used_by_score
 from secl.runs.runner import summary_of
-from secl.runs.settings import RunSettings
+from secl.runs.settings import RunSettings, used_by_score
 from secl.runs.store import Store
 from secl.scores import Score
 from secl.settings.names import flag_of, shown

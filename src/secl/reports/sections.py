@@ -17,9 +17,7 @@ from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_tables
 from secl.reports.answers import neediest, questions_table, wrong_table
 from secl.reports.comparison_report import check_sentences
-from secl.reports.figures.reliability import reliability_figure
-from secl.reports.figures.risk_coverage import risk_coverage_figure
-from secl.reports.figures.timeline import timeline_figure
+from secl.reports.figures import reliability_figure, risk_coverage_figure, timeline_figure
 from secl.reports.result import NEEDY, VERDICT_TEXTS, bins_table, domains_table, result_sentences, share_notes, ungraded
 from secl.reports.run_report import RunReport, command, panels
 from secl.reports.summary_table import domain_table, main_table, summary_table

@@ -24,9 +24,8 @@ from secl.records import Record
 from secl.runs.encoding import to_export
 from secl.runs.extracting import by_document, document_of, expected_errors, failures, object_results
 from secl.runs.folder import ELSEWHERE, check_outside, storage_errors
-from secl.runs.labelling import calibration_of, current_records
+from secl.runs.labelling import OBJECT_VERDICTS, READ, VERDICTS, calibration_of, current_records, draw, ids_of, row_id
 from secl.runs.manifest import Manifest
-from secl.runs.sheets import OBJECT_VERDICTS, READ, VERDICTS, draw, ids_of, row_id
 from secl.runs.store import Store
 
 
@@ -76,7 +75,7 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
     A row starts with the cells of the question's row in the input (a file or table). A question without such a row
     gives cells such as id, domain, question, options and reference. The results follow: answer, confidence and grade,
     and with `full` every number of the record. Columns of results without any value are left out. If a column of the
-    input has the name of a column of results, or of a sheet (`secl.runs.sheets`), the former gets `PREFIX`.
+    input has the name of a column of results, or of a sheet (`secl.runs.labelling`), the former gets `PREFIX`.
     """
     return _rows(records, lambda record: _results(record, full))
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from secl.calibrator import Calibrator
 from secl.data.columns import plain
-from secl.data.documents import read_document, read_documents
-from secl.data.question_files import QuestionFile, cell_of, usable
+from secl.data.question_files import QuestionFile, cell_of, read_document, read_documents, usable
 from secl.data.question_values import truth
 from secl.data.tables import Row, parse_json, short_texts, text_of
 from secl.errors import DataError, ParameterError, SeclError, UnavailableError

@@ -1,14 +1,34 @@
-"""Labels of a run: order of a review, writing a label, and records with labels."""
+"""Labels of a run: the order of a review, records with labels, and sheets in which people label answers outside `secl`.
+
+    record_id         label   correct_answer   sample           columns that secl reads; it ignores all others
+    rec_28_5c1e0f9a   wrong                    50 of 400 (61)   one of 50 answers drawn from 400; the last drawn is 61
+    rec_31_00d2b7e1           Lima             50 of 400 (61)   right if the question's grader accepts the answer
+
+The row of a document has all fields of an object. Its label "right" is about every field. `wrong_fields` names the
+wrong fields; the other fields are right.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
 
-from secl.evaluation.acceptance import Advice, Answers, advise, answers_of
-from secl.labels.label import Label, moment_of, random_order, standing
+from secl.data.columns import plain
+from secl.data.question_values import truth, with_reference
+from secl.data.tables import columns_of, open_table
+from secl.errors import DataError, ParameterError
+from secl.evaluation.acceptance import Advice, Answers, advise, answers_of, judgement_of
+from secl.fields.values import shown
+from secl.grading.rules import grade
+from secl.labels.label import Label, LabelSource, label_of, moment_of, random_order, standing, valid
 from secl.labels.state import LabelState, held_out
+from secl.question import Question
 from secl.records import Record
+from secl.runs.extracting import ABSENT, by_document
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 
@@ -110,3 +130,177 @@ def drawn_until(store: Store, last: int, count: int) -> frozenset[int]:
 def _reviewed(store: Store, count: int) -> range:
     """Return the positions from which a review draws if the store has `count` answers."""
     return range(max(store.first, count - RECENT) if store.is_server else store.first, count)
+
+
+VERDICTS, OBJECT_VERDICTS = ("label", "correct_answer"), ("label", "wrong_fields")
+"""Columns that people fill in the row of an answer, and in the row of a whole object."""
+
+READ = ("record_id", *VERDICTS, "wrong_fields", "sample")
+"""Columns that `labels_from_sheet` reads. In an export, the user's own columns have other names."""
+
+
+def row_id(*records: Record, prefix: str = "rec") -> str:
+    """Return the id of a row: the position of its first answer, and a hash of its questions and answers."""
+    told = "\0".join(part for each in records for part in (each.question.id, each.question.text, each.text or ""))
+    digest = blake2b(told.encode("utf-8", "backslashreplace"), digest_size=4).hexdigest()
+    return f"{prefix}_{records[0].position}_{digest}"
+
+
+def answer_of(store: Store, name: str) -> Record:
+    """Return the answer with an id of `row_id`. Raises ParameterError: the store has no such answer."""
+    found = re.fullmatch(r"rec_(\d{1,15})_[0-9a-f]{8}", name)
+    record = store.record(int(found[1])) if found and int(found[1]) in range(store.first, len(store)) else None
+    if record is None or row_id(record) != name:
+        raise ParameterError(f"there is no record {name[:40]!r}.")
+    return record
+
+
+def ids_of(store: Store) -> Callable[[Record], str]:
+    """Return a function from a record to its id in sheets: the server's id of the record, or `row_id`."""
+    if not store.is_server:
+        return row_id
+    known: dict[int, str] = dict(store.read("SELECT position, id FROM served"))
+    return lambda record: known[record.position]
+
+
+def draw(store: Store, count: int) -> tuple[list[Record], str]:
+    """Return the next answers of a review, in its random order, and the cell of the column "sample" in their rows."""
+    positions = review_queue(store).positions[:count] if count > 0 else ()
+    if not positions:
+        raise ParameterError(f"--sample is {count}; give at least 1." if count < 1 else "no answer is left to label.")
+    last = random_order(positions, SEED)[-1]
+    return [*map(store.record, positions)], f"{len(positions)} of {len(store)} ({last})"
+
+
+def labels_from_sheet(store: Store, path: Path, *, random: bool) -> list[Label]:
+    """Return the new labels of a filled sheet.
+
+    Answers of a `sample` have the chance 1. Each answer of the sample without a verdict counts as skipped, even if
+    its row is missing. Rows of other sheets have an unknown chance, unless `random` says that the user drew the judged
+    rows at random. A correction of a label of the sample keeps the chance of this label.
+
+    Raises:
+        DataError: the file is not a table, has no verdict, or a row does not fit the run. The message names the row.
+    """
+    judged, drawn = _verdicts(store, path)
+    log, sample = store.label_log(), store.sample()
+    before = {entry.position: entry.correct for entry in valid(log)}
+    of_sample = {entry.position: entry for entry in log if entry.chance is not None and entry.position in sample}
+    labels = []
+    for position, (record, correct) in judged.items():
+        known, at_random = of_sample.get(position), position in drawn
+        if before.get(position, ...) == correct and (known is not None or not (at_random or random)):
+            continue  # the log has this label already
+        source: LabelSource = known.source if known else "review" if at_random else "feedback"
+        chance = known.chance if known else 1.0 if at_random or random else None
+        labels.append(label_of(record, correct, source=source, chance=chance, skipped=correct is None))
+    unjudged = sorted(drawn - judged.keys() - sample.keys())
+    return [*labels, *(label_of(store.record(each), None, chance=1.0, skipped=True) for each in unjudged)]
+
+
+def _verdicts(store: Store, path: Path) -> tuple[dict[int, tuple[Record, bool | None]], set[int]]:
+    """Return the judged answers by position, with None for skipped ones; and the positions of the sheet's samples."""
+    rows, records, name = open_table(path), list(store.records()), ids_of(store)
+    known: dict[str, Sequence[Record]] = {name(record): [record] for record in records}
+    if Manifest.of(store).mode == "extract":
+        known |= {row_id(*fields, prefix="doc"): fields for fields in by_document(records).values()}
+    columns = [plain(column) for column in columns_of(rows)]
+    if columns and ("record_id" not in columns or not {*READ[1:4]} & {*columns}):
+        raise DataError(
+            f"{path} needs the columns 'record_id' and 'label' (or 'correct_answer'), but has "
+            f"{', '.join(map(repr, columns))}; fill in a table of secl export {store.folder} --review."
+        )
+    judged: dict[int, tuple[Record, bool | None]] = {}
+    drawn: set[int] = set()
+    sampled = functools.cache(lambda cell: _sampled(cell, store))
+    place: dict[int, str] = {}
+    for row in rows:
+        try:
+            if isinstance(row.values, str | Question):
+                raise DataError(str(row.values))
+            cells = {plain(column): value for column, value in row.values.items()}
+            answers = _judged(cells, _answers(cells, known, store.folder))
+            if cells.get("sample") is not None:
+                drawn |= sampled(str(cells["sample"]))
+            for record, correct in answers:
+                if judged.setdefault(record.position, (record, correct))[1] != correct:
+                    raise DataError(f"contradicts the verdict of {place[record.position]}; correct one of them.")
+                place.setdefault(record.position, row.location.rpartition(", ")[2])
+        except DataError as problem:
+            raise DataError(f"{row.location} {problem}") from problem
+    if not judged:
+        raise DataError(f"{path} has no verdict; write right or wrong into the column 'label' of the judged rows.")
+    return judged, drawn
+
+
+def _answers(cells: Mapping[str, object], known: Mapping[str, Sequence[Record]], folder: Path) -> Sequence[Record]:
+    name = cells.get("record_id")
+    if name is None:
+        if any(cells.get(column) is not None for column in READ):
+            raise DataError("has a verdict but no record_id; restore the id.")
+        return ()
+    if str(name) not in known:
+        raise DataError(
+            f"has the record_id {str(name)[:40]!r}, which is no answer of {folder}; take a sheet of this run."
+        )
+    return known[str(name)]
+
+
+def _judged(cells: Mapping[str, object], records: Sequence[Record]) -> list[tuple[Record, bool | None]]:
+    """Return the judged answers of a row, with None for skipped ones."""
+    if str(cells.get("label")).casefold() in ("s", "skip", "skipped"):
+        return [(record, None) for record in records]
+    right, answer, wrong = truth(cells, "label"), cells.get("correct_answer"), cells.get("wrong_fields")
+    if len(records) > 1:
+        names = [plain(record.question.domain) for record in records]
+        named = [plain(part) for part in re.split("[|,;]", str(wrong or "")) if part.strip()]
+        if unknown := [each for each in named if each not in names]:
+            raise DataError(f"has {unknown[0]!r} in 'wrong_fields'; its fields are {', '.join(names)}.")
+        if answer is not None or (right is not None and right == bool(named)):
+            raise DataError("is about a whole object; name its wrong fields in 'wrong_fields', or write right.")
+        judged = right is not None or bool(named)
+        return [(record, name not in named) for record, name in zip(records, names, strict=True) if judged]
+    if answer is None:
+        return [(record, right) for record in records if right is not None]
+    graded = [(record, _grade(record, answer)) for record in records]
+    if any(right not in (None, by_answer) for _, by_answer in graded):
+        raise DataError(f"has the label {cells['label']!r}, but its 'correct_answer' says the opposite; correct one.")
+    return graded
+
+
+def _grade(record: Record, answer: object) -> bool | None:
+    """Return whether the answer of a record is right by a right answer from a cell. Raises DataError."""
+    question = record.question
+    if record.kind == "field":
+        answer = answer if isinstance(answer, str) else shown(answer)
+        question = replace(question, grader="exact" if answer == ABSENT else question.grader)
+    return grade(with_reference(question, answer), record.answer)
+
+
+def _sampled(cell: str, store: Store) -> frozenset[int]:
+    """Return the positions of the random sample that a cell of the column "sample" names."""
+    found = re.fullmatch(r"\d+ of (\d{1,15}) \((\d{1,15})\)", cell)
+    if found is None or not int(found[2]) < int(found[1]) <= len(store):
+        raise DataError(f"has {cell[:40]!r} in 'sample', which names no sample of {store.folder}; restore it.")
+    return drawn_until(store, int(found[2]), int(found[1]))
+
+
+def labels_from_references(store: Store, *, random: bool) -> list[Label]:
+    """Return a label for each answer whose question has a reference, unless a person labelled the answer.
+
+    `random`: whether the questions with references are a random sample. If an earlier call said otherwise, withdraw
+    the earlier label first. Raises DataError: no question has a reference.
+    """
+    before, chance = {entry.position: entry for entry in valid(store.label_log())}, 1.0 if random else None
+    graded = [(record, right) for record in store.records() if (right := judgement_of(record).reference) is not None]
+    if not graded:
+        raise DataError(
+            f"no question of {store.folder} has a right answer; name its column (--columns reference=NAME)."
+        )
+    labels = []
+    for record, right in graded:
+        earlier = before.get(record.position)
+        if earlier is None or (earlier.source == "reference" and earlier.chance != chance):
+            changes = [right] if earlier is None else [None, right]
+            labels += [label_of(record, correct, source="reference", chance=chance) for correct in changes]
+    return labels

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from secl.calibrator import Calibrator
+from secl.data.benchmarks import arrange, load_stream
 from secl.data.question_files import QuestionFile, read_rows
-from secl.data.streams import arrange, load_stream
 from secl.errors import DataError, ParameterError, QuestionError, RunError, needs
 from secl.machine import without_garbage_collection
 from secl.model import Model, check_given, learner_of

@@ -12,8 +12,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from secl.data.benchmarks import fingerprint
 from secl.data.question_files import QuestionFile
-from secl.data.streams import fingerprint
 from secl.errors import RunError
 from secl.gates import Gate
 from secl.labels.label import Label
@@ -22,8 +22,7 @@ from secl.model import Model
 from secl.own import is_own
 from secl.posterior.shared import SharedSums
 from secl.runs.extracting import DocumentFile, failures
-from secl.runs.recipes import with_absolute_paths
-from secl.runs.settings import Recipe, RunSettings
+from secl.runs.settings import Recipe, RunSettings, with_absolute_paths
 from secl.runs.store import Store
 from secl.settings.groups import Dtype
 

@@ -25,8 +25,7 @@ from secl.runs.folder import ELSEWHERE, check_free, storage_errors
 from secl.runs.labelling import held_out_records
 from secl.runs.loading import Load, askable, build_calibrator, calibration, load_model, named, read_stream
 from secl.runs.manifest import Manifest, Mode, environment, stream_fingerprint
-from secl.runs.recipes import check_scored, with_absolute_paths
-from secl.runs.settings import RunSettings
+from secl.runs.settings import RunSettings, check_scored, with_absolute_paths
 from secl.runs.store import KEEP_EVERY, Store, Version
 from secl.scores import Score, make_scores
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 from pydantic import Field
 
-from secl.settings.base import Settings
+from secl.settings.groups import Settings
 from secl.settings.names import OF_MODEL
 
 TEXTS = 16

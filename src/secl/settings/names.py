@@ -15,10 +15,10 @@ from pydantic import Field
 from pydantic.fields import FieldInfo
 
 from secl.errors import ParameterError
-from secl.settings.base import OFF, Settings
 from secl.settings.groups import (
     FLAT,
     HIDDEN,
+    OFF,
     AdapterSettings,
     EvidenceSettings,
     ExtractSettings,
@@ -28,6 +28,7 @@ from secl.settings.groups import (
     PosteriorSettings,
     PromptSettings,
     Seed,
+    Settings,
     StreamSettings,
 )
 

@@ -16,7 +16,7 @@ import openai
 import pytest
 
 from secl.backends.local.loading.loader import locate
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from tests.backends.conftest import Say
 from tests.backends.endpoint.real import free_port, running
 

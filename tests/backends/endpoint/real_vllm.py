@@ -20,7 +20,7 @@ from secl.backends.endpoint.vllm.model import VllmModel
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import locate
 from secl.backends.local.model import LocalModel
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.question import Question
 from secl.records import Reply
 from secl.settings.groups import AdapterSettings

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from secl.backends.endpoint.abilities import WORD_TOKENS
-from secl.backends.endpoint.cost import FULL
-from secl.backends.endpoint.model import EndpointModel
+from secl.backends.endpoint.model import FULL, EndpointModel
 from secl.calibrator import Calibrator
 from secl.conversation import Message
 from secl.errors import ModelError, ParameterError, QuestionError, TooLongError, UnavailableError

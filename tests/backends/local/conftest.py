@@ -12,7 +12,7 @@ import torch
 from secl.backends.local.loading.loader import Loaded, wrap
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.evidence import CandidateEvidence
 from secl.gates import Always
 from secl.question import Question

@@ -25,7 +25,7 @@ from secl.backends.local.loading.loader import wrap
 from secl.backends.local.loading.model_parts import twin
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.flow import further
 from secl.gates import Always
 from secl.prompts import templates

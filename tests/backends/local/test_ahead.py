@@ -12,7 +12,7 @@ from secl.backends.generation import Generation
 from secl.backends.local import passes
 from secl.backends.local.model import LocalModel
 from secl.calibrator import WINDOW_SIZE, Calibrator
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.errors import QuestionError
 from secl.gates import Always, EntropyShift
 from secl.model import ModelAnswer

@@ -18,8 +18,7 @@ from secl.backends.chat_templates import render
 from secl.backends.local.loading.loader import load
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
-from secl.data.quiz import quiz
-from secl.data.streams import load_stream
+from secl.data.benchmarks import load_stream, quiz
 from secl.flow.questions import Case, answer
 from secl.flow.requests import Flow, FlowRun, Write
 from secl.gates import Always

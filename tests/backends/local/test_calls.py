@@ -13,7 +13,7 @@ import secl
 from secl.backends.call_forms import DESCRIBED, CallForm
 from secl.backends.chat_templates import render
 from secl.backends.local import calls
-from secl.backends.local.grammars import allowed_tokens
+from secl.backends.local.constrained import allowed_tokens
 from secl.backends.local.loading.loader import wrap
 from secl.backends.local.model import LocalModel
 from secl.backends.token_ids import TokenIds

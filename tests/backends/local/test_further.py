@@ -15,7 +15,7 @@ from secl.backends import readout, token_model
 from secl.backends.base import Bundle
 from secl.backends.generation import Generation
 from secl.backends.local.model import LocalModel
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.errors import QuestionError
 from secl.evidence import EvidenceKind, Sample
 from secl.flow import questions

@@ -15,7 +15,7 @@ import torch
 from secl.backends.local import backend, passes
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.passes import in_halves
-from secl.data.quiz import quiz
+from secl.data.benchmarks import quiz
 from secl.errors import ModelError
 from secl.question import Question
 from tests.backends.local.conftest import MakeModel, memory_ends

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 import secl
 from secl.backends.local import objects
-from secl.backends.local.grammars import allowed_tokens
+from secl.backends.local.constrained import allowed_tokens
 from secl.backends.local.objects import ObjectWriter
 from secl.errors import ModelError, ParameterError, SeclError, TooLongError
 from secl.fields import weighing

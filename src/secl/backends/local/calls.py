@@ -16,8 +16,7 @@ from torch import Tensor
 
 from secl.backends.call_forms import CallForm
 from secl.backends.generation import Generation
-from secl.backends.local.constrained import GrammarRow, GrammarWriter, Task
-from secl.backends.local.grammars import SPACED, allowed_tokens, usable
+from secl.backends.local.constrained import SPACED, GrammarRow, GrammarWriter, Task, allowed_tokens, usable
 from secl.errors import ParameterError, TooLongError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.calls import WrittenCall, WrittenReply

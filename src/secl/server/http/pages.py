@@ -26,8 +26,7 @@ from secl.errors import ParameterError
 from secl.metrics.measures import running_mean
 from secl.records import Record
 from secl.reports.html import TEMPLATES, html_templates
-from secl.runs.labelling import RECENT, review_queue
-from secl.runs.sheets import answer_of, row_id
+from secl.runs.labelling import RECENT, answer_of, review_queue, row_id
 from secl.runs.store import Store
 from secl.server.entries import JsonObject, StoredText, answer_text, moment
 from secl.server.explain import PromptMessage, explain_served

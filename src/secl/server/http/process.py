@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from secl.display import counted, terminal_text
 from secl.errors import ParameterError, RequestError, SeclError
-from secl.runs.sheets import answer_of
+from secl.runs.labelling import answer_of
 from secl.runs.store import Store
 from secl.server.http.api_keys import Keys
 from secl.server.http.errors import RETRY_SOON, error_response, to_request_error, unknown_field

@@ -13,8 +13,7 @@ from secl.model import Model
 from secl.runs.folder import FILE, check_free
 from secl.runs.loading import Load, build_calibrator, calibration, load_model, named
 from secl.runs.manifest import Manifest, environment
-from secl.runs.recipes import with_absolute_paths
-from secl.runs.settings import Recipe
+from secl.runs.settings import Recipe, with_absolute_paths
 from secl.server.entries import Keep
 from secl.server.online.service import Service
 from secl.server.retention import Retention

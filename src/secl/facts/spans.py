@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-SpanKind = Literal["number", "date", "name", "quote", "code", "link"]
+FactKind = Literal["number", "date", "name", "quote", "code", "link"]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FactSpan:
     """A value in a text: `text[start:end]`."""
 
     start: int
     end: int
-    kind: SpanKind
+    kind: FactKind
 
 
 LONGEST = 60
@@ -64,7 +64,7 @@ _FREE = r"(?<![^\W\u2e80-\uffff])(?<!\d[.,])"  # no letter or digit before, but 
 
 # Each row: kind, and pattern of a value with its quotation marks. The first row that matches at a place wins. Each
 # repetition is bounded or matches in one way, so that the time grows linearly with the length of the text.
-_PATTERNS: tuple[tuple[SpanKind | Literal["markup"], str], ...] = (
+_PATTERNS: tuple[tuple[FactKind | Literal["markup"], str], ...] = (
     ("markup", r"(?m:^#{1,6} [^\n]*$)|(?m:^[ \t]*\*\*[^*\n]{1,80}\*\*:?[ \t]*$)"),  # headings
     ("markup", r"(?m:^(?=[^\n|]*\|)[^\n]*\n(?=[ \t]*\|?[ \t]*:?-{3})[ \t:|-]+$)"),  # header of a table
     (
@@ -112,7 +112,7 @@ _PATTERNS: tuple[tuple[SpanKind | Literal["markup"], str], ...] = (
     ("name", r"(?<=[是为為叫])(?![\u4e00-\u9fff]{0,6}[的个一不])[\u4e00-\u9fff]{2,6}(?=[，。；、）])"),  # 首都是巴黎。
 )
 _VALUE = re.compile("|".join(f"(?P<{kind}_{row}>{pattern})" for row, (kind, pattern) in enumerate(_PATTERNS)))
-_KINDS: dict[str, SpanKind | None] = {kind: None if kind == "markup" else kind for kind, _ in _PATTERNS}
+_KINDS: dict[str, FactKind | None] = {kind: None if kind == "markup" else kind for kind, _ in _PATTERNS}
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*(?:```|~~~)|\Z)", re.M | re.S)
 _DATA = frozenset(("", "text", "txt", "plaintext", "json", "yaml", "yml", "toml", "csv", "markdown", "md"))
 _WORD_OR_SIGN = re.compile(r"\w+|[^\w\s.,;:!?]")
@@ -135,17 +135,17 @@ _GERMAN = frozenset("der die das und ist nicht ein eine einen dem den des mit vo
 _BEFORE_GERMAN_NAMES = frozenset("in aus nach von bei ist war heißt durch zwischen gegen".split())
 
 
-def find_spans(text: str, known: str = "") -> tuple[Span, ...]:
+def find_spans(text: str, known: str = "") -> tuple[FactSpan, ...]:
     """Return the values in a text that can be right or wrong, in order and disjoint.
 
     Args:
         known: the question. A value that stands in it word by word is left out: its repetition is no fact.
 
     >>> find_spans("In 1898 Marie Curie found it.")
-    (Span(start=3, end=7, kind='date'), Span(start=8, end=19, kind='name'))
+    (FactSpan(start=3, end=7, kind='date'), FactSpan(start=8, end=19, kind='name'))
     """
     taken = bytearray(len(text))  # 1 where no name can stand
-    found: list[Span] = []
+    found: list[FactSpan] = []
     for start, end, is_program in _regions(text):
         for match in _VALUE.finditer(text, start, end):
             taken[match.start() : match.end()] = b"\1" * (match.end() - match.start())
@@ -178,7 +178,7 @@ def _regions(text: str) -> Iterator[tuple[int, int, bool]]:
     yield place, len(text), False
 
 
-def _value_of(match: re.Match[str]) -> Span | None:
+def _value_of(match: re.Match[str]) -> FactSpan | None:
     """Return the span of a value without its quotation marks; None for markup."""
     (start, end), row = match.span(), (match.lastgroup or "").partition("_")
     kind = _KINDS[row[0]]
@@ -190,10 +190,10 @@ def _value_of(match: re.Match[str]) -> Span | None:
     inner = match[0][marks : len(match[0]) - marks]
     start += marks + len(inner) - len(inner.lstrip())
     end -= marks + len(inner) - len(inner.rstrip(" .,;" if kind == "quote" else " ,"))
-    return Span(start, end, kind) if start < end else None
+    return FactSpan(start, end, kind) if start < end else None
 
 
-def _is_trifle(value: str, kind: SpanKind) -> bool:
+def _is_trifle(value: str, kind: FactKind) -> bool:
     """Return whether a value in a program is a matter of style: a name, a single digit."""
     return kind in ("date", "name") or (kind == "number" and len(value) < 2) or (kind == "code" and "." not in value)
 
@@ -205,9 +205,9 @@ class _Run(NamedTuple):
     opens: bool
 
 
-def _names(text: str, taken: bytearray) -> Iterator[Span]:
+def _names(text: str, taken: bytearray) -> Iterator[FactSpan]:
     """Yield runs of capitalised words, but no single word that is capitalised because a sentence starts with it."""
-    words = [match for match in _WORD.finditer(text) if not taken[match.start()]]
+    words = [match for match in _WORD.finditer(text) if 1 not in taken[match.start() : match.end()]]
     lower = {match[0] for match in words if match[0].islower()}
     german = sum(match[0] in _GERMAN for match in words) > len(words) / 8
     runs = list(_runs(text, words))
@@ -236,7 +236,7 @@ def _names(text: str, taken: bytearray) -> Iterator[Span]:
             before = text[:start].rsplit(None, 1)[-1] if german and start else ""
             if german and not is_acronym and before not in _BEFORE_GERMAN_NAMES:
                 continue
-        yield Span(start, end, "date" if re.fullmatch(f"{_MONTH}|{_WEEKDAY}", name) else "name")
+        yield FactSpan(start, end, "date" if re.fullmatch(f"{_MONTH}|{_WEEKDAY}", name) else "name")
 
 
 def _runs(text: str, words: list[re.Match[str]]) -> Iterator[_Run]:

@@ -12,14 +12,14 @@ from secl.calibrator import Calibrator
 from secl.data.question_files import read_given, read_rows, texts_in
 from secl.display import Shown, tracked
 from secl.errors import ParameterError, SeclError
-from secl.evaluation.acceptance import Advice, Judgement, advise, answers_of, judgement_of
+from secl.evaluation.acceptance import Advice, Judgement, advise, answers_of, judgement_of, judgements_of
 from secl.fields.calls import Calls, WritesCalls, weigh_calls
 from secl.fields.extraction import Extraction, request_of, weigh_objects
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.labels.label import Label, label_of, moment_of
 from secl.model import learner_of
-from secl.question import GivenAnswer, Question
+from secl.question import Form, GivenAnswer, Question
 from secl.records import Record
 from secl.runs.extracting import writer_of
 
@@ -77,6 +77,7 @@ class CalibratedModel(Shown):
         question: Question | str,
         *,
         options: Sequence[str] = (),
+        form: Form | None = None,
         context: str = "",
         system: str = "",
         history: Sequence[object] = (),
@@ -86,6 +87,8 @@ class CalibratedModel(Shown):
         Args:
             question: a text, or a `Question` with its own options, context, system text and history.
             options: 2 to 26 answers to choose from; empty for an open question.
+            form: form of the answer to an open question: "short" (a few words, by default), "sentence", "number", or
+                "text" for a text as in a chat, whose facts have confidences of their own (`Record.facts`).
             context: a passage to answer from.
             system: the system text; by default the model's own system text.
             history: earlier turns, each a `Turn`, a pair (role, text), or {"role": ..., "content": ...}.
@@ -93,7 +96,7 @@ class CalibratedModel(Shown):
         Raises:
             QuestionError: the arguments do not form a valid question, or the question is too long for the model.
         """
-        asked = Question.of(question, options=options, context=context, system=system, history=history)
+        asked = Question.of(question, options=options, form=form, context=context, system=system, history=history)
         return self._note(self.calibrator.ask(asked))
 
     def ask_all(
@@ -244,6 +247,7 @@ class CalibratedModel(Shown):
         *,
         options: Sequence[str] = (),
         rivals: Sequence[str] = (),
+        form: Form | None = None,
         context: str = "",
         system: str = "",
         history: Sequence[object] = (),
@@ -253,14 +257,14 @@ class CalibratedModel(Shown):
         The model writes no answer. The record's `reply` has the confidence that the model states for this answer.
 
         Args:
-            question, options, context, system, history: as for `ask`.
+            question, options, form, context, system, history: as for `ask`.
             answer: a text; with options, a letter, the text of an option, or both.
             rivals: other answers to an open question. secl compares the answer with them and with the model's samples.
 
         Raises:
             QuestionError: the answer is empty, too long, or none of the options.
         """
-        asked = Question.of(question, options=options, context=context, system=system, history=history)
+        asked = Question.of(question, options=options, form=form, context=context, system=system, history=history)
         (record,) = self.calibrator.rate_stream([GivenAnswer(asked, answer, tuple(rivals))])
         return self._note(record)
 
@@ -372,5 +376,5 @@ class CalibratedModel(Shown):
 
     def _note(self, record: Record) -> Record:
         """Keep position, confidence and grade of a record for `threshold`, and return the record."""
-        self._judgements.append(judgement_of(record))
+        self._judgements += judgements_of(record)
         return record

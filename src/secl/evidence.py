@@ -21,8 +21,9 @@ EvidenceKind = Literal["p_true", "samples", "dinco", "candidates", "verdicts"]
 """Kinds of evidence from the frozen model. "p_true" is P(True) of the answer and its distractors, "verdicts" is P(True)
 of all candidates of the posterior."""
 
-SourceKind = Literal["options", "answers", "values", "fixed_values", "tools"]
-"""What candidates are. "fixed_values" are numbers, booleans, or members of an enumeration."""
+SourceKind = Literal["options", "answers", "values", "fixed_values", "tools", "facts"]
+"""What candidates are. "fixed_values" are numbers, booleans, or members of an enumeration. "facts" are values in a
+text, and other values in their places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class Source:
     """Origin of the candidates of a question, besides the rated answer.
 
     Attributes:
-        kind: options of the question, answers to an open question, or values of a field; "tools" if the field is the
-            choice of a tool, or of no tool.
+        kind: options of the question, answers to an open question, values of a field, or values in a text; "tools" if
+            the field is the choice of a tool, or of no tool.
         given: number of candidates from the caller.
         listed: number of candidates from a list that the model wrote.
         numeric: number of near misses of a number.
@@ -54,7 +55,7 @@ class Source:
 
     @property
     def of_field(self) -> bool:
-        """Whether the candidates are values of a field (`secl.fields`)."""
+        """Whether the candidates are values of a field (`secl.fields`) or in a text (`secl.facts`)."""
         return self.kind not in ("options", "answers")
 
 
@@ -222,6 +223,24 @@ class DincoEvidence:
     nli_name: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactEvidence:
+    """A value in a text that can be right or wrong, with the probability of its tokens.
+
+    Attributes:
+        start, end: place of the value in the text, in characters.
+        kind: what the value is, such as "number" or "name" (`secl.facts.spans`).
+        log_p: ln probability of the value's tokens after the text before it; nan if unknown.
+        tokens: number of these tokens; 0 if unknown.
+    """
+
+    start: int
+    end: int
+    kind: str
+    log_p: float
+    tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All evidence about an answer; None for each kind that was not gathered.
@@ -229,12 +248,14 @@ class Evidence:
     Attributes:
         p_true, dinco, candidates: evidence of these kinds.
         samples: further answers to the question, drawn at temperature 1. An unreadable answer is None.
+        facts: the values in a text, in order. In a record, `secl.records.Record.facts` has them instead.
     """
 
     p_true: PTrue | None = None
     samples: tuple[str | None, ...] | None = None
     dinco: DincoEvidence | None = None
     candidates: CandidateEvidence | None = None
+    facts: tuple[FactEvidence, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secl.display import as_sentence, counted, percents
 from secl.evaluation.symptoms import Reason, seen_in_one
 from secl.evidence import Posterior
+from secl.facts.records import expected_wrong
 from secl.labels.state import observed
 from secl.methods import Plan
 from secl.metrics.probability import bin_index
@@ -82,7 +85,7 @@ def explain(
     supported = posterior is None or (posterior.own == posterior.best and not other_order)
     return Explanation(
         source=source,
-        number=_weighed(record, posterior) if posterior and source == "posterior" else _stated(record),
+        number=_number(record, source),
         weights=None if posterior is None else weights_sentence(posterior),
         caveat=caveat(record, plan),
         symptoms=symptoms,
@@ -91,6 +94,27 @@ def explain(
         near=_near_labels(record),
         accepted=None if record.accept is None else accepted_line(record.answer, record.confidence, record.accept),
         learning=learning,
+    )
+
+
+def _number(record: Record, source: ConfidenceSource) -> str:
+    if record.posterior is not None and source == "posterior":
+        return _weighed(record, record.posterior)
+    if record.parts is not None:
+        return _of_facts(record.parts)
+    return _stated(record)
+
+
+def _of_facts(facts: Sequence[Record]) -> str:
+    wrong = expected_wrong(facts)
+    if not facts or math.isnan(wrong):
+        return ""
+    all_right = math.prod(fact.confidence for fact in facts)
+    if len(facts) == 1:
+        return f"the text states one fact, which is right with the probability {all_right:.4f}"
+    return (
+        f"of the {len(facts)} facts of the text, {len(facts) - wrong:.1f} are expected to be right; "
+        f"the probability that all are right is {all_right:.4f}"
     )
 
 
@@ -120,6 +144,8 @@ def caveat(record: Record, plan: Plan | None = None) -> str | None:
     """
     if record.answer is None:
         return "the answer could not be read, so it has no confidence."
+    if record.parts is not None:
+        return _caveat_of_text(record.parts)
     if record.confidences.source == "posterior":
         return None
     if record.reply.answer is None or not record.reply.bins:
@@ -135,6 +161,15 @@ def caveat(record: Record, plan: Plan | None = None) -> str | None:
     else:
         return None
     return f"{reason}, so the confidence is the stated one."
+
+
+def _caveat_of_text(facts: Sequence[Record]) -> str | None:
+    """Return why a text has no confidence; None if each of its facts has one."""
+    if not facts:
+        return "the text states no number, date, name, quotation or code that could be wrong, so it has no confidence."
+    if any(math.isnan(fact.confidence) for fact in facts):
+        return "the probabilities of the text's tokens are unknown, so its facts have no confidence."
+    return None
 
 
 def _evidence(record: Record) -> str:

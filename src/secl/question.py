@@ -94,6 +94,7 @@ class Question:
         question: object,
         *,
         options: Sequence[str] = (),
+        form: Form | None = None,
         context: str = "",
         system: str = "",
         history: Sequence[object] = (),
@@ -108,16 +109,17 @@ class Question:
         ('Rome', 'Paris')
         """
         if isinstance(question, cls):
-            if options or context or system or history:
+            if options or form or context or system or history:
                 raise QuestionError(
-                    f"{question.mention} is a Question already; put options, context, system and history into it."
+                    f"{question.mention} is a Question already; put options, form, context, system and history into it."
                 )
             return question
         if isinstance(question, str):
             if isinstance(history, str):
                 raise QuestionError("history is a text; give a list of turns, each (role, text).")
             turns = tuple(Message.of(turn) for turn in history)
-            return cls(question, options=options, context=context, system=system, history=turns)  # type: ignore[arg-type]
+            form = form or "short"
+            return cls(question, options, form=form, context=context, system=system, history=turns)  # type: ignore[arg-type]
         conversation = isinstance(question, list | tuple) and any(isinstance(part, dict) for part in question)
         remedy = (
             "give the last message as a text, and the earlier ones as history"

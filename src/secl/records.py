@@ -158,12 +158,13 @@ class Learning:
     update: Update | None = None
 
 
-RecordKind = Literal["asked", "given", "field"]
+RecordKind = Literal["asked", "given", "field", "fact"]
 """What a record is about.
 
     asked      the model answered a question
     given      the answer came from elsewhere, and the model rated it (`Calibrator.rate_window`)
     field      the answer is a field of an object or a part of a tool call (`Calibrator.weigh`)
+    fact       the answer is a value in a text (`Record.facts`)
 """
 
 
@@ -190,7 +191,7 @@ class Confidences:
     @property
     def source(self) -> ConfidenceSource:
         """Source of `uncalibrated`."""
-        return "stated" if math.isnan(self.posterior) else "posterior"
+        return "stated" if math.isnan(self.posterior) and not math.isnan(self.uncalibrated) else "posterior"
 
     @property
     def expected_grade(self) -> float:
@@ -216,6 +217,10 @@ class Record(Shown):
             evidence.
         learning: None if the method has no gate and the weights are those of the frozen model, as by default.
         correct: whether `reply` is right; None if not graded.
+        facts: a record for each value in a free text that can be right or wrong, in order; None for other answers. The
+            question of such a record is the sentence of the value with a gap, its domain is the kind of the value.
+        fact: number of a fact in its text, from 1; 0 for other records.
+        span: start and end of a fact in its text, in characters; None for other records.
         label: whether a label says that `answer` is correct (`with_label`); None without a label. A label overrides a
             reference. Stored records have None, because secl stores labels in a separate log.
         ledger: tokens through the network for this question.
@@ -235,6 +240,9 @@ class Record(Shown):
     learning: Learning | None = None
     correct: bool | None
     label: bool | None = None
+    facts: tuple[Record, ...] | None = None
+    fact: int = 0
+    span: tuple[int, int] | None = None
     ledger: Ledger
     plain_tokens: float
 
@@ -291,8 +299,14 @@ class Record(Shown):
 
     @property
     def confidences(self) -> Confidences:
-        """The confidence with its origins: before labels, by the posterior, and as stated."""
+        """The confidence with its origins: before labels, by the posterior, and as stated.
+
+        A text that is not compared as a whole is right if all its facts are right. Their errors count as independent.
+        Without facts, nothing can be right or wrong, and the confidence is nan.
+        """
         posterior, stated = self.posterior, self.reply.stated
+        if self.parts is not None:
+            return _all_right([fact.confidences for fact in self.parts], stated)
         weighed = math.nan
         if posterior is not None and self.best_returned:
             weighed = posterior.probabilities[posterior.best]
@@ -306,6 +320,11 @@ class Record(Shown):
             posterior=weighed,
             stated=stated,
         )
+
+    @property
+    def parts(self) -> tuple[Record, ...] | None:
+        """The facts of a text that is not compared as a whole; None for other answers."""
+        return self.facts if self.posterior is None else None
 
     @property
     def low(self) -> float:
@@ -334,16 +353,24 @@ class Record(Shown):
     def accept(self) -> float | None:
         """Lowest accepted confidence, on the scale of `confidence`; None without a threshold.
 
-        If labels move the confidences of a domain, `accept` moves with these, and `accepted` stays.
+        If labels move the confidences of a domain, `accept` moves with these, and `accepted` stays. A text that is not
+        compared as a whole has None, because its facts have thresholds of their own.
         """
+        if self.parts is not None:
+            return None
         moved = None if self.labelled is None else self.labelled.accept
         return self.threshold if moved is None else moved
 
     @property
     def accepted(self) -> bool | None:
-        """Whether `confidence` reaches `accept`; None without a threshold, False without an answer."""
+        """Whether `confidence` reaches `accept`; None without a threshold, False without an answer.
+
+        A text that is not compared as a whole is accepted if each of its facts is, and None without facts.
+        """
         if self.threshold is None:
             return None
+        if self.parts is not None:
+            return all(fact.accepted for fact in self.parts) if self.parts else None
         return self.answer is not None and self.confidences.uncalibrated >= self.threshold
 
     def as_given(self) -> GivenAnswer:
@@ -379,6 +406,15 @@ class Record(Shown):
         shown |= {"accepted": self.accepted, "correct": judged}
         known = {name: value for name, value in shown.items() if value not in (None, ()) and value == value}  # no nan
         return {**known, "question": self.question.text}
+
+
+def _all_right(facts: Sequence[Confidences], stated: float) -> Confidences:
+    """Return the probabilities that all facts are right; nan without facts."""
+    if not facts:
+        return Confidences(calibrated=math.nan, uncalibrated=math.nan, posterior=math.nan, stated=stated)
+    whole = math.prod(each.uncalibrated for each in facts)
+    calibrated = math.prod(each.calibrated for each in facts)
+    return Confidences(calibrated=calibrated, uncalibrated=whole, posterior=whole, stated=stated)
 
 
 def main_source(records: Sequence[Record]) -> ConfidenceSource:

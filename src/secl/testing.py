@@ -24,14 +24,17 @@ from secl.evidence import (
     DincoEvidence,
     Evidence,
     EvidenceKind,
+    FactEvidence,
     LetterOrder,
     Likelihood,
     PTrue,
     Sample,
     Source,
 )
+from secl.facts.tokens import place_tokens, read_facts
 from secl.ledger import Meter
 from secl.model import Learner, Model, ModelAnswer, Rating
+from secl.prompts.parsing import is_brief
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import LETTERS, GivenAnswer, Question
 from secl.records import Reply, Update
@@ -157,8 +160,11 @@ class ScriptedModel(Shown, Model, Learner):
     def gather(
         self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
     ) -> Evidence:
+        compared = "candidates" in evidence
+        long = question.free and not is_brief(reply.answer or "", "text")
         return Evidence(
-            candidates=self._compare(question, reply) if "candidates" in evidence else None,
+            candidates=self._compare(question, reply) if compared and not long else None,
+            facts=_facts_in(reply.answer, question) if compared and question.free and reply.answer else None,
             p_true=self._p_true(question, reply) if {"p_true", "verdicts"} & {*evidence} else None,
             samples=self._samples(question, samples) if "samples" in evidence else None,
         )
@@ -284,6 +290,12 @@ class ScriptedModel(Shown, Model, Learner):
     def set_pause_hook(self, hook: Callable[[], None]) -> None:
         """Call `hook` before every answer, text and rating."""
         self._pause = hook
+
+
+def _facts_in(text: str, question: Question) -> tuple[FactEvidence, ...]:
+    """Return the facts of a text whose tokens are its words, each with ln P = -0.5."""
+    tokens = place_tokens([(word, -0.5) for word in re.findall(r"\s*\S+", text)], text)
+    return read_facts(text, tokens, known=question.text)
 
 
 def bins_around(confidence: float) -> tuple[float, ...]:

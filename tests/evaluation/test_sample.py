@@ -177,7 +177,8 @@ def test_labels_of_one_document_or_question_are_worth_few_independent_labels() -
 def test_documents_and_repeated_questions_are_recognised_by_their_texts() -> None:
     def texts(kind: RecordKind = "asked", **parts: object) -> tuple[int | None, int | None]:
         record = replace(make_record(), kind=kind, question=Question(**{"text": "Why?", **parts}))  # type: ignore[arg-type]
-        return judgement_of(record)[-2:]
+        found = judgement_of(record)
+        return found.document, found.asked
 
     assert texts() == texts(id="another")
     assert texts()[0] is None

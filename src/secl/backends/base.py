@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from secl.backends.generation import Generation
 from secl.backends.token_ids import distinct_tokens
@@ -96,9 +96,20 @@ class Bundle:
         return self.sequences[number][:length]
 
 
-Statistics = tuple[float, float, tuple[float, ...]]
-"""Result of `Reading.text_statistics` in nats: the log-probability of the text, the mean entropy over all positions,
-and the full-vocabulary log-probabilities of `next_ids` at the last position."""
+class Statistics(NamedTuple):
+    """Result of `Reading.text_statistics`, in nats.
+
+    Attributes:
+        log_p: full-vocabulary log-probability of each token of the text.
+        log_probability: their sum.
+        entropy: mean entropy over all positions.
+        next_log_p: full-vocabulary log-probabilities of `next_ids` at the last position.
+    """
+
+    log_p: tuple[float, ...]
+    log_probability: float
+    entropy: float
+    next_log_p: tuple[float, ...]
 
 
 class Reading(Protocol):

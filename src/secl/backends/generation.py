@@ -138,6 +138,15 @@ class TextRules:
     def text(self, generation: Generation) -> str:
         return decode_after(self.tokenizer, generation.prompt[-CONTEXT:], generation.written)
 
+    def pieces(self, before: Sequence[int], tokens: Sequence[int]) -> list[str]:
+        """Return the text of each token; an incomplete character has `REPLACEMENT_CHARACTER` or nothing."""
+        whole = [*before[-CONTEXT:], *tokens]
+        first = len(whole) - len(tokens)
+        return [
+            decode_after(self.tokenizer, whole[max(0, place - CONTEXT) : place], [whole[place]])
+            for place in range(first, len(whole))
+        ]
+
     def answer(self, generation: Generation) -> str:
         """Return the answer at the beginning of a generation."""
         return trim_answer(self.text(generation), generation.form, prefilled=generation.prefilled)

@@ -51,13 +51,14 @@ class Readout:
         constant = reply.log_probability - logits[chosen]
         return replace(reply, option_log_p=tuple(min(0.0, logit + constant) for logit in logits))
 
-    def open(self, question: Question, text: str, reading: Reading, version: int) -> Reply:
-        """Return the reply to an open question from the reading of its answer `text`."""
+    def open(self, question: Question, text: str, reading: Reading, version: int) -> tuple[Reply, tuple[float, ...]]:
+        """Return the reply to an open question from the reading of its answer `text`, and ln P of each token."""
         *inside, _after, digit = reading.bundle.positions
         (sequence,) = reading.bundle.answers
         own = [sequence[length] for _, length in inside]
         statistics = reading.text_statistics([*inside, digit], own, self.token_ids.digits)
-        return _reply(text.strip(), read_answer(text, question.form, question.text), statistics, version)
+        answer = read_answer(text, question.form, question.text)
+        return _reply(text.strip(), answer, statistics, version), statistics.log_p
 
     def options(self, reading: Reading, positions: Sequence[Position], count: int) -> list[tuple[float, ...]]:
         """Return the probabilities of the first `count` option letters at each position, normalised to sum to 1."""
@@ -96,15 +97,14 @@ class Readout:
 
 
 def _reply(text: str, answer: str | None, statistics: Statistics, version: int) -> Reply:
-    log_probability, entropy, next_log_p = statistics
-    digits = _double(next_log_p)
+    digits = _double(statistics.next_log_p)
     return Reply(
         text=text,
         answer=answer,
         bins=tuple(digits.softmax(-1).tolist()),
         digit_mass=min(1.0, digits.exp().sum().item()),
-        entropy=entropy,
-        log_probability=min(0.0, log_probability),
+        entropy=statistics.entropy,
+        log_probability=min(0.0, statistics.log_probability),
         version=version,
     )
 

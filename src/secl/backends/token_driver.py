@@ -15,6 +15,7 @@ from secl.backends.generation import Generation, TextRules
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.evidence import LetterOrder, Likelihood, Thought
+from secl.facts.tokens import PlacedToken, place_tokens
 from secl.flow.further import FREE_TOKENS, PROGRAM_TOKENS, list_tokens, question_seed
 from secl.flow.requests import Choose, FlowRun, Judge, Read, Request, StateConfidence, Stated, Text, Write
 from secl.prompts.programs import FENCE, OPENING
@@ -39,6 +40,7 @@ class Answer:
         version: version of the weights; 0 is the frozen model.
         tokens: tokens through the network to write and read the answer.
         reply: the answer with the confidence that this version states.
+        log_p: ln probability of each token of an open answer.
     """
 
     question: Question
@@ -49,6 +51,7 @@ class Answer:
     tokens: float
     counts: tuple[int, int]
     version: int = 0
+    log_p: tuple[float, ...] = ()
     reply: Reply = field(default=None, repr=False)  # type: ignore[assignment]  # `TokenDriver.reply` needs the rest
 
     @property
@@ -395,14 +398,24 @@ class TokenDriver:
             answer.tokens += generation.tokens
             answer.counts = len(generation.prompt), len(generation.written)
         answer.reply = self.reply(answer, request.answer if isinstance(request.answer, str) else None)
-        return [Stated(reply=answer.reply, plain_tokens=float(len(reading.bundle.answers[0])), state=answer)]
+        placed = self._tokens(answer) if request.question.free and answer.reply.answer else None
+        plain_tokens = float(len(reading.bundle.answers[0]))
+        return [Stated(reply=answer.reply, plain_tokens=plain_tokens, tokens=placed, state=answer)]
+
+    def _tokens(self, answer: Answer) -> tuple[PlacedToken, ...] | None:
+        """Return the tokens of a free text with their places and probabilities."""
+        bundle = answer.reading.bundle
+        start = bundle.positions[0][1]
+        before, own = bundle.answers[0][:start], bundle.answers[0][start:]
+        pieces = self.rules.pieces(before, own[: len(answer.log_p)])
+        return place_tokens(zip(pieces, answer.log_p, strict=True), answer.reply.answer or "")
 
     def reply(self, answer: Answer, letter: str | None = None) -> Reply:
         """Return the reply in an answer; with options, the most probable letter, or a given letter."""
         if answer.text is None:
             reply = self.readout.choice(answer.question, answer.reading, answer.version, letter)
         else:
-            reply = self.readout.open(answer.question, answer.text, answer.reading, answer.version)
+            reply, answer.log_p = self.readout.open(answer.question, answer.text, answer.reading, answer.version)
         prompt, written = answer.counts
         return replace(reply, prompt_tokens=prompt, answer_tokens=written, thought=answer.thought)
 

@@ -14,6 +14,7 @@ from secl.calibrator.stream import WINDOW_SIZE, StreamState, predict_bursts
 from secl.display import Shown
 from secl.errors import QuestionError, RunError
 from secl.evidence import EvidenceKind, Posterior
+from secl.facts.records import facts_of
 from secl.gates import Gate, Never, gate_class
 from secl.grading.rules import grade
 from secl.labels.label import Label
@@ -228,7 +229,12 @@ class Calibrator(Shown):
         return self._latest
 
     def _reported(self, record: Record, posterior: Posterior | None) -> Record:
-        """Return a record with its posterior, and with its confidence calibrated by labels."""
+        """Return a record with its posterior and its facts, and with its confidence calibrated by labels."""
+        if record.evidence.facts is not None:
+            # Facts have no letters and no options, so their posteriors do not depend on the state of the stream.
+            rule, state = self.plan.posterior, self.state.posterior
+            facts = tuple(replace(fact, posterior=rule.follow(state, fact)[1]) for fact in facts_of(record))
+            record = replace(record, facts=facts, evidence=replace(record.evidence, facts=None))
         return self.state.labels.apply(replace(record, posterior=posterior))
 
     def answer_window(

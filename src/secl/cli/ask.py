@@ -18,7 +18,7 @@ from secl.evaluation.json_values import json_value
 from secl.evaluation.trust import assess
 from secl.explain import explain
 from secl.methods import METHODS
-from secl.question import Question
+from secl.question import Form, Question
 from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import questions_table
 from secl.reports.console import answer_table, evidence_tables
@@ -37,6 +37,7 @@ def ask(
     /,
     *,
     option: list[str] | None = None,
+    form: Form | None = None,
     context: Annotated[str, Parameter(show_default=False)] = "",
     system: Annotated[str, Parameter(show_default=False)] = "",
     version: Path | None = None,
@@ -49,6 +50,7 @@ def ask(
     Args:
         question: The question, or - for standard input.
         option: One of the answers to choose from; repeat the flag for each answer.
+        form: Form of an open answer: short (the default), sentence, number, or text, whose facts get confidences.
         context: Passage to answer from.
         system: System text; by default the model's own.
         version: Folder of a run; the model answers with the weights that this run learned.
@@ -56,7 +58,7 @@ def ask(
     if question.startswith("--") and len(question.split()) == 1:
         raise ParameterError(f"ask has no option {question}; secl ask --help lists its options.")
     text = sys.stdin.read() if question == "-" else question
-    to_ask = Question(text.rstrip("\n"), tuple(option or ()), context=context, system=system)
+    to_ask = Question.of(text.rstrip("\n"), options=option or (), form=form, context=context, system=system)
     values = given_by(flags)
     if full or as_json:  # not by default: for an open question, P(True) takes longer than all other evidence
         kinds = values.get("evidence.extra_evidence", ())

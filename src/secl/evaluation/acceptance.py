@@ -25,7 +25,7 @@ import numpy as np
 
 from secl.errors import ParameterError
 from secl.grading.rules import grade, reported_correct
-from secl.labels.label import Label, LabelSource, since_time, standing, valid
+from secl.labels.label import Label, LabelKey, LabelSource, since_time, standing, valid
 from secl.labels.state import LabelState
 from secl.metrics.probability import Vector
 from secl.metrics.risk_control import (
@@ -60,36 +60,36 @@ class LabelledSample:
     """Labelled answers, and how they were chosen.
 
     Attributes:
-        verdicts: whether an answer is right, by position; None for a skipped answer. In the order of the labels.
+        verdicts: whether an answer is right, by its key; None for a skipped answer. In the order of the labels.
         doubt: why these labels allow no guarantee; None for a random sample.
         references: whether the verdicts are references, or labels that override them.
         left_out: number of labelled answers outside the sample.
     """
 
-    verdicts: Mapping[int, bool | None]
+    verdicts: Mapping[LabelKey, bool | None]
     doubt: Doubt | None = None
     references: bool = False
     left_out: int = 0
 
 
-def sample_of(log: Sequence[Label], references: Mapping[int, bool], answers: int) -> LabelledSample:
+def sample_of(log: Sequence[Label], references: Mapping[LabelKey, bool], answers: int) -> LabelledSample:
     """Return the sample of labelled answers.
 
     Args:
         log: labels in order, including corrected and withdrawn ones.
-        references: whether an answer is right by its reference, by position.
+        references: whether an answer is right by its reference, by the answer's key.
         answers: number of all answers.
     """
-    labels = {label.position: bool(label.correct) for label in standing(log)}
+    labels = {label.key: bool(label.correct) for label in standing(log)}
     entries = drawn(log)
-    random: dict[str, dict[int, bool | None]] = {}
+    random: dict[str, dict[LabelKey, bool | None]] = {}
     for source in get_args(LabelSource):
         of_source = [entry for entry in entries if entry.source == source]
         if len({entry.chance for entry in of_source}) == 1:
-            random[source] = {entry.position: entry.correct for entry in of_source}
+            random[source] = {entry.key: entry.correct for entry in of_source}
     if 0 < len(references) == answers:
-        judged = {position: verdict for each in random.values() for position, verdict in each.items()}
-        overriding = {position: verdict for position, verdict in judged.items() if verdict is not None}
+        judged = {key: verdict for each in random.values() for key, verdict in each.items()}
+        overriding = {key: verdict for key, verdict in judged.items() if verdict is not None}
         random["all"] = {**references, **overriding}
     if "review" in random:
         random.pop("feedback", None)
@@ -241,13 +241,14 @@ class Advice:
 
 
 class Judgement(NamedTuple):
-    """Position, domain, confidence and reference grade of a record, from which `advise` computes a threshold.
+    """Position, domain, confidence and reference grade of an answer, from which `advise` computes a threshold.
 
     Attributes:
         confidence: label-free, in [0, 1]; nan for an unreadable answer.
         reference: whether the answer is correct by the question's reference; None without a reference.
         document: hash of the passage, document or request that the question is about; None if unknown.
         asked: hash of the whole question; None if its texts were not kept.
+        fact: number of a fact in its text; 0 for a whole answer.
     """
 
     position: int
@@ -256,6 +257,11 @@ class Judgement(NamedTuple):
     reference: bool | None
     document: int | None = None
     asked: int | None = None
+    fact: int = 0
+
+    @property
+    def key(self) -> LabelKey:
+        return self.position, self.fact
 
 
 def judgement_of(record: Record) -> Judgement:
@@ -263,12 +269,20 @@ def judgement_of(record: Record) -> Judgement:
     reference = reported_correct(record) if record.label is None else grade(record.question, record.answer)
     confidence = math.nan if record.answer is None else record.confidences.uncalibrated
     document, asked = _texts_of(record)
-    return Judgement(record.position, record.question.domain, confidence, reference, document, asked)
+    domain = record.question.domain
+    return Judgement(record.position, domain, confidence, reference, document, asked, record.fact)
+
+
+def judgements_of(record: Record) -> list[Judgement]:
+    """Return the judgement of a record; of a text that is not compared as a whole, those of its facts."""
+    return [judgement_of(each) for each in (record.parts if record.parts is not None else [record])]
 
 
 def _texts_of(record: Record) -> tuple[int | None, int | None]:
     """Return hashes of what a question is about and of the question."""
     question = record.question
+    if record.kind == "fact":  # the facts of one text may be wrong together
+        return hash((record.position, "text")), None
     if question.text == NOT_KEPT:
         return None, None
     asked = hash((question.text, question.options, question.context, question.system, question.history))
@@ -297,19 +311,21 @@ def answers_of(
     """
     calibration = calibration or LabelState.start().add(log)
     recent = log if since is None else since_time(log, since)
-    judged = [each if isinstance(each, Judgement) else judgement_of(each) for each in answered]
-    kept = {each.position for each in judged}
-    pruned = [entry for entry in _entries(recent).values() if entry.position not in kept]
-    judged += [Judgement(e.position, e.domain, e.confidence if e.reported else math.nan, None) for e in pruned]
-    references = {each.position: each.reference for each in judged if each.reference is not None}
+    judged = [part for each in answered for part in ([each] if isinstance(each, Judgement) else judgements_of(each))]
+    kept = {each.key for each in judged}
+    pruned = [entry for entry in _entries(recent).values() if entry.key not in kept]
+    judged += [
+        Judgement(e.position, e.domain, e.confidence if e.reported else math.nan, None, fact=e.fact) for e in pruned
+    ]
+    references = {each.key: each.reference for each in judged if each.reference is not None}
     sample = sample_of(recent, references if since is None else {}, len(judged))
     if since is not None:
-        first = min(sample.verdicts, default=0)
-        judged = [each for each in judged if each.position >= first]
+        first = min(sample.verdicts, default=(0, 0))
+        judged = [each for each in judged if each.key >= first]
     unit = _units(judged)
     if sample.doubt is None and _unlike(judged, sample, unit):
         sample = LabelledSample({}, "unlike", left_out=sample.left_out + len(sample.verdicts))
-    verdicts = [sample.verdicts.get(each.position, math.nan) for each in judged]
+    verdicts = [sample.verdicts.get(each.key, math.nan) for each in judged]
     left = valid(log[: len(log) - len(recent)])
     return Answers(
         confidence=np.array([each.confidence for each in judged]),
@@ -328,13 +344,13 @@ def answers_of(
     )
 
 
-def _entries(log: Sequence[Label]) -> dict[int, Label]:
+def _entries(log: Sequence[Label]) -> dict[LabelKey, Label]:
     """Return the entry that counts for each answer: of the random sample if any, else the last."""
-    return {entry.position: entry for entry in (*valid(log), *drawn(log))}
+    return {entry.key: entry for entry in (*valid(log), *drawn(log))}
 
 
 def _units(judged: Sequence[Judgement]) -> Integers:
-    """Return the number of each answer's unit: its document, else its question, else its position.
+    """Return the number of each answer's unit: its document, else its question, else itself.
 
     A text that all answers share distinguishes none of them, so such a text is neither a document nor a question.
     """
@@ -342,7 +358,7 @@ def _units(judged: Sequence[Judgement]) -> Integers:
     numbers: dict[object, int] = {}
     units = []
     for each in judged:
-        name = next((name for name in names if getattr(each, name) is not None), "position")
+        name = next((name for name in names if getattr(each, name) is not None), "key")
         units.append(numbers.setdefault((name, getattr(each, name)), len(numbers)))
     return np.array(units, np.intp)
 
@@ -354,7 +370,7 @@ def _unlike(judged: Sequence[Judgement], sample: LabelledSample, unit: Integers)
     """
     order = np.random.default_rng(0).permutation(unit.size)
     answers = [judged[row] for row in order[np.unique(unit[order], return_index=True)[1]]]
-    in_sample = np.array([each.position in sample.verdicts for each in answers], np.bool_)
+    in_sample = np.array([each.key in sample.verdicts for each in answers], np.bool_)
     confidence = np.nan_to_num(np.array([each.confidence for each in answers]), nan=-1.0)
     _, domain = np.unique(np.array([each.domain for each in answers], np.object_), return_inverse=True)
     return selection(in_sample, confidence, domain) < MIN_P_VALUE
@@ -364,9 +380,9 @@ def _change(judged: Sequence[Judgement], sample: LabelledSample, unit: Integers,
     """Return a difference between old and new labels, by one label of each unit, if the labels show a difference."""
     if sample.references:
         return None
-    row_of = {each.position: row for row, each in enumerate(judged)}
-    labelled = [position for position, verdict in sample.verdicts.items() if verdict is not None]
-    rows = np.array([row_of[position] for position in labelled], np.intp)
+    row_of = {each.key: row for row, each in enumerate(judged)}
+    labelled = [key for key, verdict in sample.verdicts.items() if verdict is not None]
+    rows = np.array([row_of[key] for key in labelled], np.intp)
     confidence = np.array([judged[row].confidence for row in rows])
     first = np.zeros(rows.size, np.bool_)
     first[np.unique(unit[rows], return_index=True)[1]] = True

@@ -211,7 +211,7 @@ def _rating(case: Case, run: FlowRun) -> Rating | QuestionError:
         return run.refusal
     return Rating(
         reply=replace(case.reply, prompt_tokens=None, answer_tokens=None),
-        evidence=Evidence(p_true=case.p_true, candidates=case.compared),
+        evidence=Evidence(p_true=case.p_true, candidates=case.compared, facts=case.facts),
         ledger=Ledger(**run.spent, steps=run.steps),
         plain_tokens=_plain_tokens(case),
     )

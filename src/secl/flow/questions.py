@@ -11,12 +11,14 @@ from secl.evidence import (
     CandidateEvidence,
     Evidence,
     EvidenceKind,
+    FactEvidence,
     LetterOrder,
     Likelihood,
     PTrue,
     Sample,
     Source,
 )
+from secl.facts.tokens import read_facts
 from secl.flow.further import (
     NO_DISTRACTORS,
     SAMPLED_LISTS,
@@ -63,6 +65,7 @@ class Case:
         likelihoods: likelihood of each option; None if the driver gives none.
         compared: evidence about the candidates; None without candidates.
         answers: answers drawn for self-consistency; None if not drawn.
+        facts: the values in a free text; None for other answers.
     """
 
     question: Question
@@ -81,6 +84,7 @@ class Case:
     likelihoods: dict[str, Likelihood | None] = field(default_factory=dict)
     compared: CandidateEvidence | None = None
     answers: tuple[str | None, ...] | None = None
+    facts: tuple[FactEvidence, ...] | None = None
 
     def about(self, reply: Reply) -> Case:
         """Return the case of another reply to the same question, with everything that does not depend on the reply."""
@@ -143,6 +147,7 @@ class Case:
             p_true=self.p_true if P_TRUE_KINDS & {*kinds} else None,
             candidates=self.compared if "candidates" in kinds else None,
             samples=self.answers if "samples" in kinds else None,
+            facts=self.facts if "candidates" in kinds else None,
         )
 
 
@@ -287,6 +292,8 @@ def _ask_about(
     requests += [Judge(question, each) for each in dict.fromkeys(texts)]
     if requests:
         case.take(requests, (yield requests))
+    if question.free and answer is not None and case.stated is not None and "candidates" in kinds:
+        case.facts = read_facts(answer, case.stated.tokens, known=question.text)
     if case.compared is not None and "candidates" in kinds:
         case.compared = _with_letters(case.compared, case.letters) if choices else None
 

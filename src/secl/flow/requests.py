@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 
 from secl.errors import QuestionError
 from secl.evidence import Thought
+from secl.facts.tokens import PlacedToken
 from secl.ledger import Purpose
 from secl.question import Form, Question
 from secl.records import Reply
@@ -113,11 +114,13 @@ class Stated:
 
     Attributes:
         plain_tokens: tokens of one plain pass over prompt, answer and confidence.
+        tokens: the tokens of a free text (`Reply.answer`) with their probabilities; None if unknown.
         state: the driver's reading of the reply, from which the model can learn.
     """
 
     reply: Reply
     plain_tokens: float
+    tokens: tuple[PlacedToken, ...] | None = None
     state: Any = field(default=None, repr=False, compare=False)
 
 

@@ -19,6 +19,9 @@ DAY = 86400.0
 MIN_CHANCE = 1e-4
 """Smallest `Label.chance`. A label's weight is 1 / chance, so a smaller chance would outweigh all other labels."""
 
+LabelKey = tuple[int, int]
+"""Position of a record, and the number of a fact in its text; 0 for the whole answer."""
+
 LabelSource = Literal["review", "feedback", "reference"]
 """Source of a label: a review of answers drawn at random (`secl label`, a page), feedback, or the user's references."""
 
@@ -36,6 +39,7 @@ class Label:
         chance: probability with which this answer was chosen for labelling, in [1e-4, 1]. If all probabilities are
             equal, as in a review, the value is 1. None if a person chose the answer, or if the choice is unknown.
         skipped: whether a reviewer saw the answer and gave no judgement. Skipped answers are often wrong ones.
+        fact: number of the judged fact in the text (`Record.fact`); 0 for a whole answer.
 
     Raises:
         ParameterError: the chance lies outside [1e-4, 1], or a skipped answer has a judgement.
@@ -51,6 +55,11 @@ class Label:
     source: LabelSource
     chance: float | None
     skipped: bool = False
+    fact: int = 0
+
+    @property
+    def key(self) -> LabelKey:
+        return self.position, self.fact
 
     def __post_init__(self) -> None:
         if self.skipped and self.correct is not None:
@@ -80,12 +89,13 @@ def label_of(
         source=source,
         chance=chance,
         skipped=skipped,
+        fact=record.fact,
     )
 
 
 def valid(log: Iterable[Label]) -> tuple[Label, ...]:
     """Return the valid entries of a log, in order: the last label or skip of each answer, unless it was withdrawn."""
-    last = {entry.position: entry for entry in log}
+    last = {entry.key: entry for entry in log}
     entries = (entry for entry in last.values() if entry.correct is not None or entry.skipped)
     return tuple(sorted(entries, key=lambda entry: entry.number))
 

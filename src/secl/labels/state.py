@@ -310,7 +310,15 @@ class LabelState:
         )
 
     def apply(self, record: Record) -> Record:
-        """Return a record with its confidence and its threshold on the scale of these labels."""
+        """Return a record with its confidence and its threshold on the scale of these labels.
+
+        The labels move the facts of a text, and a text that is not compared as a whole only through its facts.
+        """
+        if record.facts is not None:
+            facts = tuple(self.apply(replace(fact, threshold=record.threshold)) for fact in record.facts)
+            record = replace(record, facts=facts)
+            if record.parts is not None:
+                return record
         return replace(
             record, labelled=self.rate(record.question.domain, record.confidences.uncalibrated, record.threshold)
         )

@@ -152,6 +152,8 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Vi
     If the model thinks, the probability of a value is the mean over several thoughts, mixed with the uniform
     distribution (`DOUBT`).
     """
+    if candidates.source.kind == "facts":
+        return _fact(candidates)
     log_p = _log_p_of_texts(candidates, reply)
     if not log_p or not candidates.source.of_field:
         return None
@@ -175,6 +177,13 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Vi
         log_odds = (log_odds + ALONE_SLOPE * math.log(asked / (1 - asked))) / 2
     right, wrong = -log_sum((0.0, -log_odds)), -log_sum((0.0, log_odds))
     return (right, *(wrong + math.log(other / math.fsum(others)) for other in others))
+
+
+def _fact(candidates: CandidateEvidence) -> ViewValues:
+    """Return ln P of the tokens of a value in a text, and of other values in its place."""
+    own = candidates.likelihoods[0]
+    right = math.log1p(-LEAST_WRONG) if own is None else min(own.given, math.log1p(-LEAST_WRONG))
+    return right, math.log1p(-math.exp(right))
 
 
 def _average_thoughts(candidates: CandidateEvidence, reply: Reply) -> ViewValues:

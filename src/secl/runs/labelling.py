@@ -89,9 +89,15 @@ def held_out_records(store: Store) -> Iterator[Record]:
 
 
 def _graded(records: Iterable[Record], log: Sequence[Label]) -> Iterator[Record]:
-    grades = {label.position: bool(label.correct) for label in standing(log)}
+    grades = {label.key: bool(label.correct) for label in standing(log)}
+
+    def graded(record: Record) -> Record:
+        grade = grades.get((record.position, record.fact))
+        return record if grade is None else record.with_label(grade)
+
     for record in records:
-        yield record.with_label(grades[record.position]) if record.position in grades else record
+        facts = None if record.facts is None else tuple(map(graded, record.facts))
+        yield graded(replace(record, facts=facts))
 
 
 @dataclass(frozen=True, slots=True)

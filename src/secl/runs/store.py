@@ -11,7 +11,7 @@ Example rows, shortened:
 
     manifest   ("mode", '"ask"'), ("total", '40'), ("tau", '0.7'), ...
     records    (28, 0.41, '{"position": 28, "question": {"text": "What is the capital of ...', 'asked', None, 0, None)
-    labels     (1, 28, 1, 0.82, "quiz/capitals", 0.82, 1795636800.0, "review", 1.0, 0)
+    labels     (1, 28, 1, 0.82, "quiz/capitals", 0.82, 1795636800.0, "review", 1.0, 0, 0)
 
 A transaction writes a question's record and the learner's state together. A run that is killed at any moment continues
 after its last finished question.
@@ -30,7 +30,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from secl.display import Shown
+from secl.display import Shown, counted
 from secl.errors import ParameterError, QuestionError, RunError, StorageError
 from secl.labels.label import Label, LabelSource, label_of, standing
 from secl.records import Record
@@ -48,7 +48,7 @@ from secl.runs.folder import (
     storage_errors,
 )
 
-FORMAT = 16
+FORMAT = 17
 """Number of the file format of runs and servers. secl reads only this format."""
 
 KEEP_EVERY = 50
@@ -68,7 +68,7 @@ CREATE TABLE learner (id INTEGER PRIMARY KEY CHECK (id = 0), version INTEGER NOT
 CREATE TABLE labels (
     number INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, correct INTEGER,
     confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
-    source TEXT NOT NULL, chance REAL, skipped INTEGER NOT NULL);
+    source TEXT NOT NULL, chance REAL, skipped INTEGER NOT NULL, fact INTEGER NOT NULL);
 """
 """In `records`, `version` is the adapter version that answered, and `learned` is the version after the question's
 update. `labels` has the fields of `secl.labels.label.Label` as columns. secl adds labels and never changes them."""
@@ -291,16 +291,31 @@ class Store(Shown):
         *,
         drawn: bool = False,
         skipped: bool = False,
+        fact: int = 0,
     ) -> None:
-        """Write the label of an answer, or that a reviewer `skipped` it; `correct=None` withdraws earlier entries.
+        """Write a label, or that a reviewer `skipped` the answer; `correct=None` withdraws earlier entries.
 
-        The latest label counts. The store keeps all labels. `chance`: probability with which the answer was chosen for
-        rating, in [1e-4, 1]; None for labels from volunteers. `drawn`: a review drew the answer at random, so its
-        chance is 1. Raises ParameterError: the record does not exist, or the chance is out of range.
+        The latest label counts. The store keeps all labels.
+
+        Args:
+            chance: probability with which the answer was chosen for rating, in [1e-4, 1]; None for volunteers.
+            drawn: whether a review drew the answer at random, so that its chance is 1.
+            fact: number of the judged fact in a text; 0 for the whole answer.
+
+        Raises:
+            ParameterError: the record or the fact does not exist, or the chance is out of range.
         """
         source: LabelSource = "review" if drawn else "feedback"
         chance = 1.0 if drawn else chance
-        self.add_labels([label_of(self.record(position), correct, source=source, chance=chance, skipped=skipped)])
+        record = self.record(position)
+        if fact:
+            facts = record.facts or ()
+            if not 1 <= fact <= len(facts):
+                raise ParameterError(
+                    f"the answer at position {position} has {counted(len(facts), 'fact')}, not {fact}."
+                )
+            record = facts[fact - 1]
+        self.add_labels([label_of(record, correct, source=source, chance=chance, skipped=skipped)])
 
     def add_labels(self, labels: Iterable[Label]) -> None:
         """Write the next entries of the log of labels in one transaction, and number them. Raises StorageError."""

@@ -127,7 +127,7 @@ def test_rare_drawn_tokens_leave_the_entropy(model: LocalModel, server: FakeVllm
     positions = [(0, len(prompt) + number) for number in range(20)]
     bundle = Bundle([[*prompt, *generation.written]], positions)
     drawn, greedy = VllmReading(vllm, replace(bundle, generation=generation), 0), VllmReading(vllm, bundle, 0)
-    entropies = [each.text_statistics(positions, generation.written[:19], [])[1] for each in (drawn, greedy)]
+    entropies = [each.text_statistics(positions, generation.written[:19], []).entropy for each in (drawn, greedy)]
     assert entropies[0] == pytest.approx(entropies[1], abs=1e-9)
 
 

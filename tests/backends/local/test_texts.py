@@ -244,17 +244,19 @@ def test_frozen_weights_write_the_same_answers_whatever_was_learned(
     assert written(model, ASKED) == (text,)
 
 
-def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_is_not(make_model: MakeModel) -> None:
+def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_has_facts(make_model: MakeModel) -> None:
     asking = Calibrator(
         make_model(), method="secl", evidence=("candidates",), learns=False, loop=LoopSettings(evidence_on="always")
     )
     brief: Any
+    long: Any
     brief, long = in_window(asking, [ASKED, ASKED], ["Rome, arr.", "Rome, arr.\nIt lies on the Tiber."])
     assert brief.posterior.candidates[0] == "Rome, arr."
     again = in_window(asking, [replace(ASKED, id=str(i)) for i in range(12)], ["Rome, arr."] * 12)
     assert any(each.posterior and len(each.posterior.candidates) > 2 for each in again), "random texts are seldom brief"
     assert long.posterior is None
-    assert long.confidence == long.reply.stated
+    assert [each.text for each in long.facts] == ["Tiber"]
+    assert long.confidence == long.facts[0].confidence
     alone = asking.answer(ASKED, "Rome, arr.")
     assert alone.reply.stated == pytest.approx(brief.reply.stated, abs=1e-5)
 

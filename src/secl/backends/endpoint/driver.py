@@ -13,6 +13,7 @@ from secl.backends.endpoint.chat import CONCURRENT_CHATS, ChatClient, Pending
 from secl.backends.endpoint.names import DIGITS, VERDICTS, bins_of, entropy, read_names, spelled, within
 from secl.errors import QuestionError
 from secl.evidence import LetterOrder, Thought
+from secl.facts.tokens import place_tokens
 from secl.flow.further import FREE_TOKENS, PROGRAM_TOKENS, list_tokens, question_seed
 from secl.flow.requests import Choose, FlowRun, Judge, Read, Request, StateConfidence, Stated, Text, Write
 from secl.ledger import Purpose
@@ -167,7 +168,9 @@ class EndpointDriver:
                 thought=text.thought,
                 **_confidence(said, [entropy(token) for token in tokens if token.top]),
             )
-            return Stated(reply=reply, plain_tokens=run.spent["answering"])
+            pieces = [(token.text, token.log_p) for token in tokens]
+            placed = place_tokens(pieces, reply.answer or "") if pieces else None
+            return Stated(reply=reply, plain_tokens=run.spent["answering"], tokens=placed)
 
         return stated
 

@@ -113,9 +113,10 @@ class LocalReading:
             own.append(log_p.gather(-1, some[:, None])[:, 0])
             entropies.append(-(log_p.exp() * log_p).sum(-1))
             behind = log_p[-1, wanted]
-        summed = torch.stack([torch.cat(entropies).mean(), torch.cat(own)[:-1].sum()])
-        entropy, log_probability, *row = torch.cat([summed, behind]).tolist()  # one transfer from the device
-        return log_probability, entropy, tuple(row)
+        each = torch.cat(own)[:-1]
+        summed = torch.stack([torch.cat(entropies).mean(), each.sum()])
+        entropy, log_probability, *values = torch.cat([summed, each, behind]).tolist()  # one transfer from the device
+        return Statistics(tuple(values[: len(tokens)]), log_probability, entropy, tuple(values[len(tokens) :]))
 
     def highest_log_p(self, positions: Sequence[Position]) -> list[float]:
         rows = self.log_p(positions, self.most_likely(positions))

@@ -82,9 +82,10 @@ class VllmReading:
                 self._log_p[position] = {**dict.fromkeys(ids, least), **self._log_p[position]}
         self._ask(wanted)
         *before, last = positions
-        log_probability = sum(self._log_p[each][token] for each, token in zip(before, tokens, strict=True))
+        log_p = tuple(self._log_p[each][token] for each, token in zip(before, tokens, strict=True))
         entropies = (entropy_of(self._best[each], self.engine.vocabulary) for each in positions)
-        return log_probability, sum(entropies) / len(positions), tuple(self._log_p[last][token] for token in next_ids)
+        next_log_p = tuple(self._log_p[last][token] for token in next_ids)
+        return Statistics(log_p, sum(log_p), sum(entropies) / len(positions), next_log_p)
 
     def _read(self, positions: Sequence[Position]) -> None:
         """Request the most probable tokens at each position."""

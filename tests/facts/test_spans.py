@@ -34,6 +34,10 @@ SPANS = {
         "Vientiane is old. It lies in Laos. Laos has Vientiane. NATO does not.",
         ["Vientiane", "Laos", "Laos", "Vientiane", "NATO"],
     ),
+    "a currency is a name": (
+        "Its currency is the euro, not the Syrian pound or dinars. It weighs a pound in block H. It won.",
+        ["euro", "Syrian pound", "dinars", "H"],
+    ),
     "a quotation is one value without its marks": (
         "He said \"it is fine\", “so be it” and «bien»; don't ask James' dog.",
         ["it is fine", "so be it", "bien", "James"],

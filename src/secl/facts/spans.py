@@ -99,7 +99,7 @@ _PATTERNS: tuple[tuple[FactKind | Literal["markup"], str], ...] = (
     ("code", r"(?<![\w./:])(?:[\w.~-]{0,40}/){1,20}[\w-]{1,40}\.\w{1,5}\b"),  # paths
     ("code", r"(?<![\w./])~?/\w[\w.-]*(?:/[\w.-]+)*"),
     ("code", r"(?<!\w)[^\W\d_]\w*(?:\.[^\W\d_A-Z]\w+)+(?:\(\))?|(?<![\w.])[^\W\d]\w*\(\)"),  # dotted names, calls
-    ("code", r"(?<![\w.])\.[a-z]\w{1,4}\b|(?<![\w-])--[a-z][\w-]*"),  # suffixes such as .org, flags
+    ("code", r"(?<![\w.])\.[a-z]\w{1,9}\b|(?<![\w-])--[a-z][\w-]*"),  # suffixes such as .org, flags
     ("code", r"(?<!\w)(?:[^\W_]+(?:_+[^\W_]+)+|[a-z]+[A-Z]\w*)(?:\(\))?"),  # snake_case, camelCase
     ("code", r"(?<!\w)[A-Z]{1,6}[-/#]\d\w*(?:[-/]\w+)*"),  # numbers of documents
     (
@@ -121,6 +121,13 @@ _OPENING = "`$\"“„«「『《'‘"
 _WORD = re.compile(r"(?:[^\W\d_]\.){2,}|[^\W\d_](?:\w|['’&-](?=[^\W_]))*")
 _WITHIN_NAMES = frozenset("of de la le du des del della di da do dos van von der den the al el bin ibn für of’".split())
 _ABBREVIATIONS = frozenset("Dr Mr Mrs Ms St Prof Mt Ft Jr Sr Gen Col Capt Rev Hon Lt Sgt".split())
+# Currencies are the names in lower case that texts hold most often. Some are also other words.
+_MONEY = frozenset(
+    "euro euros dollar dollars franc francs peso pesos dinar dinars dirham dirhams ruble rubles rouble rupee rupees"
+    " rupiah lira yen yuan renminbi krona kronor krone kroner koruna zloty forint leu lev hryvnia tenge baht riyal"
+    " rial shilling naira cedi kwacha birr dong kip riel taka peseta manat lari dram som quetzal lempira bolivar guarani".split()
+)
+_MONEY_AFTER_NAMES = frozenset("pound pounds real reais rand mark marks crown crowns".split())
 # Words that open a sentence in front of a name, and pronouns.
 _OPENERS = frozenset(
     "a about according after all also although an and another any are as at because before both but by can "
@@ -233,8 +240,8 @@ def _names(text: str, taken: bytearray) -> Iterator[FactSpan]:
                 and not _is_item(text, start, end)
             ):
                 continue
-            before = text[:start].rsplit(None, 1)[-1] if german and start else ""
-            if german and not is_acronym and before not in _BEFORE_GERMAN_NAMES:
+            before = text[max(0, start - LONGEST) : start].split()[-1:]
+            if german and not is_acronym and not _BEFORE_GERMAN_NAMES.issuperset(before or "?"):
                 continue
         yield FactSpan(start, end, "date" if re.fullmatch(f"{_MONTH}|{_WEEKDAY}", name) else "name")
 
@@ -245,10 +252,12 @@ def _runs(text: str, words: list[re.Match[str]]) -> Iterator[_Run]:
     opens = False
     for word in words:
         gap = text[(between or run)[-1].end() : word.start()] if run else ""
-        joined = bool(run) and (gap in (" ", " & ") or (gap == ". " and _is_abbreviation(run[-1][0]) and not between))
+        joined = bool(run) and (
+            gap in (" ", " & ") or (gap == ". " and _is_abbreviation(run[-1][0]) and word[0].casefold() not in _OPENERS)
+        )
         if joined and word[0] in _WITHIN_NAMES and len(between) < 2:
             between.append(word)
-        elif not word[0][0].isupper():
+        elif not (word[0][0].isupper() or word[0] in _MONEY or (joined and word[0] in _MONEY_AFTER_NAMES)):
             if run:
                 yield _Run(run, opens)
             run, between = [], []

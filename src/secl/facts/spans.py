@@ -123,9 +123,10 @@ _WITHIN_NAMES = frozenset("of de la le du des del della di da do dos van von der
 _ABBREVIATIONS = frozenset("Dr Mr Mrs Ms St Prof Mt Ft Jr Sr Gen Col Capt Rev Hon Lt Sgt".split())
 # Currencies are the names in lower case that texts hold most often. Some are also other words.
 _MONEY = frozenset(
-    "euro euros dollar dollars franc francs peso pesos dinar dinars dirham dirhams ruble rubles rouble rupee rupees"
-    " rupiah lira yen yuan renminbi krona kronor krone kroner koruna zloty forint leu lev hryvnia tenge baht riyal"
-    " rial shilling naira cedi kwacha birr dong kip riel taka peseta manat lari dram som quetzal lempira bolivar guarani".split()
+    "euro euros dollar dollars franc francs peso pesos dinar dinars dirham dirhams ruble rubles rouble rupee "
+    "rupees rupiah lira yen yuan renminbi krona kronor krone kroner koruna zloty forint leu lev hryvnia tenge "
+    "baht riyal rial shilling naira cedi kwacha birr dong kip riel taka peseta manat lari dram som quetzal "
+    "lempira bolivar guarani".split()
 )
 _MONEY_AFTER_NAMES = frozenset("pound pounds real reais rand mark marks crown crowns".split())
 # Words that open a sentence in front of a name, and pronouns.
@@ -222,7 +223,8 @@ def _names(text: str, taken: bytearray) -> Iterator[FactSpan]:
     for run in runs:
         names = run.words
         first = names[0][0]
-        if run.opens and (first.casefold() in _OPENERS or first.casefold() in lower):
+        is_opener = first.casefold() in _OPENERS
+        if (is_opener and len(names) == 1) or (run.opens and (is_opener or first.casefold() in lower)):
             names = names[1:]
         if not 0 < len(names) <= MOST_WORDS or _is_label(text, names):
             continue

@@ -14,6 +14,7 @@ Evidence about "What is the capital of Kenya?", answered B by SmolLM2 (its recor
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -133,7 +134,8 @@ class Likelihood:
 
     Attributes:
         given: ln probability of the candidate as the answer to the question without its options.
-        alone: ln probability of the candidate without a question; nan for values of fields.
+        alone: ln probability of the candidate without a question, or of a fact without the question's passage; nan for
+            values of fields, and for facts without a passage.
         tokens: number of tokens of the candidate.
     """
 
@@ -232,6 +234,8 @@ class FactEvidence:
         kind: what the value is, such as "number" or "name" (`secl.facts.spans`).
         log_p: ln probability of the value's tokens after the text before it; nan if unknown.
         tokens: number of these tokens; 0 if unknown.
+        alone: the same without the passage of the question; nan without a passage, or if unknown.
+        in_passage: whether the value stands in the passage word by word; None without a passage.
     """
 
     start: int
@@ -239,6 +243,8 @@ class FactEvidence:
     kind: str
     log_p: float
     tokens: int
+    alone: float = math.nan
+    in_passage: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,6 +221,7 @@ class Record(Shown):
             question of such a record is the sentence of the value with a gap, its domain is the kind of the value.
         fact: number of a fact in its text, from 1; 0 for other records.
         span: start and end of a fact in its text, in characters; None for other records.
+        in_passage: whether a fact stands in the question's passage word by word; None without a passage.
         label: whether a label says that `answer` is correct (`with_label`); None without a label. A label overrides a
             reference. Stored records have None, because secl stores labels in a separate log.
         ledger: tokens through the network for this question.
@@ -243,6 +244,7 @@ class Record(Shown):
     facts: tuple[Record, ...] | None = None
     fact: int = 0
     span: tuple[int, int] | None = None
+    in_passage: bool | None = None
     ledger: Ledger
     plain_tokens: float
 
@@ -325,6 +327,16 @@ class Record(Shown):
     def parts(self) -> tuple[Record, ...] | None:
         """The facts of a text that is not compared as a whole; None for other answers."""
         return self.facts if self.posterior is None else None
+
+    @property
+    def support(self) -> float:
+        """Nats by which the passage makes a fact more probable: ln P(fact with the passage) - ln P(without).
+
+        nan for other records, without a passage, and if a server does not report likelihoods.
+        """
+        compared = self.evidence.candidates
+        likelihood = None if compared is None or self.kind != "fact" else compared.likelihoods[0]
+        return math.nan if likelihood is None else likelihood.pmi
 
     @property
     def low(self) -> float:

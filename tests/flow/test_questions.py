@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,8 +11,21 @@ from typing import Any
 import pytest
 
 from secl.evidence import OPTIONS, EvidenceKind, LetterOrder, Likelihood, Source, Thought
+from secl.facts.tokens import place_tokens
 from secl.flow.questions import Case, answer, gather, rate, sample
-from secl.flow.requests import Choose, Flow, FlowRun, Judge, Read, Request, StateConfidence, Stated, Text, Write
+from secl.flow.requests import (
+    Choose,
+    Flow,
+    FlowRun,
+    Judge,
+    Read,
+    ReadWithin,
+    Request,
+    StateConfidence,
+    Stated,
+    Text,
+    Write,
+)
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
@@ -63,7 +77,12 @@ class ScriptedDriver:
                 number = 0 if draw is None else min(draw + 1, len(self.texts) - 1)
                 return Text(text=self.texts[number], form=question.form, log_p=-1.0, thought=thought)
             case StateConfidence(question=question, answer=given):
-                return Stated(reply=reply_to(question, given, thought), plain_tokens=10)
+                reply = reply_to(question, given, thought)
+                words = [(word, -0.25) for word in re.findall(r"\s*\S+", reply.text)]
+                tokens = place_tokens(words, reply.text) if question.free else None
+                return Stated(reply=reply, plain_tokens=10, tokens=tokens)
+            case ReadWithin(start=start):
+                return -float(start)
             case Choose(order=order, draw=draw):
                 log_p = tuple(-0.1 if i == (self.chosen if draw == 1 else 1) else -3.0 for i in range(len(order)))
                 return LetterOrder(
@@ -300,3 +319,41 @@ def test_an_unreadable_verdict_of_a_distractor_leaves_only_that_distractor_out()
     found: Any = case.p_true
     assert [*found.compared] == ["Lima", "Cusco", "Bogota", "Sucre"]
     assert math.isclose(sum(found.probabilities), 1.5)
+
+
+TALE = Question("Tell me about Peru.", form="text")
+LONG = "The capital of Peru is Lima.\nIt was founded in 1535."
+
+
+@pytest.mark.parametrize("written", [None, LONG])
+def test_the_facts_of_a_text_need_no_request_of_their_own(written: str | None) -> None:
+    driver = ScriptedDriver([LONG])
+    case = Case(TALE, driver)
+    text = None if written is None else Text(text=written, form="text")
+    requests = driver.ask(answer(case, ["candidates"], text))
+    assert [[type(each) for each in some] for some in requests][-1] == [StateConfidence]
+    assert len(requests) == (2 if written is None else 1)
+    facts = case.evidence(["candidates"]).facts
+    assert facts is not None
+    assert [(LONG[each.start : each.end], each.log_p) for each in facts] == [("Lima", -0.25), ("1535", -0.25)]
+    assert case.evidence(["p_true"]).facts is None
+
+
+def test_facts_of_a_text_about_a_passage_are_read_again_without_the_passage() -> None:
+    driver = ScriptedDriver([LONG])
+    about = replace(TALE, context="Lima is the capital.")
+    case = Case(about, driver)
+    *_, again = driver.ask(rate(case, GivenAnswer(about, LONG), ["candidates"]))
+    assert again == [ReadWithin(TALE, LONG, 23, 27), ReadWithin(TALE, LONG, 47, 51)]
+    facts = case.evidence(["candidates"]).facts
+    assert facts is not None
+    assert [(each.alone, each.in_passage) for each in facts] == [(-23.0, True), (-47.0, False)]
+
+
+def test_what_an_answer_takes_from_a_document_in_the_message_is_a_fact() -> None:
+    document = replace(TALE, text=f"Summarise this: Lima was founded in 1535. {'It lies by the sea. ' * 20}")
+    for question, count in ((replace(TALE, text="Was Lima founded in 1535?"), 1), (document, 3)):
+        case = Case(question, ScriptedDriver([LONG]))
+        case.driver.run([FlowRun(answer(case, ["candidates"]))])
+        assert case.facts is not None
+        assert len(case.facts) == count

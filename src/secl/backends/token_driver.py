@@ -17,7 +17,7 @@ from secl.backends.readout import Readout
 from secl.evidence import LetterOrder, Likelihood, Thought
 from secl.facts.tokens import PlacedToken, place_tokens
 from secl.flow.further import FREE_TOKENS, PROGRAM_TOKENS, list_tokens, question_seed
-from secl.flow.requests import Choose, FlowRun, Judge, Read, Request, StateConfidence, Stated, Text, Write
+from secl.flow.requests import Choose, FlowRun, Judge, Read, ReadWithin, Request, StateConfidence, Stated, Text, Write
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import in_order
 from secl.question import Question
@@ -341,11 +341,15 @@ class TokenDriver:
         judged = [each for each in run.requests if isinstance(each, Judge)]
         chosen = [each for each in run.requests if isinstance(each, Choose) and each.draw is None]
         read = [each.option for each in run.requests if isinstance(each, Read)]
+        spans = prompting.spans(question, read) if read else ()
+        within = [each for each in run.requests if isinstance(each, ReadWithin)]
+        if within:
+            spans = [prompting.span(each.question, *_split(each.text, each.start, each.end)) for each in within]
         return replace(
             bundle,
             verdicts=prompting.verdicts(question, [each.answer for each in judged]),
             orders=[prompt for each in chosen for prompt in prompting.orders(each.question, [each.order])],
-            spans=prompting.spans(question, read) if read else (),
+            spans=spans,
         )
 
     def _groups(
@@ -364,6 +368,8 @@ class TokenDriver:
             groups.append((judged, partial(self.readout.verdicts, reading)))
             groups.append((chosen, partial(self._orders, run, reading)))
             groups.append((read, partial(_likelihoods, reading)))
+            within = [number for number, each in requests if isinstance(each, ReadWithin)]
+            groups.append((within, reading.likelihoods))
             stated = [(number, each) for number, each in requests if isinstance(each, StateConfidence)]
             groups += [([number], partial(self._stated, run, each, reading)) for number, each in stated]
         for number, request in enumerate(run.requests):
@@ -427,6 +433,10 @@ def _count_steps(batch: Iterable[tuple[FlowRun, Generation]]) -> None:
         longest[run] = max(longest.get(run, 0), generation.decoding_steps)
     for run, steps in longest.items():
         run.steps += steps
+
+
+def _split(text: str, start: int, end: int) -> tuple[str, str, str]:
+    return text[:start], text[start:end], text[end:]
 
 
 def _draw_of(request: Request) -> int | None:

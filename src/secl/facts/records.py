@@ -41,6 +41,7 @@ def facts_of(record: Record) -> Iterator[Record]:
             correct=None,
             fact=number,
             span=(fact.start, fact.end),
+            in_passage=fact.in_passage,
             ledger=Ledger(),
             plain_tokens=0.0,
         )
@@ -58,7 +59,7 @@ def _question(asked: Question, text: str, fact: FactEvidence, number: int) -> Qu
 def _candidates(value: str, fact: FactEvidence) -> CandidateEvidence | None:
     if math.isnan(fact.log_p):
         return None
-    likelihood = Likelihood(given=fact.log_p, alone=math.nan, tokens=fact.tokens)
+    likelihood = Likelihood(given=fact.log_p, alone=fact.alone, tokens=fact.tokens)
     return CandidateEvidence(
         candidates=(value, NONE_OF_THESE), letters=(), likelihoods=(likelihood, None), source=Source("facts")
     )

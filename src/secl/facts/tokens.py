@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -71,13 +72,17 @@ def place_tokens(pieces: Iterable[tuple[str, float]], text: str) -> tuple[Placed
     return tuple(placed) if placed and place >= last else None
 
 
-def read_facts(text: str, tokens: Sequence[PlacedToken] | None, known: str = "") -> tuple[FactEvidence, ...]:
+def read_facts(
+    text: str, tokens: Sequence[PlacedToken] | None, known: str = "", passage: str = ""
+) -> tuple[FactEvidence, ...]:
     """Return the values in a text that can be right or wrong, each once, with the probability of its tokens.
 
     Args:
         tokens: the tokens of the text; None if their probabilities are unknown.
-        known: text that the model has read; a value that stands in it is no fact.
+        known: the question; a value that stands in it is no fact.
+        passage: the passage that the text is about; "" for none.
     """
+    passage = _plain(passage)
     facts: list[FactEvidence] = []
     stated: set[str] = set()
     for span in find_spans(text, known=known):
@@ -90,5 +95,19 @@ def read_facts(text: str, tokens: Sequence[PlacedToken] | None, known: str = "")
         stated.add(words)
         own = [each.log_p for each in tokens or () if each.start < span.end and each.end > span.start]
         log_p = min(math.fsum(own), 0.0) if own else math.nan
-        facts.append(FactEvidence(start=span.start, end=span.end, kind=span.kind, log_p=log_p, tokens=len(own)))
+        stands = re.search(rf"(?<!\w){re.escape(_plain(text[span.start : span.end]))}(?!\w)", passage) is not None
+        facts.append(
+            FactEvidence(
+                start=span.start,
+                end=span.end,
+                kind=span.kind,
+                log_p=log_p,
+                tokens=len(own),
+                in_passage=stands if passage else None,
+            )
+        )
     return tuple(facts)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())

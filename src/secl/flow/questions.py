@@ -32,7 +32,19 @@ from secl.flow.further import (
     rounds,
     settled,
 )
-from secl.flow.requests import Choose, Driver, Flow, Judge, Read, Request, StateConfidence, Stated, Text, Write
+from secl.flow.requests import (
+    Choose,
+    Driver,
+    Flow,
+    Judge,
+    Read,
+    ReadWithin,
+    Request,
+    StateConfidence,
+    Stated,
+    Text,
+    Write,
+)
 from secl.prompts.parsing import is_brief, read_answer
 from secl.prompts.templates import NONE_OF_THESE, as_choice, orders_of_answers, other_order
 from secl.question import GivenAnswer, Question
@@ -40,6 +52,10 @@ from secl.records import Reply
 
 MAX_THOUGHTS = 3
 """Maximum number of thoughts about a question with options. Thoughts of samples have numbers from 3 on."""
+
+LONGEST_KNOWN = 300
+"""Maximum number of characters of a question whose words are no facts in the answer. A longer message holds a document,
+and what the answer takes from a document can be wrong."""
 
 Kinds = Collection[EvidenceKind]
 
@@ -293,9 +309,20 @@ def _ask_about(
     if requests:
         case.take(requests, (yield requests))
     if question.free and answer is not None and case.stated is not None and "candidates" in kinds:
-        case.facts = read_facts(answer, case.stated.tokens, known=question.text)
+        yield from _find_facts(case, answer)
     if case.compared is not None and "candidates" in kinds:
         case.compared = _with_letters(case.compared, case.letters) if choices else None
+
+
+def _find_facts(case: Case, text: str) -> Flow:
+    """Find the facts of a text. With a passage, also read them without the passage."""
+    question, tokens = case.question, None if case.stated is None else case.stated.tokens
+    known = question.text if len(question.text) <= LONGEST_KNOWN else ""
+    case.facts = read_facts(text, tokens, known=known, passage=question.context)
+    if case.facts and question.context and case.driver.likelihoods:
+        without = replace(question, context="")
+        alone = yield [ReadWithin(without, text, fact.start, fact.end) for fact in case.facts]
+        case.facts = tuple(replace(fact, alone=log_p) for fact, log_p in zip(case.facts, alone, strict=True))
 
 
 def _plan_texts(case: Case, kinds: Kinds, *, thinks: bool) -> list[Write]:

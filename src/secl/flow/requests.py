@@ -83,7 +83,17 @@ class Read:
     option: str
 
 
-Request = Write | StateConfidence | Choose | Judge | Read
+@dataclass(frozen=True, slots=True)
+class ReadWithin:
+    """Read a part of a text that answers an open question -> ln probability of `text[start:end]`."""
+
+    question: Question
+    text: str
+    start: int
+    end: int
+
+
+Request = Write | StateConfidence | Choose | Judge | Read | ReadWithin
 
 Flow = Generator[Sequence[Request], Sequence[Any], None]
 
@@ -170,7 +180,7 @@ class Driver(Protocol):
 
     @property
     def likelihoods(self) -> bool:
-        """Whether the driver answers `Read`."""
+        """Whether the driver answers `Read` and `ReadWithin`."""
 
     @property
     def letters(self) -> int:

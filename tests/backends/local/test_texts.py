@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from secl.backends.base import Bundle
 from secl.backends.chat_templates import render
 from secl.backends.generation import Generation
 from secl.backends.local.fast import shared_network
@@ -22,6 +23,7 @@ from secl.conversation import Message
 from secl.errors import ModelError, TooLongError
 from secl.prompts.templates import answer_prompt
 from secl.question import Question
+from secl.records import Record
 from secl.settings.groups import LoopSettings
 from secl.writing import Chunk, SamplingParameters, joined
 from tests.answers import in_window
@@ -259,6 +261,28 @@ def test_a_brief_free_answer_is_compared_with_others_and_a_long_one_has_facts(ma
     assert long.confidence == long.facts[0].confidence
     alone = asking.answer(ASKED, "Rome, arr.")
     assert alone.reply.stated == pytest.approx(brief.reply.stated, abs=1e-5)
+
+
+def test_facts_have_the_probabilities_of_the_answering_pass_wherever_they_are_read(make_model: MakeModel) -> None:
+    model = make_model()
+    asking = Calibrator(model)
+    text = "Rome, arr, since 1871.\nThe Tiber flows by, and 2.8 million people drink from it."
+    (record,) = in_window(asking, [ASKED], [text])
+    assert [each.text for each in record.facts or ()] == ["1871", "Tiber", "2.8 million people"]
+    bundle = Bundle(spans=[model.prompting.span(ASKED, *_parts(text, each)) for each in record.facts or ()])
+    (reading,) = model.driver.engine.read([bundle])
+    for fact, log_p in zip(record.facts or (), reading.likelihoods(), strict=True):
+        assert fact.reply.log_probability == pytest.approx(log_p, rel=1e-4)
+    about = replace(ASKED, context="Rome has 2.8 million people.")
+    (with_passage,) = in_window(asking, [about], [text])
+    for fact, other in zip(record.facts or (), with_passage.facts or (), strict=True):
+        assert other.support == pytest.approx(other.reply.log_probability - fact.reply.log_probability, abs=1e-3)
+
+
+def _parts(text: str, fact: Record) -> tuple[str, str, str]:
+    assert fact.span is not None
+    start, end = fact.span
+    return text[:start], text[start:end], text[end:]
 
 
 @pytest.mark.parametrize("weights", ["adapted", "frozen"])

@@ -13,6 +13,7 @@ from secl.backends.endpoint.model import FULL, EndpointModel
 from secl.calibrator import Calibrator
 from secl.conversation import Message
 from secl.errors import ModelError, ParameterError, QuestionError, TooLongError, UnavailableError
+from secl.explain import explain
 from secl.model import version_of
 from secl.question import Form, Question
 from secl.writing import SamplingParameters, joined
@@ -276,3 +277,24 @@ def test_a_conversation_that_is_too_long_is_said_to_be(model: Any, wordy: FakeSe
     wordy.hushed = hushed
     with pytest.raises(TooLongError, match="maximum context length is 1024 tokens, but 1500 are asked"):
         next(model.write(Question("long " * 2000, form="text"), SamplingParameters()))
+
+
+TOLD: list[Distribution] = [
+    {word: 0.5, "x": 0.25}
+    for word in ("Peru", " has", " 3", "4", " million", " people", ",\n", "and", " Li", "ma", " is big.")
+]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_facts_have_the_probabilities_that_the_server_reports(model: Any, server: FakeServer, known: bool) -> None:
+    server.rule = lambda body: knowing(body) if "one digit" in str(body.get("messages", "")[-1:]) else TOLD
+    text = "".join(next(iter(each)) for each in TOLD)
+    record = Calibrator(model).answer(FREE, None if known else text)
+    facts = record.facts or ()
+    assert [each.text for each in facts] == ["34 million people", "Lima"]
+    if known:
+        assert [each.confidence for each in facts] == pytest.approx([0.5**4, 0.5**2])
+        assert record.confidence == pytest.approx(0.5**6)
+    else:  # a chat API does not read a text
+        assert all(math.isnan(each.confidence) for each in facts)
+        assert "probabilities of the text's tokens are unknown" in str(explain(record).caveat)

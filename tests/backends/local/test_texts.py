@@ -271,8 +271,8 @@ def test_facts_have_the_probabilities_of_the_answering_pass_wherever_they_are_re
     assert [each.text for each in record.facts or ()] == ["1871", "Tiber", "2.8 million people"]
     bundle = Bundle(spans=[model.prompting.span(ASKED, *_parts(text, each)) for each in record.facts or ()])
     (reading,) = model.driver.engine.read([bundle])
-    for fact, log_p in zip(record.facts or (), reading.likelihoods(), strict=True):
-        assert fact.reply.log_probability == pytest.approx(log_p, rel=1e-4)
+    for each, alone in zip(record.facts or (), reading.likelihoods(), strict=True):
+        assert each.reply.log_probability == pytest.approx(alone, rel=1e-4)
     about = replace(ASKED, context="Rome has 2.8 million people.")
     (with_passage,) = in_window(asking, [about], [text])
     for fact, other in zip(record.facts or (), with_passage.facts or (), strict=True):

@@ -16,8 +16,6 @@ from secl import CalibratedModel
 from secl.calibrator import WINDOW_SIZE, Calibrator
 from secl.errors import QuestionError
 from secl.evidence import OPTIONS, DincoEvidence, Evidence, PTrue
-from secl.gates import Always
-from secl.learning import LoopSettings
 from secl.methods import METHODS
 from secl.metrics.probability import normalised_p_true, softmax
 from secl.model import learner_of
@@ -41,21 +39,6 @@ from tests.answers import make_record
 
 STREAM = [GivenAnswer(question, LETTERS[i % 4]) for i, question in enumerate(toy_stream(60))]
 COMPARING = METHODS["posterior"].evidence
-
-
-def test_the_models_own_answer_given_to_it_is_rated_as_it_rates_it_unasked() -> None:
-    def asking() -> Calibrator:
-        own = LoopSettings(answer="own")
-        return Calibrator(ScriptedModel(), method="secl", learns=False, gate=Always(), evidence=COMPARING, loop=own)
-
-    questions = toy_stream(50)
-    asked = [asking().ask(question) for question in questions]
-    rated = list(secl.load(ScriptedModel()).score_all([(r.question, r.reply.text) for r in asked]))
-    for one, other in zip(rated, asked, strict=True):
-        assert (one.reply, one.correct) == (other.frozen, other.correct)
-        assert one.evidence.candidates == other.evidence.candidates
-    along = asking().run(questions)
-    assert [(r.posterior, r.confidence) for r in rated] == [(r.posterior, r.confidence) for r in along]
 
 
 def test_numbers_of_a_given_answer_are_those_of_its_own_letter_and_of_the_rule_stepped_through_its_views() -> None:

@@ -74,17 +74,10 @@ SPOILS = {
     changed("json_set(body, '$.position', 99)", 39): ("integrity", "should be 39, but is 99"),
     "DELETE FROM served WHERE position = 20": ("integrity", 'the table "served" is missing'),
     "DELETE FROM records WHERE position = 20": ("integrity", "should be 20, but is 21"),
-    "DELETE FROM records WHERE position = 39": ("integrity", 'the table "served" has this record'),
-    changed("json_set(body, '$.learning.update', NULL)", 4): ("integrity", "contradict each other"),
-    changed("json_set(body, '$.learning.update.version', 50)", 4): ("integrity", "not higher than the version"),
-    "DELETE FROM versions WHERE version = 10": ("integrity", "the adapter version that answered is not stored"),
-    changed("json_set(body, '$.reply.version', 3)", 1): ("integrity", "no earlier record made the adapter version"),
-    changed("json_set(body, '$.learning.outcome', 'trained')", 20): ("integrity", "contradict each other"),
     changed("json_remove(body, '$.reply.text')", 20): ("integrity", "cannot be read"),
     changed("json_set(body, '$.position', 2)", 20): ("integrity", "should be 20, but is 2."),
     "UPDATE labels SET correct = 1 - correct": ("labels", "the labels known at this answer give"),
     "DELETE FROM labels": ("labels", "the labels known at this answer give"),
-    "UPDATE labels SET position = 99": ("integrity", "does not exist"),
 }
 
 

@@ -106,9 +106,6 @@ def examine(store: Store, gate: str | None = None, noted: str | None = None) -> 
             except (RunError, ParameterError) as problem:
                 detail = f"the record cannot be read or replayed, so the replay ends here: {problem}"
                 found.find("integrity", found.first + found.examined, detail)
-            for detail, query in CONTRADICTIONS.items() if store.is_server else ():
-                for (position,) in store.read(query, found.first):
-                    found.find("integrity", position, detail)
         except (RunError, *DAMAGE) as problem:
             found.find("integrity", None, str(problem))
     return found
@@ -165,32 +162,6 @@ def _replay(store: Store, manifest: Manifest, gate: Gate, found: Verification) -
             if listed != [listed_values(record, store.keep_text)]:
                 found.find("integrity", position, 'its row in the table "served" is missing or contradicts the record')
         found.examined += 1
-
-
-CONTRADICTIONS = {
-    'the table "served" has this record, but the table "records" does not': """
-        SELECT position FROM served WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
-    "its outcome and its stored update contradict each other": """
-        SELECT position FROM records WHERE position >= ? AND (outcome IS 'trained') != (learned IS NOT NULL)""",
-    "the version of its update is not higher than the version of the previous update": """
-        SELECT position FROM (
-            SELECT position, learned, lag(learned) OVER (ORDER BY position) AS before FROM records
-            WHERE learned IS NOT NULL)
-        WHERE position >= ? AND learned <= before""",
-    "the adapter version that answered is not stored": """
-        SELECT position FROM records
-        WHERE position >= ? AND version > 0 AND version NOT IN (SELECT version FROM versions)""",
-    "no earlier record made the adapter version that answered": """
-        SELECT position FROM records r WHERE position >= ?1 AND version > 0
-        AND NOT EXISTS (SELECT 1 FROM records u WHERE u.learned = r.version AND u.position < r.position)
-        AND (?1 = 0 OR version >= (SELECT min(learned) FROM records))""",
-    "a label names this record, which does not exist": """
-        SELECT position FROM labels WHERE position >= ? AND position NOT IN (SELECT position FROM records)""",
-}
-"""Queries for the positions of contradictory records. Each key is the sentence of the finding.
-
-The parameter is the position of the first kept record. The queries accept versions that pruned records made.
-"""
 
 
 class LabelReplay:

@@ -74,23 +74,6 @@ def test_an_open_answer_is_compared_with_further_answers(model: Any, server: Fak
     assert len(server.asked) == 2 + 3 + 2 + 3 + 4
 
 
-def test_the_view_of_verdicts_judges_the_candidates_and_not_distractors(model: Any, server: FakeServer) -> None:
-    reply = model.answer(OPEN, evidence=["candidates", "verdicts"]).reply
-    gathered = model.gather(OPEN, reply, ["candidates", "verdicts"])
-    assert (gathered.p_true.candidates, gathered.p_true.compared) == (
-        ("Lima",),
-        {"Lima": gathered.p_true.probabilities[0]},
-    )
-    assert len(server.asked) == 2 + 3 + 2 + 1
-
-
-def test_a_further_answer_that_ends_where_it_may_have_no_more_tokens_is_none(model: Any, server: FakeServer) -> None:
-    server.rule = lambda body: [{"Lima": 0.9}] * 99 if body.get("temperature") else knowing(body)
-    compared = model.gather(OPEN, model.answer(OPEN, evidence=["candidates"]).reply, ["candidates"]).candidates
-    assert compared.candidates == ("Lima", "None of these")
-    assert [(each.text, each.candidate) for each in compared.samples] == [(None, None)] * 5
-
-
 @pytest.mark.parametrize(("computed", "drawn"), [("3 + 4", 0), ("3 * 4", 2), ("unknown", 2)])
 def test_a_number_is_checked_by_a_program(model: Any, server: FakeServer, computed: str, drawn: int) -> None:
     def reasoning(body: Body) -> list[Distribution]:
@@ -128,15 +111,6 @@ def test_an_answer_without_a_letter_cannot_be_read(model: Any, server: FakeServe
     assert (reply.text, reply.answer, reply.option_log_p) == ("Lima", None, ())
     assert model.gather(CHOICE, reply, ["p_true"]).p_true is None
     assert model.gather(CHOICE, reply, ["candidates"]).candidates is None
-
-
-def test_a_candidate_without_a_verdict_is_left_out_of_them(model: Any, server: FakeServer) -> None:
-    def rule(body: Body) -> list[Distribution]:
-        return [PLAIN] if "Proposed answer: Rome" in body["messages"][-1]["content"] else knowing(body)
-
-    server.rule = rule
-    p_true = model.gather(CHOICE, model.answer(CHOICE).reply, ["p_true"]).p_true
-    assert p_true.candidates == ("Lima!", "Paris", "Bonn")
 
 
 def test_samples_of_an_open_answer_are_drawn_and_letters_come_from_the_answer(model: Any, server: FakeServer) -> None:

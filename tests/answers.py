@@ -1,7 +1,5 @@
 """Records made by hand or with given confidences and grades, without a model; their folders and reports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

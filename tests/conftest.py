@@ -1,7 +1,5 @@
 """Fixtures with real data and models. If one is missing, the tests that need it are skipped with a reason."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

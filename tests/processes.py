@@ -1,7 +1,5 @@
 """The shell command in processes that a test can kill. They fork from a server with torch loaded."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

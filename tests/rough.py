@@ -1,7 +1,5 @@
 """Empty pictures and intervals from few draws, for tests of other parts of a report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

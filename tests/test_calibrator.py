@@ -1,7 +1,5 @@
 """The loop body, followed by hand on a scripted model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from dataclasses import replace

@@ -4,8 +4,6 @@ No container engine and no systemd are needed. The service starts as its unit sa
 Where SECL_BUILD is set, the container's steps are run in an empty folder (make test-container).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

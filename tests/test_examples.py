@@ -1,7 +1,5 @@
 """Examples run as their docstrings say. Benchmarks name bad input, and the verdicts of docs/lab/log.md rarely err."""
 
-from __future__ import annotations
-
 import csv
 import os
 import runpy

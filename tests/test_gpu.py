@@ -4,8 +4,6 @@ Each check reports what it found into gpu.xml. The same checks run with tiny mod
 that none fails on its first day for a silly reason.
 """
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import math

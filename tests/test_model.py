@@ -1,7 +1,5 @@
 """The smallest `secl.Model`: a name, a fingerprint and `answer`. All other members have defaults."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

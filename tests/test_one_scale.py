@@ -1,7 +1,5 @@
 """A confidence that a user sees compares with a threshold that a user sees, at every exit, whatever labels moved."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

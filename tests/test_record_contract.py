@@ -3,8 +3,6 @@
 Lessons follow each answer at once, as in a run, or come after all answers, as on a server.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

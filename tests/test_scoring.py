@@ -1,7 +1,5 @@
 """Given answers, rated by a model of known numbers; every signal against its formula."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any, get_args

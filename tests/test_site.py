@@ -5,8 +5,6 @@ command. Its output follows. A block behind `<!-- stable -->` must print the sam
 `python -m tests.test_site` writes the outputs of examples and commands into the pages anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import doctest
 import io

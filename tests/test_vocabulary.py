@@ -1,7 +1,5 @@
 """The public names: one word for each concept, `secl.load` with plain texts and lists, and the display of objects."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect

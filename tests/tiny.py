@@ -1,7 +1,5 @@
 """Random models of the four families, small enough for the whole loop in a test, and their tokenizer."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Fake servers, which stop at the end of a test, and models that use them."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -4,8 +4,6 @@ Tests in `local/` compare the computed numbers with plain transformers, and `end
 vLLM with a model in this process.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Distractors differ from the answer and from each other. Numbers always have enough distractors."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Entropy from the most probable tokens, against the whole distribution."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

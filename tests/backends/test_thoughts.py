@@ -1,7 +1,5 @@
 """Thoughts before answers: secl never grades, shows or compares them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Names in the documentation that the project lacks. Every function returns the wrong names."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

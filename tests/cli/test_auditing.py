@@ -1,7 +1,5 @@
 """The folder of a server from the shell: history, show, verify, labels, exports, backups."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

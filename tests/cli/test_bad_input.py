@@ -1,7 +1,5 @@
 """Mistakes of users: exit code 2, one sentence that names the mistake, and no half-written file."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Every command of the shell, end to end on a tiny model; and without the extra `local`."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Names in README and docs/ exist, and numbers are the measured ones; made-up pages test the checks."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

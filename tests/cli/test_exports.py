@@ -1,7 +1,5 @@
 """Records and adapter versions for other tools; files of all kinds as questions; `secl ask` as part of a pipe."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`secl extract`: from documents to a run of fields, and their exports, reviews, labels and reports."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

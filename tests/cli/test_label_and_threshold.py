@@ -1,7 +1,5 @@
 """`secl label` stores a review word by word; `secl threshold` and `--accept`: promised, estimated, marked, counted."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

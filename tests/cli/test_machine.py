@@ -1,7 +1,5 @@
 """Variables that the command line sets before torch starts, and lines of progress without a terminal."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

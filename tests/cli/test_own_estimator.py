@@ -1,7 +1,5 @@
 """`--estimator FILE.py:NAME`: a user's confidence in the tables of recorded runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands on runs, states and backups that lie on a read-only medium."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

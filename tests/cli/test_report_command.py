@@ -1,7 +1,5 @@
 """`secl report` of unfinished runs, labels and other graders; and `secl sweep` on a tiny model."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

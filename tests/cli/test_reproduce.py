@@ -1,7 +1,5 @@
 """`secl reproduce` on a tiny model and the quiz, and the stored numbers of the paper against its LaTeX source."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`secl score`, `check`, `compare` and `demo` from the shell, on models that follow a script."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`secl serve` and `secl keys`, from the shell."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

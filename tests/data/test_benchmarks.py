@@ -1,7 +1,5 @@
 """Benchmarks keep their contract. Folders and the hub give equal questions, and errors name their place."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

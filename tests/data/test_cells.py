@@ -1,7 +1,5 @@
 """Cells keep what people see in them, from workbooks, CSV files and tables in memory."""
 
-from __future__ import annotations
-
 import json
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Question files and tables of every format: accepted contents, and one sentence for every other content."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Which answers may be accepted, and whether confidences may be acted on at all."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

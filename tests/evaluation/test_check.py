@@ -1,7 +1,5 @@
 """`secl check`: which method is recommended, and the verdict on learning, on simulated models whose truth is known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any

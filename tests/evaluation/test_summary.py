@@ -1,7 +1,5 @@
 """From records to numbers: what is graded and counts, labels, constants, strict JSON; two runs side by side."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

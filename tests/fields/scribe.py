@@ -1,7 +1,5 @@
 """Models that write the JSON objects and the calls of tools that they are told to, for tests without a network."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

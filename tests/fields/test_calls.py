@@ -1,7 +1,5 @@
 """Tool calls with confidences: the choice of a tool and each argument are questions; a call has their product."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 

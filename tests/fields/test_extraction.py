@@ -1,7 +1,5 @@
 """Objects become fields with confidences, by the rule for open answers."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

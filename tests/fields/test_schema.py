@@ -1,7 +1,5 @@
 """Schemas: which fields they have, which object a model writes; and what is refused of schemas, tools and requests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """The flow of a question without a model: what is asked, in which order, and what depends on what."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The contract of all gates, two gates against plain recomputations, and gates from a Python file."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import math

@@ -1,7 +1,5 @@
 """Graders: the everyday rule against people, tables of the literal ones, ROUGE-1 from its definition; and in runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What equality keeps: signs, units, versions, ranges, negations; and what it does not: spelling."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

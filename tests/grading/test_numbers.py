@@ -1,7 +1,5 @@
 """The one reader of numbers: what is a number as a whole, what a sentence states, and what stays no number."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -3,8 +3,6 @@
 The pairs were written before they were first compared. `KNOWN_MISTAKES` are those that the rule gets wrong.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from secl.flow.further import computed

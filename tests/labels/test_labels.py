@@ -1,7 +1,5 @@
 """Labels: the posterior of the Platt parameters, the confidences that it moves, and the labels of runs."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from dataclasses import astuple, replace

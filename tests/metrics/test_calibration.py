@@ -1,7 +1,5 @@
 """Calibration and discrimination against scikit-learn and exact arithmetic; intervals against recomputations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Probabilities and maps by their equations; thresholds against bounds, the definition and streams of known risk."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The numbers of a table's lines against independent libraries and the paper's formulas, and tables as files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

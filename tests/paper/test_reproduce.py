@@ -1,7 +1,5 @@
 """The paper's tables: what they hold, which runs they share, and that every table comes out complete."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """The posterior along a stream: pure steps, weights from earlier questions, letters that follow places or options."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterable, Sequence

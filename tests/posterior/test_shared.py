@@ -1,7 +1,5 @@
 """Questions with the same options: the bias of each option and the scale of the scores, learnt without labels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Views of candidates against values computed by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Prompts to the last character, because a changed word changes recorded runs; parsing of answers and programs."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Pictures are written, are complete, and name what they cannot draw. People judge their looks."""
 
-from __future__ import annotations
-
 import math
 import sys
 import xml.etree.ElementTree as ET

@@ -1,7 +1,5 @@
 """A report: one list of sections, a page that can show every text of a record, and the other files."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

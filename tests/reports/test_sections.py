@@ -1,7 +1,5 @@
 """Sections and tables of a report: every number once, and a dash where there is none; one answered question."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import fields, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records of a short scripted run, and a store that holds them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A sweep on Ray has the records of runs one by one, even if workers die, or is refused before Ray starts."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Runs of any model that satisfies `secl.model.Model`, killed and resumed; their versions; ratings of given answers."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -1,7 +1,5 @@
 """Sheets that people fill in become labels; samples keep their chances; references count if the user says so."""
 
-from __future__ import annotations
-
 import csv
 import sqlite3
 from collections.abc import Mapping, Sequence

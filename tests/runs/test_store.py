@@ -1,7 +1,5 @@
 """Stores return what was written; other folders are no runs; exports are complete, without formulas in cells."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Recipes, refused by name before anything is loaded; and sweeps: which runs they have, each done once, in lockstep."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The types on the way of one question, from the command line to the printed report."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

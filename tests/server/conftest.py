@@ -1,7 +1,5 @@
 """Services around a scripted model, their clients, and a browser."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -5,8 +5,6 @@
 PYTHON has langchain-openai and litellm and need not have secl; `test_clients.py` runs it and checks what is printed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

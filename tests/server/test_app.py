@@ -1,7 +1,5 @@
 """The routes, asked by a plain HTTP client."""
 
-from __future__ import annotations
-
 import json
 import math
 import threading

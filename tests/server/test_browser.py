@@ -1,7 +1,5 @@
 """The pages, driven in a real browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

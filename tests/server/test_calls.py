@@ -1,7 +1,5 @@
 """Calls of tools over HTTP: OpenAI's form, a confidence for tool and arguments, and recorded requests of clients."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,8 +3,6 @@
 make test-clients CLIENTS=PYTHON            # for LangChain and litellm; PYTHON has langchain-openai and litellm
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

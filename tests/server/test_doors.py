@@ -1,7 +1,5 @@
 """Access: keys and roles, sizes of bodies, foreign pages and crafted bytes (docs/deployment.md, Security)."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

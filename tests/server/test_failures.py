@@ -1,7 +1,5 @@
 """Exceptions in answering or learning: one request or lesson fails, page and probes show it, and no text is logged."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The work of a server does not grow with the number of its records, measured in steps of SQLite."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Callable

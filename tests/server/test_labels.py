@@ -1,7 +1,5 @@
 """Labels move the confidences of later answers by the formula, and a verdict judges these confidences."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Chats by the package `openai`, and the question in the messages of a chat."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterable, Iterator

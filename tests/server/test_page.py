@@ -1,7 +1,5 @@
 """The pages: complete without a script, and safe with hostile texts."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Servers with a posterior, with a threshold, and of given answers; questions for a larger model (route.py)."""
 
-from __future__ import annotations
-
 import json
 import math
 from concurrent.futures import Future

@@ -3,8 +3,6 @@
 SECL_RESTARTS=50 python -m pytest tests/server/test_process.py -s
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Pruning: removed and kept records, disk space, and the examination of pruned folders."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

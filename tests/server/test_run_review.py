@@ -1,7 +1,5 @@
 """The review page of a run: the page of a server, without a model; its labels are those of `secl label`."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -3,8 +3,6 @@
 SECL_REQUESTS=10000 python -m pytest tests/server/test_schemathesis.py        # about so many requests
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Search finds the same records, page by page, as a scan of all records."""
 
-from __future__ import annotations
-
 import pytest
 
 from secl.errors import ParameterError

@@ -1,7 +1,5 @@
 """The service: order, versions, restarts, failures of disk and lessons, and a real network."""
 
-from __future__ import annotations
-
 import ctypes
 import sqlite3
 import threading

@@ -1,7 +1,5 @@
 """A state folder: permissions, synchronised writes, backups, and starts from a checkpoint."""
 
-from __future__ import annotations
-
 import stat
 import threading
 from dataclasses import replace

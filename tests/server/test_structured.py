@@ -1,7 +1,5 @@
 """Objects of a schema over HTTP: OpenAI's form, a confidence for each field, and records that can be labelled."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Free answers of a service, written between its batches, and the order of turns."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """History, explanation and verification of folders: hashes, recomputed confidences, pruning, flipped bits."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Services that answer test questions, and state folders with many records made without a service."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import threading

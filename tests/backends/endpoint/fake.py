@@ -1,7 +1,5 @@
 """A fake server with OpenAI's API, whose answers follow a rule; it speaks HTTP in threads of the test's process."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -1,7 +1,5 @@
 """A fake vLLM server with the routes that secl uses, whose logits follow a rule; in threads of the test's process."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping

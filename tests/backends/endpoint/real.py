@@ -1,7 +1,5 @@
 """Real servers in processes of their own, for tests that have their environment."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """`secl serve` in front of llama.cpp's server with the embedded model: `make test-llamacpp LLAMA=PYTHON`."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

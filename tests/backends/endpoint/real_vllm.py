@@ -1,7 +1,5 @@
 """Answering by vLLM against real vLLM servers of the embedded model: `make test-vllm VLLM=PYTHON`."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

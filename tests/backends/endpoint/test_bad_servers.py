@@ -1,7 +1,5 @@
 """Servers that are busy, slow or locked, or that refuse, break off, answer nonsense or lack log-probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any

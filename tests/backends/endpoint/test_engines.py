@@ -1,7 +1,5 @@
 """Engines of servers: places of thoughts, and reported log-probabilities."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping

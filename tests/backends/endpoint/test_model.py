@@ -1,7 +1,5 @@
 """A model behind OpenAI's API: its evidence, its texts, and its limits."""
 
-from __future__ import annotations
-
 import math
 from contextlib import nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """What a server may report as log-probabilities: each kind is refused, repaired, or named and left out."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """`secl serve --engine openai`: a service in front of another server, and its refusals."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing

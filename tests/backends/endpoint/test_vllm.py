@@ -1,7 +1,5 @@
 """A vLLM server answers, judges and learns like the model in this process; the fake server runs a tiny model."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

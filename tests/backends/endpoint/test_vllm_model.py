@@ -1,7 +1,5 @@
 """A model on a vLLM server works as one in this process, which has only its tokenizer then."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

@@ -1,7 +1,5 @@
 """A model without the library: prompts written out, token ids from the tokenizer, logits from transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 python -m tests.backends.local.architectures     # writes the table into docs/engines.md
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Models in memory for the tests of `secl.backends.local`."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -1,8 +1,6 @@
 """SECL to the letter of the paper in plain transformers: `examples.secl_by_hand` with the paper's question for P(True),
 its bins, the KL term and open answers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Learning: the step against its equations, known sizes, and the return to a version."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Prefetched windows and kept prompts change the speed alone: prompts go through the network once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A tiny model of each architecture against plain transformers: answers, confidences, P(True), and one lesson."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The library against a short script in plain transformers and PEFT (`examples/secl_by_hand.py`)."""
 
-from __future__ import annotations
-
 import copy
 import json
 import runpy

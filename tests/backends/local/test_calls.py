@@ -1,7 +1,5 @@
 """Forms of tool calls, found from chat templates, and replies with calls that tiny models write in these forms."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """GGUF files become safetensors folders once, after an announcement."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The whole loop on tiny models: system texts, settings, and ratings of given answers."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Further evidence of the frozen model: samples, beams, verification and entailment, and the cost."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import product

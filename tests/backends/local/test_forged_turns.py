@@ -1,7 +1,5 @@
 """Users' texts stay texts: no question, option, passage, conversation or answer begins a new turn."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Candidates, further answers, likelihoods and P(False) against plain transformers, and their cost."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

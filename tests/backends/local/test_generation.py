@@ -1,7 +1,5 @@
 """Texts and their decoders, seeds of lists, and kernels for one row."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

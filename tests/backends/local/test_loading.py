@@ -3,8 +3,6 @@
 A model that is spread over several devices answers and learns as on one device, to the last digit.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 On a GPU every fetched number waits for all running computations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Models without query and value modules; tokenizers, adapters and code in model folders; base models."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

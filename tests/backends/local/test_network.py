@@ -1,7 +1,5 @@
 """Shared passes, grown passes and replays against the network's own forward pass, also with short windows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

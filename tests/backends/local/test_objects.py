@@ -1,7 +1,5 @@
 """JSON objects that satisfy a schema: always valid, with the log-probabilities of a plain pass, alone or together."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from typing import Any, Literal

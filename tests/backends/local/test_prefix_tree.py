@@ -1,7 +1,5 @@
 """The prefix tree: every token once, every sequence intact; attention with the numbers of the dense kernels."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

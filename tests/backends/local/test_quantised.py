@@ -1,7 +1,5 @@
 """Weights in 8 and 4 bits: which layers are quantised, and that lessons work."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

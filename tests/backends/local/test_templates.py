@@ -1,7 +1,5 @@
 """Chat templates: secl gives texts in the form that a template needs, and refuses prompts that lack a text."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Free texts equal those of transformers' own `generate`, and get confidences like any other answer."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models that would think before they answer: secl switches thoughts off, adds an empty thought, or refuses."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

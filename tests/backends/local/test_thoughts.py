@@ -1,7 +1,5 @@
 """Models that think before they answer: by a switch of their template, because they always do, or on request."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,18 +1,82 @@
-"""Thoughts before answers: secl never grades, shows or compares them."""
+"""Parts of engines without a model: entropies, distractors, and thoughts in streams of chunks."""
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from secl.backends.endpoint.model import EndpointModel
+from secl.backends.entropy import entropy_of
 from secl.backends.generation import split_thoughts
 from secl.errors import ParameterError
+from secl.flow.further import choose_distractors, distinct, near_numbers
+from secl.grading.numbers import parse_number
+from secl.grading.texts import normalise_text
 from secl.prompts.parsing import THINK_TAGS, ThinkTags, is_complete, read_answer, trim_answer, without_thought
-from secl.question import Form
+from secl.prompts.templates import distractor_prompt
+from secl.question import Form, Question
 from secl.writing import Chunk, Token, joined
 from tests.backends.local.conftest import tiny_of
+
+ANSWERS = st.text(st.sampled_from("abcAB .,the"), min_size=1, max_size=8)
+
+
+@given(ANSWERS, st.lists(ANSWERS, max_size=12))
+def test_distractors_are_distinct_once_normalised(answer: str, candidates: list[str]) -> None:
+    distractors = distinct(answer, candidates, "short", 4)
+    keys = [normalise_text(text) for text in (answer, *distractors)]
+    assert len(set(keys)) == len(keys)
+    assert len(distractors) <= 4
+
+
+@given(st.one_of(st.integers(-(10**6), 10**6).map(str), st.decimals(-1000, 1000, places=2).map(str)))
+def test_a_number_always_has_enough_near_misses(answer: str) -> None:
+    assert near_numbers("no idea") == []
+    distractors = distinct(answer, near_numbers(answer), "number", 4)
+    assert len(distractors) == 4
+    assert parse_number(answer) not in {parse_number(text) for text in distractors}
+
+
+@pytest.mark.parametrize("count", range(1, 10))
+def test_as_many_distractors_are_asked_for_and_kept_as_are_set(count: int) -> None:
+    (turn,) = distractor_prompt(Question("How many?", form="number"), count + 1).turns
+    said = "two three four five six seven eight nine ten".split()[count - 1]  # noqa: SIM905
+    assert turn.count(f"{said} ") == 2
+    assert len(choose_distractors("12", "number", count, ["15", "12.0"], [["16"]]).answers) == count
+
+
+def exact(p: NDArray[np.floating[Any]]) -> float:
+    seen = p[p > 0]
+    return float(-(seen * np.log(seen)).sum())
+
+
+@pytest.mark.parametrize("power", [0.8, 1.3, 2.5])
+def test_a_power_law_tail_is_found_from_its_head(power: float) -> None:
+    p = np.arange(1, 30001) ** -power
+    p /= p.sum()
+    assert entropy_of(np.log(p[:64]).tolist(), len(p)) == pytest.approx(exact(p), abs=0.02)
+
+
+@given(st.integers(0, 10_000), st.floats(0.1, 8.0), st.integers(1, 80))
+def test_the_entropy_lies_between_that_of_the_head_and_that_of_a_flat_tail(seed: int, spread: float, top: int) -> None:
+    logits = np.random.default_rng(seed).normal(size=500) * spread
+    p = np.sort(np.exp(logits - logits.max()))[::-1]
+    p /= p.sum()
+    head = p[:top]
+    flat = np.concatenate([head, np.full(500 - top, max(0.0, 1 - head.sum()) / (500 - top))])
+    assert exact(head) - 1e-4 <= entropy_of(np.log(head).tolist(), len(p)) <= exact(flat) + 1e-4
+
+
+def test_a_head_that_says_all_gives_the_entropy_itself() -> None:
+    assert entropy_of([math.log(0.25)] * 4, 4) == pytest.approx(math.log(4))
+    assert entropy_of([0.0, *[-200.0] * 19], 50_000) == pytest.approx(0.0, abs=1e-12)
+    assert entropy_of([-math.log(1000)] * 20, 1000) == pytest.approx(math.log(1000), abs=1e-3)
 
 
 @pytest.mark.parametrize("thought", THINK_TAGS, ids=[each.opening for each in THINK_TAGS])

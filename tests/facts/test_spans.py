@@ -2,7 +2,7 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from secl.facts.spans import find_spans
@@ -46,9 +46,9 @@ SPANS = {
         "Use `os.path.join(a, b)`, numpy.linalg.norm, my_name, camelCase, foo(), /usr/bin/env, --flag and .org.",
         ["os.path.join(a, b)", "numpy.linalg.norm", "my_name", "camelCase", "foo()", "/usr/bin/env", "--flag", ".org"],
     ),
-    "numbers of documents, chemical formulas": (
-        "Invoice INV-2024-001 is for H2O and COVID-19.",
-        ["INV-2024-001", "H2O", "COVID-19"],
+    "numbers of documents, chemical formulas and symbols": (
+        "Invoice INV-2024-001 is for H2O and COVID-19, with symbol As.",
+        ["INV-2024-001", "H2O", "COVID-19", "As"],
     ),
     "links and addresses": (
         "See https://example.org/a?b=1, or mail to joe@example.org.",
@@ -98,6 +98,7 @@ def test_a_part_of_a_word_of_the_question_is_not_the_value() -> None:
     )
 
 
+@example("《0\t》")
 @given(
     st.text(alphabet=st.sampled_from("aAbB1290 .,:;!?-–'\"“”`$*_#|/()[]{}<>\n\t@%€°是巴。《》٣ア²½\\&"), max_size=200)
 )

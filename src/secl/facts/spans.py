@@ -196,8 +196,9 @@ def _value_of(match: re.Match[str]) -> FactSpan | None:
         2 if match[0].startswith(("$$", "\\(", "\\[")) else int(match[0][0] in _OPENING and kind in ("quote", "code"))
     )
     inner = match[0][marks : len(match[0]) - marks]
+    kept = inner.rstrip().rstrip(" .,;" if kind == "quote" else " ,").rstrip()
     start += marks + len(inner) - len(inner.lstrip())
-    end -= marks + len(inner) - len(inner.rstrip(" .,;" if kind == "quote" else " ,"))
+    end -= marks + len(inner) - len(kept)
     return FactSpan(start, end, kind) if start < end else None
 
 
@@ -224,7 +225,8 @@ def _names(text: str, taken: bytearray) -> Iterator[FactSpan]:
         names = run.words
         first = names[0][0]
         is_opener = first.casefold() in _OPENERS
-        if (is_opener and len(names) == 1) or (run.opens and (is_opener or first.casefold() in lower)):
+        opens = run.opens or (is_opener and text.startswith(". ", names[0].start() - 2))
+        if opens and (is_opener or first.casefold() in lower):
             names = names[1:]
         if not 0 < len(names) <= MOST_WORDS or _is_label(text, names):
             continue

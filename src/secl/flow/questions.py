@@ -18,6 +18,7 @@ from secl.evidence import (
     Sample,
     Source,
 )
+from secl.facts.spans import find_spans
 from secl.facts.tokens import read_facts
 from secl.flow.further import (
     NO_DISTRACTORS,
@@ -282,9 +283,12 @@ def _ask_about(
     case.requested |= {*kinds}
     thinks = case.reply.thought is not None if state is None else state.behind_thought
     brief = answer is not None and is_brief(answer, question.form)
-    if brief and (beside := _plan_texts(case, kinds, thinks=thinks)):
+    # The tokens of a fact, which are read anyway, rank as well as samples, which take four times as long.
+    compares = answer is not None and brief and "candidates" in kinds and not _states_facts(question, answer)
+    planned = {*kinds} if compares else {*kinds} - {"candidates"}
+    if brief and (beside := _plan_texts(case, planned, thinks=thinks)):
         case.take(beside, (yield beside))
-    if answer is not None and brief and "candidates" in kinds:
+    if answer is not None and compares:
         for ways in rounds(question, thinks=thinks)[case.drawn :]:
             if settled(question, answer, case.samples, case.rivals):
                 break
@@ -314,11 +318,19 @@ def _ask_about(
         case.compared = _with_letters(case.compared, case.letters) if choices else None
 
 
+def _known(question: Question) -> str:
+    """Return the words of a question that are no facts in the answer."""
+    return question.text if len(question.text) <= LONGEST_KNOWN else ""
+
+
+def _states_facts(question: Question, answer: str) -> bool:
+    return question.free and bool(find_spans(answer, known=_known(question)))
+
+
 def _find_facts(case: Case, text: str) -> Flow:
     """Find the facts of a text. With a passage, also read them without the passage."""
     question, tokens = case.question, None if case.stated is None else case.stated.tokens
-    known = question.text if len(question.text) <= LONGEST_KNOWN else ""
-    case.facts = read_facts(text, tokens, known=known, passage=question.context)
+    case.facts = read_facts(text, tokens, known=_known(question), passage=question.context)
     if case.facts and question.context and case.driver.likelihoods:
         without = replace(question, context="")
         alone = yield [ReadWithin(without, text, fact.start, fact.end) for fact in case.facts]

@@ -133,7 +133,8 @@ class Likelihood:
     """Log-likelihood of a candidate as a text.
 
     Attributes:
-        given: ln probability of the candidate as the answer to the question without its options.
+        given: ln probability of the candidate as the answer to the question without its options, or of a fact in its
+            text among values of its kind.
         alone: ln probability of the candidate without a question, or of a fact without the question's passage; nan for
             values of fields, and for facts without a passage.
         tokens: number of tokens of the candidate.
@@ -233,8 +234,9 @@ class FactEvidence:
         start, end: place of the value in the text, in characters.
         kind: what the value is, such as "number" or "name" (`secl.facts.spans`).
         log_p: ln probability of the value's tokens after the text before it; nan if unknown.
+        value: ln probability of the value among values of its kind (`secl.facts.tokens`); nan if unknown.
         tokens: number of these tokens; 0 if unknown.
-        alone: the same without the passage of the question; nan without a passage, or if unknown.
+        alone: `log_p` without the passage of the question; nan without a passage, or if unknown.
         in_passage: whether the value stands in the passage word by word; None without a passage.
     """
 
@@ -242,6 +244,7 @@ class FactEvidence:
     end: int
     kind: str
     log_p: float
+    value: float
     tokens: int
     alone: float = math.nan
     in_passage: bool | None = None

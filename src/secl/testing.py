@@ -294,7 +294,7 @@ class ScriptedModel(Shown, Model, Learner):
 
 def _facts_in(text: str, question: Question) -> tuple[FactEvidence, ...]:
     """Return the facts of a text whose tokens are its words, each with ln P = -0.5."""
-    tokens = place_tokens([(word, -0.5) for word in re.findall(r"\s*\S+", text)], text)
+    tokens = place_tokens([Token(word, -0.5) for word in re.findall(r"\s*\S+", text)], text)
     return read_facts(text, tokens, known=question.text)
 
 

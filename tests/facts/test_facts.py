@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 import secl
-from secl.evidence import Evidence
+from secl.evidence import Evidence, FactEvidence
 from secl.explain import explain
 from secl.facts.tokens import place_tokens, read_facts
 from secl.records import Record
 from secl.runs.encoding import from_body, to_body
 from secl.testing import ScriptedModel
+from secl.writing import Token
 
 TEXT = (
     "The capital of the country is Lima, which was founded in 1535 by Francisco Pizarro. About 10 million people live "
@@ -49,14 +50,42 @@ def facts_in(record: Record) -> tuple[Record, ...]:
 def test_tokens_have_their_places_in_the_text(
     pieces: list[str], text: str, places: list[tuple[int, int]] | None
 ) -> None:
-    placed = place_tokens([(piece, -1.0) for piece in pieces], text)
-    assert placed == (None if places is None else tuple((*place, -1.0) for place in places))
+    placed = place_tokens([Token(piece, -1.0) for piece in pieces], text)
+    assert places == (None if placed is None else [(start, end) for start, end, _ in placed])
 
 
 def test_a_fact_has_the_probability_of_all_its_tokens() -> None:
-    tokens = place_tokens([("In", -9.0), (" 15", -0.25), ("35", -0.5), (" it", -9.0), (" was", -9.0)], "In 1535 it was")
-    (fact,) = read_facts("In 1535 it was", tokens)
-    assert (fact.start, fact.end, fact.log_p, fact.tokens) == (3, 7, -0.75, 2)
+    (fact,) = facts_of([("In", -9.0), (" 15", -0.25), ("35", -0.5), (" it", -9.0), (" was", -9.0)])
+    assert (fact.start, fact.end, fact.log_p, fact.value, fact.tokens) == (3, 7, -0.75, -0.5, 2)  # " 15" has no rival
+
+
+def facts_of(pieces: list[tuple[str, float]], top: dict[str, float] | None = None) -> tuple[FactEvidence, ...]:
+    """Return the facts of a text of these tokens; `top` has other tokens in place of each, with probabilities."""
+    others = tuple((text, math.log(p)) for text, p in (top or {}).items())
+    tokens = [Token(text, log_p, ((text, log_p), *others)) for text, log_p in pieces]
+    text = "".join(text for text, _ in pieces)
+    return read_facts(text, place_tokens(tokens, text))
+
+
+def test_a_value_competes_with_values_of_its_kind() -> None:
+    pieces = [("Its", -9.0), (" capital", -9.0), (" is", -9.0), (" Li", math.log(0.4)), ("ma", math.log(0.5))]
+    (fact,) = facts_of(pieces, {" located": 0.4, " Ca": 0.1, " 3": 0.1})
+    assert math.exp(fact.log_p) == pytest.approx(0.2)
+    assert math.exp(fact.value) == pytest.approx(0.5 * 0.4 / (0.4 + 0.1))
+
+
+def test_late_digits_of_a_number_do_not_count_but_its_unit_does() -> None:
+    half = math.log(0.5)
+    digits = [(digit, half) for digit in "0.6271"]
+    (fact,) = facts_of([("It", -9.0), (" is", -9.0), (" ", -9.0), *digits, (" kg", half), (" now", -9.0)])
+    assert fact.tokens == 7
+    assert fact.value == pytest.approx(math.log(0.5**5))  # not the first token, which has no rival; .627 and kg
+
+
+def test_a_value_that_a_limit_cuts_is_no_fact() -> None:
+    text = "It was founded in 1535 and has 10"
+    assert len(read_facts(text, None)) == 2
+    assert len(read_facts(text, None, complete=False)) == 1
 
 
 def test_without_tokens_a_fact_has_no_probability() -> None:

@@ -27,7 +27,7 @@ from secl.flow.requests import (
 from secl.prompts.templates import NONE_OF_THESE
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.writing import Chunk
+from secl.writing import Chunk, Token
 
 CHOICE = Question("Which is a metal?", options=("neon", "iron", "argon", "helium"), reference="B")
 OPEN = Question("Capital of Peru?")
@@ -76,7 +76,7 @@ class ScriptedDriver:
                 return Text(text=self.texts[number], form=question.form, log_p=-1.0, thought=thought)
             case StateConfidence(question=question, answer=given):
                 reply = reply_to(question, given, thought)
-                words = [(word, -0.25) for word in re.findall(r"\s*\S+", reply.text)]
+                words = [Token(word, -0.25) for word in re.findall(r"\s*\S+", reply.text)]
                 tokens = place_tokens(words, reply.text) if question.free else None
                 return Stated(reply=reply, plain_tokens=10, tokens=tokens)
             case ReadWithin(start=start):

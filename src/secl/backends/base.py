@@ -104,12 +104,14 @@ class Statistics(NamedTuple):
         log_probability: their sum.
         entropy: mean entropy over all positions.
         next_log_p: full-vocabulary log-probabilities of `next_ids` at the last position.
+        top: the most probable tokens at the place of each token, with their log-probabilities; empty if not requested.
     """
 
     log_p: tuple[float, ...]
     log_probability: float
     entropy: float
     next_log_p: tuple[float, ...]
+    top: tuple[tuple[tuple[int, float], ...], ...] = ()
 
 
 class Reading(Protocol):
@@ -138,11 +140,12 @@ class Reading(Protocol):
         """Return the log-probabilities of the texts in the bundle's `spans`."""
 
     def text_statistics(
-        self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
+        self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int], *, top: int = 0
     ) -> Statistics:
         """Return the statistics of a text.
 
-        `positions` holds the position before each of `tokens`, and then the position of `next_ids`.
+        `positions` holds the position before each of `tokens`, and then the position of `next_ids`. `top`: number of
+        the most probable tokens to return at each place.
         """
 
 

@@ -29,6 +29,10 @@ For smaller gains secl keeps the prefix, because the constants of the posterior 
 """
 
 
+TOP = 5
+"""Number of the most probable tokens that are read at the place of each token of a free text."""
+
+
 class Readout:
     """Reads letters, confidence digits, entropies and P(True).
 
@@ -51,14 +55,15 @@ class Readout:
         constant = reply.log_probability - logits[chosen]
         return replace(reply, option_log_p=tuple(min(0.0, logit + constant) for logit in logits))
 
-    def open(self, question: Question, text: str, reading: Reading, version: int) -> tuple[Reply, tuple[float, ...]]:
-        """Return the reply to an open question from the reading of its answer `text`, and ln P of each token."""
+    def open(self, question: Question, text: str, reading: Reading, version: int) -> tuple[Reply, Statistics]:
+        """Return the reply to an open question from the reading of its answer `text`, with the text's statistics."""
         *inside, _after, digit = reading.bundle.positions
         (sequence,) = reading.bundle.answers
         own = [sequence[length] for _, length in inside]
-        statistics = reading.text_statistics([*inside, digit], own, self.token_ids.digits)
+        top = TOP if question.free else 0
+        statistics = reading.text_statistics([*inside, digit], own, self.token_ids.digits, top=top)
         answer = read_answer(text, question.form, question.text)
-        return _reply(text.strip(), answer, statistics, version), statistics.log_p
+        return _reply(text.strip(), answer, statistics, version), statistics
 
     def options(self, reading: Reading, positions: Sequence[Position], count: int) -> list[tuple[float, ...]]:
         """Return the probabilities of the first `count` option letters at each position, normalised to sum to 1."""

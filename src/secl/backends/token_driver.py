@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 
-from secl.backends.base import Bundle, Engine, Position, Reading
+from secl.backends.base import Bundle, Engine, Position, Reading, Statistics
 from secl.backends.generation import Generation, TextRules
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.evidence import LetterOrder, Likelihood, Thought
-from secl.facts.tokens import PlacedToken, place_tokens
+from secl.facts.tokens import place_tokens
 from secl.flow.further import FREE_TOKENS, PROGRAM_TOKENS, list_tokens, question_seed
 from secl.flow.requests import Choose, FlowRun, Judge, Read, ReadWithin, Request, StateConfidence, Stated, Text, Write
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import in_order
 from secl.question import Question
 from secl.records import Reply
-from secl.writing import Chunk
+from secl.writing import Chunk, Token
 
 FEW = 2
 """Number of questions whose spare texts are written, too: for so few, another text in a batch takes hardly any time."""
@@ -40,7 +40,7 @@ class Answer:
         version: version of the weights; 0 is the frozen model.
         tokens: tokens through the network to write and read the answer.
         reply: the answer with the confidence that this version states.
-        log_p: ln probability of each token of an open answer.
+        statistics: statistics of an open answer; None for an option.
     """
 
     question: Question
@@ -51,7 +51,7 @@ class Answer:
     tokens: float
     counts: tuple[int, int]
     version: int = 0
-    log_p: tuple[float, ...] = ()
+    statistics: Statistics | None = None
     reply: Reply = field(default=None, repr=False)  # type: ignore[assignment]  # `TokenDriver.reply` needs the rest
 
     @property
@@ -124,7 +124,8 @@ class TokenDriver:
         if question.free and generation is None:
             before = None if thought is None else thought.text
             generation = Generation(self.prompting.answer(question, before), "text", 0, free=True)
-        return Text(text=text, form=question.form, thought=thought, state=generation)
+        complete = not isinstance(written, Chunk) or written.finish != "length"
+        return Text(text=text, form=question.form, thought=thought, complete=complete, state=generation)
 
     def draw_letters(self, question: Question, log_p: Sequence[float], count: int) -> tuple[str | None, ...]:
         seed = question_seed(self.seed, question, "samples")
@@ -404,24 +405,28 @@ class TokenDriver:
             answer.tokens += generation.tokens
             answer.counts = len(generation.prompt), len(generation.written)
         answer.reply = self.reply(answer, request.answer if isinstance(request.answer, str) else None)
-        placed = self._tokens(answer) if request.question.free and answer.reply.answer else None
+        placed = None
+        if answer.statistics is not None and request.question.free and answer.reply.answer:
+            placed = place_tokens(self._tokens(answer.reading.bundle, answer.statistics), answer.reply.answer)
         plain_tokens = float(len(reading.bundle.answers[0]))
         return [Stated(reply=answer.reply, plain_tokens=plain_tokens, tokens=placed, state=answer)]
 
-    def _tokens(self, answer: Answer) -> tuple[PlacedToken, ...] | None:
-        """Return the tokens of a free text with their places and probabilities."""
-        bundle = answer.reading.bundle
-        start = bundle.positions[0][1]
-        before, own = bundle.answers[0][:start], bundle.answers[0][start:]
-        pieces = self.rules.pieces(before, own[: len(answer.log_p)])
-        return place_tokens(zip(pieces, answer.log_p, strict=True), answer.reply.answer or "")
+    def _tokens(self, bundle: Bundle, statistics: Statistics) -> list[Token]:
+        """Return the tokens of the text in a bundle, with their probabilities."""
+        start, log_p = bundle.positions[0][1], statistics.log_p
+        before, own = bundle.answers[0][:start], bundle.answers[0][start : start + len(log_p)]
+        decode = cache(lambda token: self.rules.tokenizer.decode([token]))
+        return [
+            Token(piece, value, tuple((decode(token), other) for token, other in top))
+            for piece, value, top in zip(self.rules.pieces(before, own), log_p, statistics.top, strict=True)
+        ]
 
     def reply(self, answer: Answer, letter: str | None = None) -> Reply:
         """Return the reply in an answer; with options, the most probable letter, or a given letter."""
         if answer.text is None:
             reply = self.readout.choice(answer.question, answer.reading, answer.version, letter)
         else:
-            reply, answer.log_p = self.readout.open(answer.question, answer.text, answer.reading, answer.version)
+            reply, answer.statistics = self.readout.open(answer.question, answer.text, answer.reading, answer.version)
         prompt, written = answer.counts
         return replace(reply, prompt_tokens=prompt, answer_tokens=written, thought=answer.thought)
 

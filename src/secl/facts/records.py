@@ -59,7 +59,9 @@ def _question(asked: Question, text: str, fact: FactEvidence, number: int) -> Qu
 def _candidates(value: str, fact: FactEvidence) -> CandidateEvidence | None:
     if math.isnan(fact.log_p):
         return None
-    likelihood = Likelihood(given=fact.log_p, alone=fact.alone, tokens=fact.tokens)
+    # The difference of both is that of the passage, for the same tokens.
+    alone = fact.value + fact.alone - fact.log_p
+    likelihood = Likelihood(given=fact.value, alone=alone, tokens=fact.tokens)
     return CandidateEvidence(
         candidates=(value, NONE_OF_THESE), letters=(), likelihoods=(likelihood, None), source=Source("facts")
     )

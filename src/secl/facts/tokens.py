@@ -1,4 +1,10 @@
-"""The tokens of a text with their places, and the facts of the text with the probabilities of their tokens."""
+"""The tokens of a text with their places, and the facts of the text with the probabilities of their tokens.
+
+tokens      Its| capital| is| Tr|uj|illo| and|  ...   ln P of each, and the most probable others in its place
+fact                          Trujillo
+log_p                         ln P(" Tr") + ln P("uj") + ln P("illo")
+value       the same, with P(" Tr") as a share of what begins with a capital letter in its place
+"""
 
 from __future__ import annotations
 
@@ -8,14 +14,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from secl.evidence import FactEvidence
-from secl.facts.spans import find_spans
+from secl.facts.spans import FactSpan, find_spans
+from secl.writing import Token
 
 REPLACEMENT_CHARACTER = "\ufffd"
 """A decoder's text for an incomplete character."""
 
 GAP = 8
 """Maximum number of characters that incomplete tokens stand for."""
-
 
 COUNTED = ("number", "date")
 """Kinds of values of which two facts may have the same."""
@@ -24,38 +30,38 @@ CONTEXT, LONGEST = 2, 40
 """Number of words before a number, and maximum number of their characters, that are equal if a text states the number
 again."""
 
+DIGITS = 3
+"""Number of digits of a number that count. Models of different sizes are sure of different later digits."""
+
 
 class PlacedToken(NamedTuple):
-    """A token with its place in a text, in characters, and its ln probability."""
+    """A token with its place in a text, in characters."""
 
     start: int
     end: int
-    log_p: float
+    token: Token
 
 
-def place_tokens(pieces: Iterable[tuple[str, float]], text: str) -> tuple[PlacedToken, ...] | None:
+def place_tokens(tokens: Iterable[Token], text: str) -> tuple[PlacedToken, ...] | None:
     """Return the places of tokens in a text; None if the tokens do not spell the text.
 
     Tokens of an incomplete character share the place of the character. Spaces before the text, and tokens after its
     end, do not count.
 
-    Args:
-        pieces: text and ln probability of each token.
-
-    >>> pieces = [" Li", "ma", " \ufffd", "\ufffd", "!"]
-    >>> [(token.start, token.end) for token in place_tokens([(piece, -0.1) for piece in pieces], "Lima é!")]
+    >>> tokens = [Token(piece, -0.1) for piece in (" Li", "ma", " \ufffd", "\ufffd", "!")]
+    >>> [(start, end) for start, end, _ in place_tokens(tokens, "Lima é!")]
     [(0, 2), (2, 4), (4, 6), (4, 6), (6, 7)]
     """
     placed: list[PlacedToken] = []
-    waiting: list[float] = []  # tokens of a character that is not complete yet
+    waiting: list[Token] = []  # tokens of a character that is not complete yet
     place, last = len(text) - len(text.lstrip()), len(text.rstrip())
-    for whole, log_p in pieces:
+    for token in tokens:
         begun = bool(placed or waiting)
-        if place >= last or (whole and not whole.strip() and not begun):
+        if place >= last or (token.text.isspace() and not begun):
             continue
-        piece = whole if begun else whole.lstrip()
+        piece = token.text if begun else token.text.lstrip()
         if not piece or (REPLACEMENT_CHARACTER in piece and not text.startswith(piece, place)):
-            waiting.append(log_p)
+            waiting.append(token)
             continue
         start = text.find(piece, place, place + len(piece) + (GAP if waiting else 0))
         if start < 0:
@@ -64,7 +70,7 @@ def place_tokens(pieces: Iterable[tuple[str, float]], text: str) -> tuple[Placed
             start = place  # the last token extends beyond the text
         end = min(len(text), start + len(piece))
         placed += [PlacedToken(place, start if start > place else end, each) for each in waiting]
-        placed.append(PlacedToken(start, end, log_p))
+        placed.append(PlacedToken(start, end, token))
         waiting, place = [], end
     if waiting and last - place <= GAP:
         placed += [PlacedToken(place, last, each) for each in waiting]
@@ -73,7 +79,7 @@ def place_tokens(pieces: Iterable[tuple[str, float]], text: str) -> tuple[Placed
 
 
 def read_facts(
-    text: str, tokens: Sequence[PlacedToken] | None, known: str = "", passage: str = ""
+    text: str, tokens: Sequence[PlacedToken] | None, *, known: str = "", passage: str = "", complete: bool = True
 ) -> tuple[FactEvidence, ...]:
     """Return the values in a text that can be right or wrong, each once, with the probability of its tokens.
 
@@ -81,27 +87,29 @@ def read_facts(
         tokens: the tokens of the text; None if their probabilities are unknown.
         known: the question; a value that stands in it is no fact.
         passage: the passage that the text is about; "" for none.
+        complete: whether the text ended before the token limit. If not, a value at its end is perhaps cut.
     """
-    passage = _plain(passage)
     facts: list[FactEvidence] = []
     stated: set[str] = set()
+    passage = _plain(passage)
     for span in find_spans(text, known=known):
+        value = text[span.start : span.end]
         # What a text states again is nearly certain after what it has stated before, right or wrong. A number is the
         # same statement only after the same words.
         before = text[max(0, span.start - LONGEST) : span.start].split()[-CONTEXT:] if span.kind in COUNTED else []
-        words = " ".join([*before, text[span.start : span.end]]).casefold()
-        if words in stated:
+        words = _plain(" ".join([*before, value]))
+        if words in stated or (span.end == len(text.rstrip()) and not complete):
             continue
         stated.add(words)
-        own = [each.log_p for each in tokens or () if each.start < span.end and each.end > span.start]
-        log_p = min(math.fsum(own), 0.0) if own else math.nan
-        stands = re.search(rf"(?<!\w){re.escape(_plain(text[span.start : span.end]))}(?!\w)", passage) is not None
+        own = [each for each in tokens or () if each.start < span.end and each.end > span.start]
+        stands = re.search(rf"(?<!\w){re.escape(_plain(value))}(?!\w)", passage) is not None
         facts.append(
             FactEvidence(
                 start=span.start,
                 end=span.end,
                 kind=span.kind,
-                log_p=log_p,
+                log_p=min(math.fsum(each.token.log_p for each in own), 0.0) if own else math.nan,
+                value=_log_p_of_value(span, value, own) if own else math.nan,
                 tokens=len(own),
                 in_passage=stands if passage else None,
             )
@@ -111,3 +119,33 @@ def read_facts(
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+def _log_p_of_value(span: FactSpan, value: str, own: Sequence[PlacedToken]) -> float:
+    """Return ln of the probability of a value among values of its kind.
+
+    "The capital is located" is no other capital, so the first token's probability is divided by the probability of the
+    known tokens that begin like the value. In a number, digits after the first `DIGITS` do not count.
+    """
+    first = own[0].token
+    alike = [log_p for text, log_p in first.top if text != first.text and _beginning(text) == _beginning(value)]
+    log_p = -math.log(math.fsum(map(math.exp, alike)) + math.exp(first.log_p)) if first.top else 0.0
+    seen = ""
+    for each in own:
+        part = value[max(0, each.start - span.start) : each.end - span.start]
+        late = span.kind == "number" and sum(letter.isdigit() for letter in seen.lstrip("0.,")) >= DIGITS
+        if not (late and _NUMBER.fullmatch(part)):
+            log_p += each.token.log_p
+        seen += part
+    return min(log_p, 0.0)
+
+
+_NUMBER = re.compile(r"[\d.,]+")
+
+
+def _beginning(text: str) -> str:
+    """Return how a text begins: with "1" (a digit, or the sign of a number), "A" (a capital), "a", or otherwise."""
+    first = text.lstrip()[:1]
+    if first.isdigit() or first in ("+", "-", "\u2212", "$", "€", "£", "¥"):
+        return "1"
+    return "A" if first.isupper() else "a" if first.islower() else "other"

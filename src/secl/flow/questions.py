@@ -313,7 +313,8 @@ def _ask_about(
     if requests:
         case.take(requests, (yield requests))
     if question.free and answer is not None and case.stated is not None and "candidates" in kinds:
-        yield from _find_facts(case, answer)
+        complete = not (state is not None and isinstance(state.answer, Text)) or state.answer.complete
+        yield from _find_facts(case, answer, complete=complete)
     if case.compared is not None and "candidates" in kinds:
         case.compared = _with_letters(case.compared, case.letters) if choices else None
 
@@ -327,10 +328,10 @@ def _states_facts(question: Question, answer: str) -> bool:
     return question.free and bool(find_spans(answer, known=_known(question)))
 
 
-def _find_facts(case: Case, text: str) -> Flow:
+def _find_facts(case: Case, text: str, *, complete: bool) -> Flow:
     """Find the facts of a text. With a passage, also read them without the passage."""
     question, tokens = case.question, None if case.stated is None else case.stated.tokens
-    case.facts = read_facts(text, tokens, known=_known(question), passage=question.context)
+    case.facts = read_facts(text, tokens, known=_known(question), passage=question.context, complete=complete)
     if case.facts and question.context and case.driver.likelihoods:
         without = replace(question, context="")
         alone = yield [ReadWithin(without, text, fact.start, fact.end) for fact in case.facts]

@@ -94,7 +94,8 @@ class EndpointDriver:
             return Text(text=text, form=question.form, state=CountedTokens())
         tokens = written.generation if isinstance(written.generation, tuple) else ()
         state = CountedTokens(tokens, written.length)
-        return Text(text=text, form=question.form, thought=written.whole_thought, state=state)
+        complete = written.finish != "length"
+        return Text(text=text, form=question.form, thought=written.whole_thought, complete=complete, state=state)
 
     def draw_letters(self, question: Question, log_p: Sequence[float], count: int) -> tuple[str | None, ...]:
         nucleus = _nucleus(dict(zip(question.letters, log_p, strict=False)), NUCLEUS)
@@ -168,8 +169,7 @@ class EndpointDriver:
                 thought=text.thought,
                 **_confidence(said, [entropy(token) for token in tokens if token.top]),
             )
-            pieces = [(token.text, token.log_p) for token in tokens]
-            placed = place_tokens(pieces, reply.answer or "") if pieces else None
+            placed = place_tokens(tokens, reply.answer or "") if question.free else None
             return Stated(reply=reply, plain_tokens=run.spent["answering"], tokens=placed)
 
         return stated

@@ -105,18 +105,23 @@ class LocalReading:
 
     @torch.no_grad()
     def text_statistics(
-        self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
+        self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int], *, top: int = 0
     ) -> Statistics:
         written, wanted = torch.split(self._ids([*tokens, 0]), ROWS), self._ids(next_ids)
         own, entropies = [], []
+        best: list[tuple[tuple[int, float], ...]] = []
         for log_p, some in zip(self._log_p(self.hidden(positions)), written, strict=True):
             own.append(log_p.gather(-1, some[:, None])[:, 0])
             entropies.append(-(log_p.exp() * log_p).sum(-1))
             behind = log_p[-1, wanted]
+            if top:
+                values, ids = (each.tolist() for each in log_p.topk(top))
+                best += [tuple(zip(*row, strict=True)) for row in zip(ids, values, strict=True)]
         each = torch.cat(own)[:-1]
         summed = torch.stack([torch.cat(entropies).mean(), each.sum()])
-        entropy, log_probability, *values = torch.cat([summed, each, behind]).tolist()  # one transfer from the device
-        return Statistics(tuple(values[: len(tokens)]), log_probability, entropy, tuple(values[len(tokens) :]))
+        entropy, log_probability, *numbers = torch.cat([summed, each, behind]).tolist()  # one transfer from the device
+        token_log_p, next_log_p = tuple(numbers[: len(tokens)]), tuple(numbers[len(tokens) :])
+        return Statistics(token_log_p, log_probability, entropy, next_log_p, tuple(best[: len(tokens)]))
 
     def highest_log_p(self, positions: Sequence[Position]) -> list[float]:
         rows = self.log_p(positions, self.most_likely(positions))

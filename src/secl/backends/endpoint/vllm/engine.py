@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 
 from secl.backends.base import Bundle, Engine, Position, S, Statistics, T, TokenSequence
 from secl.backends.endpoint.vllm.server import CompletionRequest, TokenServer
@@ -73,7 +74,7 @@ class VllmReading:
         return [sum(row[span.start - 1 :]) for row, span in zip(rows, spans, strict=True)]
 
     def text_statistics(
-        self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int]
+        self, positions: Sequence[Position], tokens: Sequence[int], next_ids: Sequence[int], *, top: int = 0
     ) -> Statistics:
         wanted = dict(zip(positions, [*([token] for token in tokens), next_ids], strict=True))
         self._read([position for position in positions if position not in self._best])
@@ -85,7 +86,8 @@ class VllmReading:
         log_p = tuple(self._log_p[each][token] for each, token in zip(before, tokens, strict=True))
         entropies = (entropy_of(self._best[each], self.engine.vocabulary) for each in positions)
         next_log_p = tuple(self._log_p[last][token] for token in next_ids)
-        return Statistics(log_p, sum(log_p), sum(entropies) / len(positions), next_log_p)
+        best = [heapq.nlargest(top, self._log_p[each].items(), key=itemgetter(1)) for each in before] if top else []
+        return Statistics(log_p, sum(log_p), sum(entropies) / len(positions), next_log_p, tuple(map(tuple, best)))
 
     def _read(self, positions: Sequence[Position]) -> None:
         """Request the most probable tokens at each position."""

@@ -192,6 +192,6 @@ def _measures(summary: Summary) -> dict[str, float | None]:
 
 
 def _after_own_update(series: Series, records: Sequence[Record]) -> Series:
-    after = {record.position: record.update.after for record in records if record.update is not None}
-    stated = zip(series.positions.tolist(), series.confidence.tolist(), strict=True)
-    return replace(series, confidence=np.array([after.get(position, confidence) for position, confidence in stated]))
+    updates = [records[row].update for row in series.rows.tolist()]
+    stated = zip(updates, series.confidence.tolist(), strict=True)
+    return replace(series, confidence=np.array([each.after if each else confidence for each, confidence in stated]))

@@ -82,7 +82,8 @@ def explain(
         learning = (f"gate: {_gate(record, threshold)}", f"lesson: {lesson}")
     source, posterior, symptoms = record.confidences.source, record.posterior, tuple(seen_in_one(record))
     other_order = any(reason.code == "same_letter" for reason in symptoms)  # the model chooses another option there
-    supported = posterior is None or (posterior.own == posterior.best and not other_order)
+    compared = posterior is None or (posterior.own == posterior.best and not other_order)
+    supported = compared and record.parts is None
     return Explanation(
         source=source,
         number=_number(record, source),
@@ -92,7 +93,7 @@ def explain(
         evidence=_evidence(record) if supported else None,
         labels=_labels(record),
         near=_near_labels(record),
-        accepted=None if record.accept is None else accepted_line(record.answer, record.confidence, record.accept),
+        accepted=_accepted(record),
         learning=learning,
     )
 
@@ -213,6 +214,18 @@ def _near_labels(record: Record) -> str | None:
         return None
     share = f"{labelled.near_right:,} of {counted(labelled.near, 'labelled answer')} with a confidence within 0.1"
     return f"{share} of this one {'is' if labelled.near_right == 1 else 'are'} right ({percents(*ends)}, exact)."
+
+
+def _accepted(record: Record) -> str | None:
+    """Return whether the threshold accepts an answer or the facts of a text; None without a threshold."""
+    if record.accept is not None:
+        return accepted_line(record.answer, record.confidence, record.accept)
+    if not record.parts or record.threshold is None:
+        return None
+    if record.accepted:
+        return f"accepted: {'the only fact' if len(record.parts) == 1 else f'all {len(record.parts)} facts'}"
+    count = sum(bool(fact.accepted) for fact in record.parts)
+    return f"not accepted: {len(record.parts) - count} of {counted(len(record.parts), 'fact')}; check the marked facts"
 
 
 def accepted_line(answer: str | None, confidence: float, accept: float) -> str:

@@ -21,7 +21,7 @@ Probabilities lie in [0, 1], entropies are in nats.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -427,6 +427,16 @@ def _all_right(facts: Sequence[Confidences], stated: float) -> Confidences:
     whole = math.prod(each.uncalibrated for each in facts)
     calibrated = math.prod(each.calibrated for each in facts)
     return Confidences(calibrated=calibrated, uncalibrated=whole, posterior=whole, stated=stated)
+
+
+def answers_in(records: Iterable[Record]) -> list[Record]:
+    """Return what can be right or wrong: the records, with the facts in place of texts that are not compared whole."""
+    return [each for record in records for each in ([record] if record.parts is None else record.parts)]
+
+
+def noun_of(answers: Sequence[Record]) -> str:
+    """Return "fact" if all answers are facts of texts, else "answer"."""
+    return "fact" if answers and all(answer.kind == "fact" for answer in answers) else "answer"
 
 
 def main_source(records: Sequence[Record]) -> ConfidenceSource:

@@ -52,28 +52,28 @@ class Series:
     """The confidences of one score along a stream. Each array has one entry for each question with a confidence.
 
     Attributes:
-        positions: positions of the questions in the stream.
+        rows: index of each rated record among the records.
         confidence: in [0, 1].
         correct: 1 for right, 0 for wrong, nan without a grade.
         fitted: fitted parameters in words, for example "T=1.8"; None without a fit.
     """
 
-    positions: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    rows: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     confidence: Vector = field(default_factory=lambda: np.empty(0))
     correct: Vector = field(default_factory=lambda: np.empty(0))
     fitted: str | None = None
 
     def __len__(self) -> int:
-        return len(self.positions)
+        return len(self.rows)
 
     @property
     def has_grade(self) -> Mask:
         """Mask of the graded answers."""
         return ~np.isnan(self.correct)
 
-    def where(self, rows: Mask | npt.NDArray[np.intp]) -> Self:
-        """Return the rows that a mask or a list of row numbers selects."""
-        chosen = {name: getattr(self, name)[rows] for name in ("positions", "confidence", "correct")}
+    def where(self, entries: Mask | npt.NDArray[np.intp]) -> Self:
+        """Return the entries that a mask or a list of numbers selects."""
+        chosen = {name: getattr(self, name)[entries] for name in ("rows", "confidence", "correct")}
         return replace(self, **chosen)
 
     def graded(self) -> tuple[Vector, Vector]:
@@ -128,12 +128,12 @@ class Score:
     def estimate(self, records: Sequence[Record]) -> Series:
         """Return the series of all records of a run."""
         rated = [
-            (record.position, value, self._grade(record))
-            for record in records
+            (row, value, self._grade(record))
+            for row, record in enumerate(records)
             if (value := self.of(record)) is not None and not math.isnan(value)
         ]
-        positions, confidence, correct = np.array(rated, dtype=float).reshape(-1, 3).T.copy()
-        return self.mapped(Series(positions.astype(np.intp), confidence, correct), records)
+        rows, confidence, correct = np.array(rated, dtype=float).reshape(-1, 3).T.copy()
+        return self.mapped(Series(rows.astype(np.intp), confidence, correct), records)
 
     def paper_passes(self, record: Record) -> float:
         """Return the cost of a question in forward passes, as the paper counts."""
@@ -311,9 +311,8 @@ def by_view(name: str, view: View) -> Score:
 
     def mapped(series: Series, records: Sequence[Record]) -> Series:
         # Questions with the same options share what the rule learns along the stream.
-        posteriors = zip(records, replayed(rule, records), strict=True)
-        own = {record.position: posterior.own_probability for record, posterior in posteriors if posterior is not None}
-        return replace(series, confidence=np.array([own[place] for place in series.positions.tolist()], dtype=float))
+        own = [None if posterior is None else posterior.own_probability for posterior in replayed(rule, records)]
+        return replace(series, confidence=np.array([own[row] for row in series.rows.tolist()], dtype=float))
 
     tokens = spent("replies", view.purpose)
     return Score(name, view.row, of, needs="candidates", passes=paper_passes, tokens=tokens, mapped=mapped)
@@ -421,8 +420,7 @@ def label_free_map(stated: Score, signal: Score, kind: MapKind) -> Score:
         return math.nan if score is None else score
 
     def mapped(series: Series, records: Sequence[Record]) -> Series:
-        target_at = {record.position: target(record) for record in records}
-        targets = [target_at[position] for position in series.positions.tolist()]
+        targets = [target(records[row]) for row in series.rows.tolist()]
         if all(map(math.isnan, targets)):
             return Series()
         return replace(series, confidence=label_free(series.confidence, targets, kind))

@@ -171,7 +171,7 @@ def test_the_constant_is_the_mean_of_what_was_stated_before_or_the_share_right_i
     records = [make_record(n, frozen_digit=n % 10, frozen_correct=n % 4 == 0 if n < 40 else None) for n in range(41)]
     assert "constant_labelled" not in summarise(records[:4], intervals=False).estimators
     series = SCORES["constant_labelled"].estimate(records)
-    assert series.positions.tolist() == list(range(40))
+    assert series.rows.tolist() == list(range(40))
     by_confidence: dict[float, list[bool]] = {}
     for confidence, correct in zip(series.confidence.tolist(), series.correct.tolist(), strict=True):
         by_confidence.setdefault(round(confidence, 6), []).append(bool(correct))

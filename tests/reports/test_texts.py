@@ -1,4 +1,4 @@
-"""Texts for display: pieces, shades and marks of facts."""
+"""Texts for display: segments, shades and marks of facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import secl
 from secl.records import Record
 from secl.reports.html import TEMPLATES, html_templates
-from secl.reports.texts import LEGEND, Piece, pieces_of, short
+from secl.reports.texts import LEGEND, Segment, segments_of, short
 from secl.testing import ScriptedModel
 from tests.facts.test_facts import TEXT, facts_in, scored
 
@@ -21,23 +21,23 @@ POEM = "roses are red, violets are blue, and the sea is calm tonight " * 5
 @pytest.mark.parametrize(
     "text", [TEXT, "东京的人口约为1400万。" * 25, "مدينة القاهرة فيها 21 مليون نسمة. " * 9, POEM, "1 2 3 " * 50]
 )
-def test_the_pieces_of_a_text_join_to_the_text(text: str) -> None:
+def test_the_segments_of_a_text_join_to_the_text(text: str) -> None:
     record = scored(text)
-    pieces = pieces_of(record)
-    assert "".join(piece.text for piece in pieces) == record.text
-    assert [piece.fact for piece in pieces if piece.fact] == list(facts_in(record))
+    segments = segments_of(record)
+    assert "".join(segment.text for segment in segments) == record.text
+    assert [segment.fact for segment in segments if segment.fact] == list(facts_in(record))
 
 
 def test_an_unreadable_answer_has_no_pieces() -> None:
     record = scored()
-    assert pieces_of(replace(record, facts=None, reply=replace(record.reply, answer=None))) == []
+    assert segments_of(replace(record, facts=None, reply=replace(record.reply, answer=None))) == []
 
 
-def at(confidence: float, threshold: float | None = None) -> Piece:
+def at(confidence: float, threshold: float | None = None) -> Segment:
     fact = replace(facts_in(scored())[0], threshold=threshold)
     assert fact.posterior is not None
     posterior = replace(fact.posterior, probabilities=(confidence, 1 - confidence))
-    return Piece(str(fact.text), replace(fact, posterior=posterior, labelled=None))
+    return Segment(str(fact.text), replace(fact, posterior=posterior, labelled=None))
 
 
 @pytest.mark.parametrize(
@@ -58,26 +58,26 @@ def at(confidence: float, threshold: float | None = None) -> Piece:
 def test_a_less_certain_fact_has_a_darker_shade_and_below_the_threshold_a_mark(
     confidence: float, threshold: float | None, shade: int | None, mark: str
 ) -> None:
-    piece = at(confidence, threshold)
-    assert (piece.shade, piece.mark) == (shade, mark)
-    assert piece.is_uncertain == bool(mark)
+    segment = at(confidence, threshold)
+    assert (segment.shade, segment.mark) == (shade, mark)
+    assert segment.is_uncertain == bool(mark)
 
 
 @pytest.mark.parametrize(("right", "shade", "mark"), [(True, 0, "[right]"), (False, 4, "[wrong]")])
 def test_a_label_replaces_the_confidence_of_a_fact(right: bool, shade: int, mark: str) -> None:
     fact = at(0.31).fact
     assert isinstance(fact, Record)
-    piece = Piece("x", fact.with_label(right))
-    assert (piece.shade, piece.mark, piece.is_uncertain) == (shade, mark, not right)
+    segment = Segment("x", fact.with_label(right))
+    assert (segment.shade, segment.mark, segment.is_uncertain) == (shade, mark, not right)
 
 
 def test_labels_move_shades() -> None:
     model = secl.load(ScriptedModel())
-    before = [piece.shade for piece in pieces_of(scored(model=model))]
+    before = [segment.shade for segment in segments_of(scored(model=model))]
     for number in range(30):
         for fact in facts_in(scored(TEXT.replace("1535", str(1500 + number)), model)):
             model.label(fact, True, chance=1)
-    after = [piece.shade for piece in pieces_of(scored(model=model))]
+    after = [segment.shade for segment in segments_of(scored(model=model))]
     assert before != after
     assert all(
         late <= early for early, late in zip(before, after, strict=True) if early is not None and late is not None
@@ -86,13 +86,13 @@ def test_labels_move_shades() -> None:
 
 def test_a_page_shows_each_fact_with_its_shade_title_and_mark(tmp_path: Path) -> None:
     (tmp_path / "text.html").write_text(
-        '{% from "shared.html" import shaded, legend %}{{ shaded(pieces) }}{{ legend(words) }}'
+        '{% from "shared.html" import shaded, legend %}{{ shaded(segments) }}{{ legend(words) }}'
     )
     assert TEMPLATES.exists()
     page = (
         html_templates(tmp_path)
         .get_template("text.html")
-        .render(pieces=[Piece("In <"), at(0.31), Piece("\n& so on")], words=LEGEND)
+        .render(segments=[Segment("In <"), at(0.31), Segment("\n& so on")], words=LEGEND)
     )
     assert 'In &lt;<mark class="fact shade-3" title="name, confidence 0.31' in page
     assert '<bdi class="mark">[0.31]</bdi>\n&amp; so on</div>' in page

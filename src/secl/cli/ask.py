@@ -12,17 +12,19 @@ from cyclopts import Parameter
 from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, Full, app, console, echo, print_json
 from secl.cli.run import print_result, proceed
 from secl.data.benchmarks import BENCHMARKS
-from secl.display import counted, terminal_text
+from secl.display import as_sentence, counted, terminal_text
 from secl.errors import ParameterError
 from secl.evaluation.json_values import json_value
 from secl.evaluation.trust import assess
-from secl.explain import explain
+from secl.explain import Explanation, explain
 from secl.methods import METHODS
 from secl.question import Form, Question
+from secl.records import Record
 from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import questions_table
-from secl.reports.console import answer_table, evidence_tables
+from secl.reports.console import answer_table, evidence_tables, marked_text
 from secl.reports.table import listing, to_rich
+from secl.reports.texts import LEAST_CERTAIN, facts_table
 from secl.runs.encoding import to_export
 from secl.runs.loading import load_for_asking
 from secl.runs.runner import Run, start_run
@@ -60,7 +62,8 @@ def ask(
     text = sys.stdin.read() if question == "-" else question
     to_ask = Question.of(text.rstrip("\n"), options=option or (), form=form, context=context, system=system)
     values = given_by(flags)
-    if full or as_json:  # not by default: for an open question, P(True) takes longer than all other evidence
+    # Not by default: for an open question, P(True) takes longer than all other evidence.
+    if (full or as_json) and not to_ask.free:
         kinds = values.get("evidence.extra_evidence", ())
         values["evidence.extra_evidence"] = tuple(dict.fromkeys((*kinds, "p_true")))  # type: ignore[misc]
     calibrator, recipe = load_for_asking(values, version)
@@ -71,7 +74,10 @@ def ask(
         print_json({**json_value(to_export(record)), "warnings": [each.sentence for each in explained.symptoms]})
         return
     screen = console()
-    screen.print(to_rich(answer_table(record)))
+    if record.parts is None:
+        screen.print(to_rich(answer_table(record)))
+    else:
+        _print_text(record, explained, full=full)
     for line in explained.grounds:
         screen.print(terminal_text(line), highlight=False)
     if explained.accepted is not None:
@@ -81,6 +87,18 @@ def ask(
         screen.print(table)
     if not full:
         screen.print("evidence: add --full", style="dim")
+
+
+def _print_text(record: Record, explained: Explanation, *, full: bool) -> None:
+    """Print a text with its uncertain facts marked, the expected number of right facts, and a table of facts."""
+    screen = console()
+    screen.print(marked_text(record))
+    if explained.number:
+        screen.print(f"\n{as_sentence(explained.number)}", highlight=False)
+    if record.parts:
+        screen.print()
+        screen.print(to_rich(facts_table(record.parts, None if full else LEAST_CERTAIN)))
+    screen.print()
 
 
 class RatedStream(StreamSettings):
@@ -129,16 +147,21 @@ def _print_json(run: Run) -> None:
 
 def _print(run: Run) -> None:
     screen, records = console(), run.records
-    columns = ("question", "answer", "confidence", "stated", "P(True)", "PMI", "grade")
+    columns = ("question", "answer", "facts", "confidence", "stated", "P(True)", "PMI", "grade")
     screen.print(to_rich(questions_table(records, *columns)))
-    posteriors = [record.posterior for record in records if record.posterior is not None]
+    brief = [record for record in records if record.parts is None]
+    answers = counted(len(brief), "answer")
+    posteriors = [record.posterior for record in brief if record.posterior is not None]
     weighed, unlisted = len(posteriors), sum(each.unlisted for each in posteriors)
-    others = "" if weighed == len(records) else "; the stated confidence for all others"
-    screen.print(
-        f"Confidence: the posterior of the answer among its rivals, for {weighed} of {counted(len(records), 'answer')}"
-        f"{others}. PMI: nats by which the question makes the answer more probable.",
-        soft_wrap=True,
-    )
+    others = "" if weighed == len(brief) else "; the stated confidence for all others"
+    if brief:
+        screen.print(
+            f"Confidence: the posterior of the answer among its rivals, for {weighed} of {answers}"
+            f"{others}. PMI: nats by which the question makes the answer more probable.",
+            soft_wrap=True,
+        )
+    if len(brief) < len(records):
+        screen.print("Confidence of a text: the probability that all its facts are right.", soft_wrap=True)
     if unlisted:
         echo(
             f"For {counted(unlisted, 'answer')}, the most probable answer is unlisted: the model itself would write "

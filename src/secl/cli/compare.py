@@ -80,6 +80,8 @@ def check_command(
 def _print(store: Store, own: Sequence[Score], *, as_json: bool) -> tuple[tuple[str, str], ...]:
     """Print the check of a run with the user's scores, and return the questions that the run skipped."""
     report = RunReport.of(store, own=own)
+    if report.noun == "fact":
+        raise RunError(f"{store.folder} has texts with facts, which have one method; name a run with short answers.")
     if report.check is None or store.is_server:
         raise RunError(
             f"{store.folder} is not a run in which the frozen model's answers have posteriors; name a run of the "

@@ -33,7 +33,7 @@ from secl.errors import RunError
 from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference, Interval, paired_differences
 from secl.metrics.measures import OF_BOTH_KINDS, EceFloor, ece_floor
 from secl.question import Question
-from secl.records import Record
+from secl.records import Record, answers_in
 from secl.scores import Score, Series, key_of
 
 QuestionKey = tuple[str, ...]
@@ -59,16 +59,21 @@ class Side:
 
     @cached_property
     def series(self) -> Series:
-        return self.estimator.estimate(self.records)
+        return self.estimator.estimate(self.rated)
+
+    @cached_property
+    def rated(self) -> Sequence[Record]:
+        """The rated answers: of questions, and the facts of texts."""
+        return answers_in(self.records)
 
     @cached_property
     def by_question(self) -> dict[QuestionKey, Record]:
-        return {self.key(record.question): record for record in self.records}
+        return {self.key(record.question): record for record in self.rated}
 
     @cached_property
     def answers(self) -> dict[QuestionKey, object]:
         """For each question, a key of the rated answer (`secl.scores.key_of`); None if unreadable."""
-        rated = ((record.question, self.estimator.answer(record)) for record in self.records)
+        rated = ((record.question, self.estimator.answer(record)) for record in self.rated)
         # Keys, not letters, because the other run may show the options in another order.
         return {self.key(question): key_of(question, answer) for question, answer in rated}
 
@@ -76,12 +81,8 @@ class Side:
         """Return confidence and grade of each graded question."""
         series = self.series.where(self.series.has_grade)
         pairs = zip(series.confidence.tolist(), (series.correct > 0).tolist(), strict=True)
-        by_position = dict(zip(series.positions.tolist(), pairs, strict=True))
-        return {
-            key: by_position[record.position]
-            for key, record in self.by_question.items()
-            if record.position in by_position
-        }
+        rated = {id(self.rated[row]): pair for row, pair in zip(series.rows.tolist(), pairs, strict=True)}
+        return {key: rated[id(record)] for key, record in self.by_question.items() if id(record) in rated}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def compare(a: Side, b: Side) -> Comparison:
     shared = _shared(a, b)
     by_text = replace(a, by_text=True), replace(b, by_text=True)
     matched = _shared(*by_text)
-    if len(matched) > len(shared) and all(len(side.by_question) == len(side.records) for side in by_text):
+    if len(matched) > len(shared) and all(len(side.by_question) == len(side.rated) for side in by_text):
         (a, b), shared = by_text, matched
     if not shared:
         reason = (
@@ -260,7 +261,7 @@ def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str,
 def _differences(a: Series, b: Series, *, of_each_kind: int = FEWEST_OF_A_KIND) -> dict[str, Difference]:
     """Return differences over questions graded in both series; empty with too few questions, right or wrong answers."""
     first, second = (each.where(each.has_grade) for each in (a, b))
-    shared, ours, theirs = np.intersect1d(first.positions, second.positions, return_indices=True)
+    shared, ours, theirs = np.intersect1d(first.rows, second.rows, return_indices=True)
     sides = first.confidence[ours], first.correct[ours], second.confidence[theirs], second.correct[theirs]
     for right in (sides[1].sum(), sides[3].sum()):
         if len(shared) < FEWEST_COMPARED or min(right, len(shared) - right) < of_each_kind:

@@ -20,11 +20,12 @@ from secl.display import Shown
 from secl.errors import ParameterError
 from secl.evaluation.json_values import HIDDEN
 from secl.evaluation.symptoms import LOW_DIGIT_MASS, true_masses
+from secl.facts.records import expected_wrong
 from secl.metrics.intervals import RESAMPLES, Interval, ada_ece_interval, ece_interval, intervals
 from secl.metrics.measures import MEASURES, OF_BOTH_KINDS, ece_floor, prr, standard_measures
 from secl.metrics.probability import graded
 from secl.own import is_own, load_own
-from secl.records import Record
+from secl.records import Record, answers_in
 from secl.scores import SCORES, Of, Score, Series
 
 
@@ -186,7 +187,10 @@ class Summary(Shown):
     """Counts over all questions, and the measures of each estimator that rates at least one question.
 
     Attributes:
-        unlabelled: questions without a grade of the model's own reply.
+        answers: number of answers that can be right or wrong: of questions, and of the facts of texts.
+        facts: number of the facts among these.
+        expected_wrong: expected number of wrong facts; nan without facts, or if a confidence is unknown.
+        unlabelled: answers without a grade of the model's own reply.
         trained: questions with an update.
         burst, alarms: questions inside bursts, and questions at which the gate raised an alarm.
         agreed: questions whose update the bin gate stopped.
@@ -203,6 +207,9 @@ class Summary(Shown):
     """
 
     questions: int
+    answers: int
+    facts: int
+    expected_wrong: float
     unlabelled: int
     trained: int
     burst: int
@@ -254,54 +261,59 @@ def summarise(
     ['cautious']
     """
     scores = {score.name: score for score in as_scores(SCORES.values() if estimators is None else estimators)}
-    series = {name: score.estimate(records) for name, score in scores.items()}
+    answers = answers_in(records)
+    asked = {record.position: record for record in records}
+    series = {name: score.estimate(answers) for name, score in scores.items()}
     domains: dict[str, list[Record]] = {}
-    for record in records:
-        domains.setdefault(record.question.domain, []).append(record)
+    for answer in answers:
+        domains.setdefault(answer.question.domain, []).append(answer)
     largest = sorted(domains, key=lambda domain: -len(domains[domain]))[:DOMAINS]
-    domain_of = {record.position: record.question.domain for record in records}
-    parts = {name: _by_domain(whole, domain_of) for name, whole in series.items()}
+    parts = {name: _by_domain(whole, answers) for name, whole in series.items()}
     summaries = {}
     for domain, part in domains.items():
         own = {name: of_domain[domain] for name, of_domain in parts.items() if domain in of_domain}
         with_intervals = in_domains if intervals and domain in largest else ()
-        summaries[domain] = _summary(part, _rows(part, scores, own, with_intervals), {})
-    rows = _rows(records, scores, series, scores if intervals else ())
+        summaries[domain] = _summary(part, _rows(answers, asked, scores, own, with_intervals), {})
+    rows = _rows(answers, asked, scores, series, scores if intervals else ())
     return replace(_summary(records, rows, summaries), series=series)
 
 
-def _by_domain(series: Series, domain_of: Mapping[int, str]) -> dict[str, Series]:
-    rows: dict[str, list[int]] = {}
-    for row, position in enumerate(series.positions.tolist()):
-        rows.setdefault(domain_of[position], []).append(row)
-    return {domain: series.where(np.array(each)) for domain, each in rows.items()}
+def _by_domain(series: Series, answers: Sequence[Record]) -> dict[str, Series]:
+    entries: dict[str, list[int]] = {}
+    for entry, row in enumerate(series.rows.tolist()):
+        entries.setdefault(answers[row].question.domain, []).append(entry)
+    return {domain: series.where(np.array(each)) for domain, each in entries.items()}
 
 
 def _rows(
-    records: Sequence[Record],
+    answers: Sequence[Record],
+    asked: Mapping[int, Record],
     scores: Mapping[str, Score],
     series: Mapping[str, Series],
     intervals: Container[str],
 ) -> dict[str, Measures]:
-    """Return measures of each estimator that rates any record, with intervals for the estimators in `intervals`."""
-    by_position = {record.position: record for record in records}
+    """Return measures of each estimator that rates any answer, with intervals for the estimators in `intervals`.
+
+    `asked`: the records of the questions by position. The cost of a fact is that of its text.
+    """
     rows = {}
     for name, part in series.items():
         if not len(part):
             continue
         score = scores[name]
-        rated = [by_position[position] for position in part.positions.tolist()]
+        rated = [answers[row] for row in part.rows.tolist()]
         domains = [each.question.domain for each, known in zip(rated, part.has_grade, strict=True) if known]
         several = domains if len(set(domains)) > 1 else None
         resamples = RESAMPLES if name in intervals else 0
         measures = measure(*part.graded(), domains=several, resamples=resamples, ranks=score.ranks)
-        plain = sum(record.plain_tokens for record in rated)
+        questions = [asked[position] for position in {each.position for each in rated}]
+        plain = sum(record.plain_tokens for record in questions)
         rows[name] = replace(
             measures,
             title=score.title,
             needs_labels=score.needs_labels,
-            cost_paper=sum(map(score.paper_passes, rated)) / len(rated),
-            cost_measured=sum(map(score.tokens, rated)) / plain if plain else math.nan,
+            cost_paper=sum(map(score.paper_passes, questions)) / len(questions),
+            cost_measured=sum(map(score.tokens, questions)) / plain if plain else math.nan,
             fitted=part.fitted,
         )
     return rows
@@ -310,9 +322,14 @@ def _rows(
 def _summary(records: Sequence[Record], rows: Mapping[str, Measures], domains: Mapping[str, Summary]) -> Summary:
     plain = sum(record.plain_tokens for record in records)
     outcomes = Counter(record.outcome for record in records)
+    answers = answers_in(records)
+    facts = [answer for answer in answers if answer.kind == "fact"]
     return Summary(
         questions=len(records),
-        unlabelled=sum(record.correct is None for record in records),
+        answers=len(answers),
+        facts=len(facts),
+        expected_wrong=expected_wrong(facts) if facts else math.nan,
+        unlabelled=sum(answer.correct is None for answer in answers),
         trained=outcomes["trained"],
         burst=sum(record.decision.in_burst for record in records),
         alarms=sum(record.decision.alarm for record in records),

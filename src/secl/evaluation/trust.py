@@ -13,12 +13,14 @@ from functools import lru_cache
 from statistics import fmean
 from typing import Literal
 
+import numpy as np
+
 from secl.display import counted, number, percent
 from secl.evaluation.symptoms import MIN_QUESTIONS, RARE, UNLIKELY, Code, Reason, Severity, seen
 from secl.grading.rules import reported_correct
 from secl.metrics.intervals import Interval, intervals
 from secl.metrics.measures import auroc, chance_of_count, ece, ece_floor
-from secl.records import Record, main_source
+from secl.records import Record, answers_in, main_source, noun_of
 
 Level = Literal["fine", "unproven", "do not act on it"]
 """fine: tests on graded answers found no error. unproven: too few graded answers, or doubts."""
@@ -74,11 +76,19 @@ class Verdict:
 
 def assess(records: Sequence[Record]) -> Verdict:
     """Return the verdict on the records of a run, in order, with their labels (`Record.with_label`)."""
-    grades = [(record, reported_correct(record)) for record in records]
-    known = [(record.confidences.expected_grade, right) for record, right in grades if right is not None]
-    ranks = [record.confidences.uncalibrated for record, right in grades if right is not None]
-    verdict = conclude(seen(records), from_grades(known, ranks=ranks, answers=len(records)), len(records))
-    return replace(verdict, source=main_source(records))
+    answers = answers_in(records)
+    if records and not answers:
+        reason = Reason("unlabelled", "note", "The texts state no facts, so nothing in them can be right or wrong.")
+        return Verdict("unproven", (reason,), 0, 0)
+    known = [answer for answer in answers if reported_correct(answer) is not None]
+    on_labels = from_grades(
+        [(answer.confidences.expected_grade, bool(reported_correct(answer))) for answer in known],
+        ranks=[answer.confidences.uncalibrated for answer in known],
+        texts=[answer.position for answer in known],
+        answers=len(answers),
+        noun=noun_of(answers),
+    )
+    return replace(conclude(seen(answers), on_labels, len(answers)), source=main_source(answers))
 
 
 def conclude(from_records: Sequence[Reason], on_labels: Verdict, questions: int) -> Verdict:
@@ -106,42 +116,53 @@ def from_grades(
     graded: Sequence[tuple[float, bool]],
     *,
     ranks: Sequence[float] | None = None,
+    texts: Sequence[int] | None = None,
     chosen: bool = False,
     answers: int | None = None,
     review: str = "secl label",
+    noun: str = "answer",
 ) -> Verdict:
     """Return the verdict by graded answers alone.
+
+    The facts of one text may be right or wrong together, so the tests use one fact of each text, drawn at random.
 
     Args:
         graded: confidence and grade of each graded answer.
         ranks: label-free confidences of the same answers, for the test of ranking; by default the confidences in
             `graded`. Confidences that labels have moved cannot serve for this test, because they contain the grades.
+        texts: number of the text of each answer; by default, each answer is its own text.
         chosen: whether volunteers, who may prefer wrong answers, chose the answers to label.
         answers: number of all answers; None if the stream goes on.
         review: where people can label answers.
+        noun: "answer" or "fact", for sentences.
     """
     n = len(graded)
     if not n:
-        sentence = f"No answer has a label or a reference, so these confidences are untested; label some ({review})."
+        sentence = f"No {noun} has a label or a reference, so these confidences are untested; label some ({review})."
         return Verdict("unproven", (Reason("unlabelled", "doubt", sentence),), 0, 0)
-    confidences, grades = tuple(each for each, _ in graded), tuple(bool(right) for _, right in graded)
-    ranks = confidences if ranks is None else tuple(ranks)
-    accuracy, mean = fmean(grades), fmean(confidences)
+    accuracy, mean = fmean(right for _, right in graded), fmean(each for each, _ in graded)
     left = None if answers is None else answers - n
-    reasons = [*_level_reasons(confidences, grades, chosen=chosen), *_ranking_reasons(ranks, grades, left)]
-    if n < MIN_GRADED and all(reason.code != "few_labels" for reason in reasons):
-        many = "Only one answer has" if n == 1 else f"Only {n} answers have"
-        sentence = f"{many} a label or a reference; {describe_missing(MIN_GRADED - n, left)} to test the confidences."
-        reasons.append(Reason("few_labels", "doubt", sentence, {"graded": n, "more": MIN_GRADED - n}))
+    rows = range(n) if texts is None else one_of_each(texts)
+    tested = counted(len(rows), f"graded {noun}") + (" (one of each text)" if len(rows) < n else "")
+    confidences, grades = tuple(graded[row][0] for row in rows), tuple(bool(graded[row][1]) for row in rows)
+    ranks = confidences if ranks is None else tuple(ranks[row] for row in rows)
+    of_level = _level_reasons(confidences, grades, chosen=chosen, tested=tested)
+    reasons = [*of_level, *_ranking_reasons(ranks, grades, left, noun=noun, tested=tested)]
+    if len(rows) < MIN_GRADED and all(reason.code != "few_labels" for reason in reasons):
+        more, of = MIN_GRADED - len(rows), noun if len(rows) == n else "text"
+        many = f"Only one {of} has" if len(rows) == 1 else f"Only {len(rows)} {of}s have"
+        missing = describe_missing(more, left) if of == noun else f"label {counted(more, 'more text')}"
+        sentence = f"{many} a label or a reference; {missing} to test the confidences."
+        reasons.append(Reason("few_labels", "doubt", sentence, {"graded": len(rows), "more": more}))
     if reasons:
         return Verdict(_level(reasons, proven=False), _by_weight(reasons), n, n, accuracy, mean)
     area, interval = separation(ranks, grades)
     sentence = (
-        f"Tested on {counted(n, 'graded answer')}: accuracy and mean confidence agree, and right answers have higher "
+        f"Tested on {tested}: accuracy and mean confidence agree, and right {noun}s have higher "
         f"confidences than wrong ones ({_in_words(area, interval)})."
     )
-    tested = Reason("tested", "note", sentence, {"graded": n, "auroc": area})
-    return Verdict("fine", (tested,), n, n, accuracy, mean)
+    proof = Reason("tested", "note", sentence, {"graded": len(rows), "auroc": area})
+    return Verdict("fine", (proof,), n, n, accuracy, mean)
 
 
 def describe_missing(more: int, left: int | None) -> str:
@@ -153,10 +174,22 @@ def describe_missing(more: int, left: int | None) -> str:
     return f"label the {others} and {ask}" if left else ask
 
 
-def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, chosen: bool) -> list[Reason]:
+def one_of_each(texts: Sequence[int]) -> list[int]:
+    """Return the row of one answer of each text, drawn at random; the draw depends on the texts alone.
+
+    >>> one_of_each([3, 4, 5]), len(one_of_each([7, 7, 8, 7]))
+    ([0, 1, 2], 2)
+    """
+    order = np.random.default_rng(0).permutation(len(texts))
+    return sorted(order[np.unique(np.array(texts)[order], return_index=True)[1]].tolist())
+
+
+def _level_reasons(
+    confidences: tuple[float, ...], grades: tuple[bool, ...], *, chosen: bool, tested: str
+) -> list[Reason]:
     """Return a reason if mean confidence and accuracy differ, or else if the ECE is too high."""
     mean, accuracy = fmean(confidences), fmean(grades)
-    gap, on = mean - accuracy, f"on {counted(len(grades), 'graded answer')}"
+    gap, on = mean - accuracy, f"on {tested}"
     chance = chance_of_count(confidences, sum(grades))
     if abs(gap) < GAP / 2 or chance >= UNLIKELY:
         error, limit = ece(confidences, grades), ece_floor(confidences).upper
@@ -181,7 +214,9 @@ def _level_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], *, 
     return [Reason(code, severity, sentence, {"mean_confidence": mean, "accuracy": accuracy, "chance": chance})]
 
 
-def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], left: int | None) -> list[Reason]:
+def _ranking_reasons(
+    confidences: tuple[float, ...], grades: tuple[bool, ...], left: int | None, *, noun: str, tested: str
+) -> list[Reason]:
     """Return a reason if the AUROC is low, or uncertain."""
     if len(grades) < MIN_QUESTIONS:
         return []
@@ -189,22 +224,22 @@ def _ranking_reasons(confidences: tuple[float, ...], grades: tuple[bool, ...], l
     if math.isnan(area) or math.isnan(interval.low):
         kind = "right" if fmean(grades) > 0.5 else "wrong"
         sentence = (
-            f"Nearly all graded answers are {kind}, too many to test whether right answers have higher confidences."
+            f"Nearly all graded {noun}s are {kind}, too many to test whether right {noun}s have higher confidences."
         )
         return [Reason("few_labels", "doubt", sentence, {"graded": len(grades)})]
     values, shown = {"auroc": area, "low": interval.low, "high": interval.high}, _in_words(area, interval)
     if interval.high < 0.5:
-        sentence = f"The confidences are higher for wrong answers than for right ones ({shown})."
+        sentence = f"The confidences are higher for wrong {noun}s than for right ones ({shown})."
         return [Reason("inverted", "stop", sentence, values)]
     if interval.low > 0.5:
-        sentence = f"The confidences hardly separate right from wrong answers ({shown})."
+        sentence = f"The confidences hardly separate right from wrong {noun}s ({shown})."
         return [] if area > WEAK else [Reason("weak", "doubt", sentence, values)]
     if interval.high <= WEAK:
         return [
-            Reason("chance", "stop", f"The confidences do not separate right from wrong answers ({shown}).", values)
+            Reason("chance", "stop", f"The confidences do not separate right from wrong {noun}s ({shown}).", values)
         ]
     sentence = (
-        f"{counted(len(grades), 'graded answer')} do not show whether right answers have higher confidences than wrong "
+        f"{tested} do not show whether right {noun}s have higher confidences than wrong "
         f"ones ({shown}); {'ask' if left == 0 else 'label'} more."
     )
     return [Reason("few_labels", "doubt", sentence, {"graded": len(grades), **values})]

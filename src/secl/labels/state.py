@@ -344,7 +344,7 @@ def held_out(records: Iterable[Record], log: Iterable[Label], carried: Sequence[
     ranking must use `Confidences.uncalibrated`, and people see the one map of all labels (`LabelState.apply`).
     """
     state = LabelState.start(carried).add(log)
-    drawn = random_order((label.position for label in state.standing), 0)
+    drawn = random_order({label.position for label in state.standing}, 0)
     folds = [drawn[first::FOLDS] for first in range(min(FOLDS, len(drawn)))]
     map_of = {position: held for fold in folds for held in [state.without(frozenset(fold))] for position in fold}
     for record in records:

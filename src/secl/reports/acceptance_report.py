@@ -11,7 +11,7 @@ from secl.evaluation.trust import describe_missing
 from secl.grading.rules import reported_correct
 from secl.labels.label import utc
 from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong
-from secl.records import Record
+from secl.records import Record, answers_in, noun_of
 from secl.reports.table import Table, plain_table
 
 ASSUMPTION = "This holds if the labelled answers are a random sample and later questions are of the same kinds."
@@ -200,17 +200,20 @@ CERTAINTY = 0.9
 
 def accepted_sentence(records: Sequence[Record]) -> str | None:
     """Return a sentence on the number of accepted answers and their accuracy; None without a threshold."""
-    judged = [record for record in records if record.accepted is not None]
+    texts = [record for record in records if record.parts and record.accepted is not None]
+    judged = [answer for answer in answers_in(records) if answer.accepted is not None]
     if not judged:
         return None
     accepted = [record for record in judged if record.accepted]
     limits = sorted({_shortest(accept, judged) for record in judged if (accept := record.accept) is not None})
     above = str(limits[0]) if len(limits) == 1 else f"thresholds from {limits[0]} to {limits[-1]}"
-    part = percent(len(accepted) / len(judged))
-    text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(judged), 'answer')} ({part})"
-    for group, which in ((accepted, "these"), ([each for each in judged if not each.accepted], "rejected answers")):
+    noun, part = noun_of(judged), percent(len(accepted) / len(judged))
+    text = f"Accepted at {above}: {amount(len(accepted))} of {counted(len(judged), noun)} ({part})"
+    for group, which in ((accepted, "these"), ([each for each in judged if not each.accepted], f"rejected {noun}s")):
         grades = [right for record in group if (right := reported_correct(record)) is not None]
         text += f"; {percent(sum(grades) / len(grades))} of {which} are right" if grades else ""
+    if texts:
+        text += f"; all facts of {sum(bool(each.accepted) for each in texts)} of {counted(len(texts), 'text')}"
     return f"{text}."
 
 

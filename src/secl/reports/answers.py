@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from secl.display import excerpt, number
+from secl.display import amount, excerpt, number
 from secl.evaluation.symptoms import LOW_DIGIT_MASS
+from secl.facts.records import expected_wrong
 from secl.grading.rules import reported_correct
 from secl.posterior.views import pmi_of
 from secl.question import References
 from secl.records import Record
 from secl.reports.table import Cell, Column, Table
+from secl.reports.texts import around_gap
 from secl.runs.extracting import document_of
 
 LOW = 0.5
@@ -32,11 +35,16 @@ NO_SIGN = "lowest confidence"
 """Reason shown for an answer that has none of these signs."""
 
 
+def expected_grade(record: Record) -> float:
+    """Return the probability that an answer is right; 1 for a text without facts, in which nothing can be wrong."""
+    return 1.0 if record.parts == () else record.confidences.expected_grade
+
+
 def signs_of(record: Record) -> tuple[Sign, ...]:
     """Return the signs of an answer, the most severe first."""
     holds: dict[Sign, bool] = {
         "unreadable": record.answer is None,
-        "low": record.confidences.expected_grade < LOW,
+        "low": expected_grade(record) < LOW,
         "another": record.best_answer != record.reply.answer,
         "digits": record.confidences.source == "stated" and record.reply.digit_mass < LOW_DIGIT_MASS,
     }
@@ -54,6 +62,11 @@ def asked(record: Record) -> str:
     """Return the question for display. The question of a field gets the id of the document in front."""
     question = record.question
     return f"{document_of(question)}: {question.text}" if record.kind == "field" else question.text
+
+
+def brief(record: Record, longest: int) -> str:
+    """Return the question on one line; the sentence of a fact is cut around its gap."""
+    return around_gap(record.question.text, longest) if record.kind == "fact" else excerpt(asked(record), longest)
 
 
 def answered(record: Record) -> str:
@@ -83,9 +96,7 @@ def options_of(record: Record) -> list[str]:
 
 def neediest(records: Sequence[Record], count: int) -> list[Record]:
     """Return the answers that most need a person. Answers with more signs come first, then less confident answers."""
-    return sorted(
-        records, key=lambda record: (-len(signs_of(record)), record.confidences.expected_grade, record.position)
-    )[:count]
+    return sorted(records, key=lambda record: (-len(signs_of(record)), expected_grade(record), record.position))[:count]
 
 
 MOST_WRONG = 10
@@ -100,7 +111,7 @@ GRADES = {True: "right", False: "wrong", None: ""}
 
 
 def _asked(record: Record) -> Cell:
-    return Cell(excerpt(asked(record), MAX_CHARACTERS), excerpt("; ".join(options_of(record)), MAX_CHARACTERS))
+    return Cell(brief(record, MAX_CHARACTERS), excerpt("; ".join(options_of(record)), MAX_CHARACTERS))
 
 
 def _answered(record: Record) -> Cell:
@@ -108,10 +119,17 @@ def _answered(record: Record) -> Cell:
     return Cell(excerpt(answer, MAX_CHARACTERS), f"other: {excerpt(other, MAX_CHARACTERS)}" if other else "")
 
 
+def _facts(record: Record) -> Cell:
+    if record.parts is None:
+        return Cell("")
+    wrong = expected_wrong(record.parts) if record.parts else math.nan
+    return Cell(amount(len(record.parts)), "" if math.isnan(wrong) else f"{wrong:.1f} wrong, expected")
+
+
 COLUMNS: dict[str, tuple[Column, Callable[[Record], Cell]]] = {
     "question": (
         Column("Question", text=True, wraps=True),
-        lambda record: Cell(excerpt(asked(record), MAX_CHARACTERS)),
+        lambda record: Cell(brief(record, MAX_CHARACTERS)),
     ),
     "question and options": (Column("Question", text=True, wraps=True), _asked),
     "answer": (
@@ -124,6 +142,7 @@ COLUMNS: dict[str, tuple[Column, Callable[[Record], Cell]]] = {
         lambda record: Cell(excerpt(right_answer(record), MAX_CHARACTERS)),
     ),
     "confidence": (Column("Confidence"), lambda record: Cell(number(record.confidence, 3))),
+    "facts": (Column("Facts", text=True), _facts),
     "stated": (Column("Stated (frozen)"), lambda record: Cell(number(record.frozen.stated, 3))),
     "P(True)": (
         Column("P(True)"),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 from rich.table import Table as RichTable
+from rich.text import Text
 
-from secl.display import counted, excerpt, percent, percents
+from secl.display import counted, excerpt, percent, terminal_lines
 from secl.evidence import Posterior, PTrue
 from secl.explain import explain
 from secl.question import Question
 from secl.records import Record, Reply
 from secl.reports.table import Table, listing, plain_table
+from secl.reports.texts import interval_of, segments_of
 
 BAR = 30
 """Width of a full bar in characters."""
@@ -30,14 +30,14 @@ def answer_table(record: Record) -> Table:
     near = explain(record).near
     notes = [near] if near else []
     if posterior is None or record.answer is None:
-        rows = [(record.text or "no readable answer", _confidence(record), stated if own is not None else "")]
+        rows = [(record.text or "no readable answer", interval_of(record), stated if own is not None else "")]
         return plain_table(("answer", "confidence", ""), rows, notes, texts=1)
     order = _ranked(posterior)
     returned = posterior.best if record.best_returned else posterior.own
     rows = []
     for number in [each for each in order if each == returned] + [each for each in order if each != returned]:
         note = stated if number == posterior.own else ""
-        share = _confidence(record) if number == returned else percent(posterior.probabilities[number])
+        share = interval_of(record) if number == returned else percent(posterior.probabilities[number])
         if len(rows) < MAX_CANDIDATES or note:
             rows.append((excerpt(_candidate(posterior, number), MAX_CHARACTERS), share, note))
     if len(order) > len(rows):
@@ -46,15 +46,19 @@ def answer_table(record: Record) -> Table:
     return plain_table(("answer", "confidence", ""), rows, notes, texts=1)
 
 
+def marked_text(record: Record) -> Text:
+    """Return the text of a record, with its uncertain facts underlined and their confidences behind them."""
+    marked = Text()
+    for segment in segments_of(record):
+        marked.append(terminal_lines(segment.text), style="bold underline yellow" if segment.is_uncertain else "")
+        marked.append(f" {segment.mark}" if segment.mark else "", style="dim")
+    return marked
+
+
 def _candidate(posterior: Posterior, number: int) -> str:
     """Return a candidate as text; the last candidate may stand for all unlisted answers."""
     unlisted = posterior.none_last and number == len(posterior.candidates) - 1
     return "any other answer" if unlisted else posterior.candidates[number]
-
-
-def _confidence(record: Record) -> str:
-    likely = percent(record.confidence)
-    return likely if math.isnan(record.low) else f"{likely} ({percents(record.low, record.high)})"
 
 
 def evidence_tables(record: Record, tau: float | None = None) -> list[RichTable]:
@@ -73,7 +77,8 @@ def evidence_tables(record: Record, tau: float | None = None) -> list[RichTable]
     if record.signal is not None:
         facts["normalised P(True)" + ("" if tau is None else f", tau {tau:g}")] = f"{record.signal:.4f}"
     facts |= {f"weight of the view {name}": f"{value:.2f}" for name, value in (posterior.weights if posterior else ())}
-    tables = [listing(("", "value"), facts.items()), _bins_table(reply, record.frozen)]
+    tables = [listing(("", "value"), facts.items())]
+    tables += [_bins_table(reply, record.frozen)] if reply.bins else []
     tables += [_p_true_table(p_true)] if p_true is not None else []
     return [*tables, _candidates_table(record.question, posterior)] if posterior is not None else tables
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from secl.display import number
 from secl.errors import ParameterError
+from secl.explain import explain
 from secl.grading.rules import reported_correct
 from secl.records import Record
 from secl.reports.answers import answered, asked, neediest, not_returned, options_of, remarks, right_answer
@@ -17,6 +18,7 @@ from secl.reports.figures import write_picture
 from secl.reports.html import TEMPLATES, html_templates
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, sections_of
+from secl.reports.texts import LEGEND, segments_of
 from secl.runs.folder import ELSEWHERE, storage_errors
 
 PAGE = "report.html"
@@ -85,7 +87,8 @@ def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, s
 
     environment = html_templates(TEMPLATES)
     shown = (data_uri, natural_width, listed, asked, answered, not_returned, options_of, reported_correct, remarks)
-    environment.globals |= {function.__name__: function for function in (*shown, number, right_answer)}
+    environment.globals |= {function.__name__: function for function in (*shown, explain, number, right_answer)}
+    environment.globals |= {"LEGEND": LEGEND, "segments_of": segments_of}
     # CDATA makes an XML parser accept the script.
     text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")
     script = f"//<![CDATA[\n{text}//]]>"

@@ -15,9 +15,9 @@ from secl.evaluation.symptoms import MIN_QUESTIONS
 from secl.evaluation.trust import MIN_GRADED, Level, separation
 from secl.grading.rules import reported_correct
 from secl.metrics.measures import Z, wilson
-from secl.records import ConfidenceSource, Record, main_source
+from secl.records import ConfidenceSource, Record, main_source, noun_of
 from secl.reports.acceptance_report import accepted_sentence
-from secl.reports.answers import SIGNS, UNREADABLE, answered, asked, neediest, signs_of
+from secl.reports.answers import SIGNS, UNREADABLE, answered, brief, neediest, signs_of
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table, plain_table
 
@@ -51,23 +51,34 @@ def _counts(run: RunReport) -> str:
     if not run.complete:
         text = f"{amount(len(run.records))} of {counted(run.manifest.total, noun)} {done}"
     skipped = len(run.manifest.skipped)
-    return f"{text}, {counted(skipped, source)} left out." if skipped else f"{text}."
+    text = f"{text}, {counted(skipped, source)} left out." if skipped else f"{text}."
+    parts = [record.parts for record in run.records if record.parts is not None]
+    wrong, empty = run.summary.expected_wrong, sum(not facts for facts in parts)
+    if len(parts) > empty:
+        expected = "" if math.isnan(wrong) else f", of which {wrong:.1f} are expected to be wrong"
+        text += f" {counted(len(parts) - empty, 'text')} with {counted(run.summary.facts, 'fact')}{expected}."
+    if empty:
+        has = "text has" if empty == 1 else "texts have"
+        text += f" {amount(empty)} {has} no facts, and so no confidence."
+    return text
 
 
 def _right(run: RunReport) -> list[str]:
     n, accuracy, mean = run.trust.graded, run.trust.accuracy, run.trust.mean_confidence
-    if not n or 2 * run.summary.unlabelled > len(run.records):  # most answers are ungraded
+    if not run.rated:
+        return []
+    if not n or 2 * run.summary.unlabelled > len(run.rated):  # most answers are ungraded
         return [headline(run)]
     # Rank by label-free confidences, because the labels that moved the reported confidences also grade these answers.
     ranked = [
-        (each.confidences.uncalibrated, right) for each in run.records if (right := reported_correct(each)) is not None
+        (each.confidences.uncalibrated, right) for each in run.rated if (right := reported_correct(each)) is not None
     ]
     ranks, grades = zip(*ranked, strict=True)
-    which = counted(n, "answer") if n == len(run.records) else f"{amount(n)} graded answers"
+    which = counted(n, run.noun) if n == len(run.rated) else f"{amount(n)} graded {run.noun}s"
     return [
         f"Accuracy {percent(accuracy)} ({amount(sum(grades))} of {which}), mean confidence {percent(mean)}: "
         f"{_level(run, mean - accuracy)}.",
-        f"Ranking: {_ranking(ranks, grades)}",
+        f"Ranking: {_ranking(ranks, grades, run.noun)}",
     ]
 
 
@@ -81,21 +92,21 @@ def _level(run: RunReport, gap: float) -> str:
     return (
         "no calibration error found"
         if run.trust.graded >= MIN_GRADED
-        else f"no calibration error found, but {run.trust.graded} answers reveal only large errors"
+        else f"no calibration error found, but {run.trust.graded} {run.noun}s reveal only large errors"
     )
 
 
-def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> str:
+def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...], noun: str) -> str:
     area, span = separation(confidences, grades)
     if math.isnan(area):
-        return f"unknown; all graded answers are {'right' if grades[0] else 'wrong'}."
+        return f"unknown; all graded {noun}s are {'right' if grades[0] else 'wrong'}."
     if len(grades) < MIN_QUESTIONS:
-        return f"unknown below {MIN_QUESTIONS} graded answers."
+        return f"unknown below {MIN_QUESTIONS} graded {noun}s."
     if math.isnan(span.low):
-        return f"unknown; nearly all graded answers are {'right' if fmean(grades) > 0.5 else 'wrong'}."
+        return f"unknown; nearly all graded {noun}s are {'right' if fmean(grades) > 0.5 else 'wrong'}."
     shown = "better than chance" if span.low > 0.5 else "worse than chance" if span.high < 0.5 else "undecided"
     return (
-        f"{shown}; right answers have higher confidences than wrong answers in {percent(area)} of pairs (chance: 50%)."
+        f"{shown}; right {noun}s have higher confidences than wrong {noun}s in {percent(area)} of pairs (chance: 50%)."
     )
 
 
@@ -105,7 +116,7 @@ def bins_table(records: Sequence[Record]) -> Table:
     lines = [
         (f"{number / BINS:g} to {(number + 1) / BINS:g}", amount(counts[number])) for number in sorted(counts)[::-1]
     ]
-    return plain_table(("confidence", "answers"), lines, texts=1)
+    return plain_table(("confidence", f"{noun_of(records)}s"), lines, texts=1)
 
 
 def look_first(records: Sequence[Record]) -> str | None:
@@ -121,7 +132,7 @@ def look_first(records: Sequence[Record]) -> str | None:
         return None
     answer = excerpt(answered(first), MAX_CHARACTERS // 2) or UNREADABLE
     what = f"{answer}, {number(first.confidence, 2)}{', wrong' if wrong else ''}"
-    return f'Look first at: "{excerpt(asked(first), MAX_CHARACTERS)}" ({what})'
+    return f'Look first at: "{brief(first, MAX_CHARACTERS)}" ({what})'
 
 
 def next_step(run: RunReport, folder: Path) -> str:
@@ -155,20 +166,29 @@ RANGES = (
 """Note on the table of domains."""
 
 
-def estimate_share(confidences: Sequence[float]) -> tuple[float, float, float]:
+def estimate_share(confidences: Sequence[float], texts: Sequence[int] | None = None) -> tuple[float, float, float]:
     """Return the mean confidence as an estimate of the share of right answers, with its lower and upper 95% limit.
 
-    The limits assume calibrated confidences and independent answers (normal approximation). Without answers, all three
-    numbers are nan.
+    The limits assume calibrated confidences and independent texts (normal approximation). The facts of a text may be
+    wrong together. Without answers, all three numbers are nan.
+
+    Args:
+        texts: number of the text of each answer; by default, each answer is its own text.
 
     >>> [round(number, 3) for number in estimate_share([0.5] * 100)]
     [0.5, 0.402, 0.598]
     """
     if not confidences:
         return math.nan, math.nan, math.nan
-    share = fmean(confidences)
-    half = Z * math.sqrt(sum(c * (1 - c) for c in confidences)) / len(confidences)
+    share, deviations = fmean(confidences), Counter[int]()
+    for text, c in zip(range(len(confidences)) if texts is None else texts, confidences, strict=True):
+        deviations[text] += math.sqrt(c * (1 - c))  # type: ignore[assignment]
+    half = Z * math.sqrt(sum(deviation**2 for deviation in deviations.values())) / len(confidences)
     return share, max(share - half, 0.0), min(share + half, 1.0)
+
+
+def _grouped(records: Sequence[Record]) -> tuple[list[float], list[int]]:
+    return [record.confidences.expected_grade for record in records], [record.position for record in records]
 
 
 def ungraded(records: Sequence[Record]) -> list[Record]:
@@ -178,19 +198,19 @@ def ungraded(records: Sequence[Record]) -> list[Record]:
 
 def headline(run: RunReport) -> str:
     """Return sentences on the estimated accuracy of ungraded answers and, if any, on the accuracy of graded answers."""
-    unknown, graded = ungraded(run.records), run.trust.graded
-    share, low, high = estimate_share([record.confidences.expected_grade for record in unknown])
+    unknown, graded = ungraded(run.rated), run.trust.graded
+    share, low, high = estimate_share(*_grouped(unknown))
     which = " without a label or a reference" if graded else ""
     text = (
-        f"About {percent(share)} of {counted(len(unknown), 'answer')}{which} are right ({percents(low, high)}) "
+        f"About {percent(share)} of {counted(len(unknown), run.noun)}{which} are right ({percents(low, high)}) "
         f"if the confidences are calibrated. This is the mean of {_basis(run, unknown)}"
     )
     if not graded:
         return f"{text} {FEW_LABELS}"
     low, high = wilson(run.trust.accuracy, graded)
     return (
-        f"{text} Of {counted(graded, 'graded answer')} {percent(run.trust.accuracy)} are right "
-        f"({percents(low, high)}); the mean confidence of these answers is {percent(run.trust.mean_confidence)}."
+        f"{text} Of {counted(graded, f'graded {run.noun}')} {percent(run.trust.accuracy)} are right "
+        f"({percents(low, high)}); the mean confidence of these {run.noun}s is {percent(run.trust.mean_confidence)}."
     )
 
 
@@ -209,7 +229,7 @@ def _basis(run: RunReport, records: Sequence[Record]) -> str:
 def share_notes(records: Sequence[Record]) -> list[str]:
     """Return a sentence for each sign in `SIGNS`, with the number of answers that have the sign."""
     counts, total = Counter(sign for record in records for sign in signs_of(record)), amount(len(records))
-    return [f"{counted(counts[sign], 'answer')} of {total}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]]
+    return [f"{counted(counts[sign], noun_of(records))} of {total}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]]
 
 
 def domains_table(records: Sequence[Record]) -> Table:
@@ -217,13 +237,14 @@ def domains_table(records: Sequence[Record]) -> Table:
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(record.question.domain, []).append(record)
+    of_texts = noun_of(records) == "fact"
     if len(groups) > 1:
-        groups = {"all questions": [*records]} | groups
-    headings = ("Questions", "Estimated right", "Worth a look")
+        groups = {f"all {'facts' if of_texts else 'questions'}": [*records]} | groups
+    headings = ("Facts" if of_texts else "Questions", "Estimated right", "Worth a look")
     columns = [Column("Domain", text=True, wraps=True), *map(Column, headings)]
     rows = []
     for name, group in groups.items():
-        share, *bounds = estimate_share([record.confidences.expected_grade for record in group])
+        share, *bounds = estimate_share(*_grouped(group))
         doubted = sum(bool(signs_of(record)) for record in group)
         rows.append(
             [Cell(name), Cell(amount(len(group))), Cell(percent(share, 1), percents(*bounds)), Cell(amount(doubted))]

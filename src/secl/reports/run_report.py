@@ -15,7 +15,7 @@ from secl.evaluation.compare import Check, check
 from secl.evaluation.summary import Summary
 from secl.evaluation.trust import Verdict, assess
 from secl.grading.rules import regrade
-from secl.records import Record
+from secl.records import Record, answers_in, noun_of
 from secl.reports.figures import Panel
 from secl.runs.labelling import calibration_of, current_records, held_out_records
 from secl.runs.manifest import Manifest, Mode
@@ -78,6 +78,15 @@ class RunReport:
         return cls(name, records, measured, manifest, store.seconds, summary, answers, names)
 
     @cached_property
+    def rated(self) -> Sequence[Record]:
+        """What can be right or wrong: the answers, and the facts of texts."""
+        return answers_in(self.records)
+
+    @property
+    def noun(self) -> str:
+        return noun_of(self.rated)
+
+    @cached_property
     def trust(self) -> Verdict:
         """The verdict on the reported confidences."""
         return assess(self.measured)
@@ -86,14 +95,15 @@ class RunReport:
     def check(self) -> Check | None:
         """The comparison of methods, and the verdict on learning.
 
-        None if the run learned, has no posterior, or has a mode other than "ask".
+        None if the run learned, has no posterior, has a mode other than "ask", or has texts with facts only.
         """
-        fits = self.manifest.mode == "ask" and not self.learned and "posterior" in self.summary.series
+        of_answers = self.manifest.mode == "ask" and self.noun == "answer"
+        fits = of_answers and not self.learned and "posterior" in self.summary.series
         return check(self.summary.series) if fits and len(self.summary.series["posterior"]) else None
 
     @property
     def graded(self) -> bool:
-        return self.summary.unlabelled < len(self.records)
+        return self.summary.unlabelled < self.summary.answers
 
     @property
     def learned(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from secl.display import amount, counted, percent, terminal_text
+from secl.display import amount, counted, excerpt, percent, terminal_text
 from secl.explain import weights_sentence
+from secl.facts.records import expected_wrong
 from secl.grading.rules import grade, grader_of
 from secl.posterior.views import LETTERS_VIEW, read_views
 from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_tables
 from secl.reports.answers import neediest, questions_table, wrong_table
 from secl.reports.comparison_report import check_sentences
+from secl.reports.console import marked_text
 from secl.reports.figures import reliability_figure, risk_coverage_figure, timeline_figure
 from secl.reports.result import NEEDY, VERDICT_TEXTS, bins_table, domains_table, result_sentences, share_notes, ungraded
 from secl.reports.run_report import RunReport, command, panels
@@ -30,6 +33,14 @@ COST_NOTE = (
     "Costs are in forward passes per question. 'Cost paper' counts each pass as 1, whatever its length, as in the "
     "paper. 'Cost ours' is the number of tokens through the network, divided by the tokens of a plain answer."
 )
+
+SHADED = (
+    "The texts in which most facts are expected to be wrong come first. A number stands behind each fact that is "
+    "probably wrong, or that the threshold rejects."
+)
+
+SHOWN, PRINTED = 20, 3
+"""Maximum number of texts on the page and in the terminal."""
 
 DIAGRAMS = (
     "A bar that ends on the dashed line is calibrated. A bar that ends below this line is overconfident. Whiskers are "
@@ -58,6 +69,7 @@ class Section:
         warning: whether the first sentence is a warning.
         folded: whether the page shows only the title until the reader opens the section.
         answers: records for the page's searchable table. Unless empty, this table replaces `tables`.
+        texts: records whose texts are shown with the shades of their facts.
     """
 
     title: str
@@ -68,6 +80,7 @@ class Section:
     warning: bool = False
     folded: bool = False
     answers: Sequence[Record] = ()
+    texts: Sequence[Record] = ()
 
 
 def print_sections(sections: Sequence[Section], screen: Console) -> None:
@@ -84,12 +97,15 @@ def print_sections(sections: Sequence[Section], screen: Console) -> None:
         for table in section.tables:
             screen.print()
             screen.print(to_rich(table))
+        for record in section.texts[:PRINTED]:
+            screen.print(f"\n{terminal_text(excerpt(record.question.text))}", style="bold", highlight=False)
+            screen.print(marked_text(record))
         screen.print()
 
 
 def sections_of(run: RunReport) -> Iterator[Section]:
     """Yield the sections of a report, the result first."""
-    table = main_table(run) or bins_table(run.records)
+    table = main_table(run) or bins_table(run.rated)
     yield Section("Result", result_sentences(run), [table], warning=not run.complete)
     verdict = run.trust
     reasons = [reason.sentence for reason in verdict.reasons]
@@ -102,20 +118,23 @@ def sections_of(run: RunReport) -> Iterator[Section]:
         yield from _reliability(run)
     if run.check is not None:
         yield Section("Which method fits?", check_sentences(run.check))
-    if unknown := ungraded(run.records):
-        yield Section("Ungraded answers: what the confidences say", share_notes(unknown), [domains_table(unknown)])
+    if unknown := ungraded(run.rated):
+        yield Section(f"Ungraded {run.noun}s: what the confidences say", share_notes(unknown), [domains_table(unknown)])
         needy = questions_table(neediest(unknown, NEEDY), "question", "answer", "confidence", "why")
-        yield Section("Answers that most need a person", tables=[needy])
+        yield Section(f"{run.noun.capitalize()}s that most need a person", tables=[needy])
+    if texts := [record for record in run.records if record.parts]:
+        yield Section("Texts with their facts", [SHADED], texts=sorted(texts, key=_doubt)[:SHOWN])
     yield _acceptance(run)
     if notes := posterior_notes(run.records):
         yield Section("Posterior: how probable each candidate is", notes)
     if run.graded:
         if len(run.summary.domains) > 1:
             yield Section("By domain", tables=[domain_table(run)])
-        wrong = wrong_table(run.records)
-        note = "The model was most confident in these wrong answers. Sometimes the reference is wrong."
+        wrong = wrong_table(run.rated)
+        note = f"The model was most confident in these wrong {run.noun}s. Sometimes the reference is wrong."
         tables = [wrong] if wrong else []
-        yield Section("Most confident wrong answers", [note] if wrong else ["No graded answer was wrong."], tables)
+        none = f"No graded {run.noun} was wrong."
+        yield Section(f"Most confident wrong {run.noun}s", [note] if wrong else [none], tables)
     yield Section("Every question", ["See the page, or the table that secl export writes."], answers=run.records)
     yield _timeline(run)
     tables = [provenance_table(run), ledger_table(run.records)]
@@ -126,6 +145,12 @@ def sections_of(run: RunReport) -> Iterator[Section]:
         command=command(run.manifest.settings, run.manifest.mode),
         folded=True,
     )
+
+
+def _doubt(record: Record) -> tuple[float, int]:
+    """Return the key that sorts texts with more wrong facts first, and texts with unknown confidences last."""
+    wrong = expected_wrong(record.parts or ())
+    return math.inf if math.isnan(wrong) else -wrong, record.position
 
 
 def _reliability(run: RunReport) -> Iterator[Section]:
@@ -148,7 +173,7 @@ def _acceptance(run: RunReport) -> Section:
         "Dashed: share of wrong answers among accepted answers, as expected from the confidences. Solid: measured "
         "share of wrong answers among labelled accepted answers.",
     )
-    return Section("Which answers may be accepted?", (), risk_tables(run.answers), [picture])
+    return Section(f"Which {run.noun}s may be accepted?", (), risk_tables(run.answers), [picture])
 
 
 def _timeline(run: RunReport) -> Section:

@@ -1,30 +1,38 @@
-"""A text for display: plain pieces, and facts with shades for their confidences. Terminal and pages share it."""
+"""A text for display: plain segments, and facts with shades for their confidences. Terminal and pages share it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from secl.display import number
+from secl.display import counted, excerpt, number, percent, percents
+from secl.facts.records import GAP_MARK
 from secl.grading.rules import reported_correct
 from secl.records import Record
+from secl.reports.table import Cell, Column, Table
 
 SHADES = (0.9, 0.7, 0.5, 0.25)
 """Lowest confidences of the shades 0 to 3; lower confidences have shade 4."""
 
-LEGEND = (*(f"{100 * low:.0f}%" + (" and more" if place == 0 else "") for place, low in enumerate(SHADES)), "less")
+LEGEND = ("90% and more", "70 to 90%", "50 to 70%", "25 to 50%", "below 25%")
 """Confidences of the shades 0 to 4 in words, from the surest facts to the least certain."""
 
 UNCERTAIN = 0.5
 """Confidence below which a fact is marked if the run has no threshold."""
+
+LEAST_CERTAIN = 5
+"""Number of facts in the table of a text."""
+
+MAX_CHARACTERS = 120
+"""Maximum number of characters of a fact and of its sentence in a table."""
 
 MOST_OTHERS = 4
 """Maximum number of candidates in the title of a fact."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Segment:
     """A part of a text: a fact, or the text between two facts.
 
     Attributes:
@@ -66,9 +74,7 @@ class Piece:
         fact = self.fact
         if fact is None:
             return ""
-        shown = [f"{fact.question.domain}, confidence {short(fact.confidence)}"]
-        shown += [f"{other} {short(p)}" for other, p in fact.candidates[:MOST_OTHERS] if other != fact.text]
-        return ", or ".join(shown)
+        return f"{fact.question.domain}, confidence {short(fact.confidence)}{_others(fact, ', or ')}"
 
 
 def is_uncertain(fact: Record) -> bool:
@@ -80,28 +86,28 @@ def is_uncertain(fact: Record) -> bool:
     return unaccepted and not math.isnan(fact.confidence)
 
 
-def pieces_of(record: Record) -> list[Piece]:
-    """Return the pieces of a record's text in order; their texts joined are the text.
+def segments_of(record: Record) -> list[Segment]:
+    """Return the segments of a record's text in order; their texts joined are the text.
 
     >>> import secl
     >>> text = "In May 1535 the Spanish came to the valley, where the city of Lima stands today. It is by the sea."
     >>> record = secl.load(secl.testing.ScriptedModel()).score("Tell me about the capital.", text, form="text")
-    >>> [(piece.text, piece.shade, piece.mark) for piece in pieces_of(record)][1]
+    >>> [(segment.text, segment.shade, segment.mark) for segment in segments_of(record)][1]
     ('May 1535', 3, '[0.37]')
     """
-    return list(_pieces(record.reply.answer or "", record.facts or ()))
+    return list(_segments(record.reply.answer or "", record.facts or ()))
 
 
-def _pieces(text: str, facts: tuple[Record, ...]) -> Iterator[Piece]:
+def _segments(text: str, facts: tuple[Record, ...]) -> Iterator[Segment]:
     place = 0
     for fact in facts:
         start, end = fact.span or (place, place)
         if start > place:
-            yield Piece(text[place:start])
-        yield Piece(text[start:end], fact)
+            yield Segment(text[place:start])
+        yield Segment(text[start:end], fact)
         place = end
     if place < len(text):
-        yield Piece(text[place:])
+        yield Segment(text[place:])
 
 
 def short(confidence: float) -> str:
@@ -113,3 +119,52 @@ def short(confidence: float) -> str:
     if 0 < confidence < 0.005:
         return "<0.01"
     return ">0.99" if 0.995 <= confidence < 1 else number(confidence, 2)
+
+
+def _others(fact: Record, before: str) -> str:
+    """Return the other candidates of a fact with their probabilities; empty without any."""
+    others = [f"{other} {short(p)}" for other, p in fact.candidates if other != fact.text][:MOST_OTHERS]
+    return f"{before}{', '.join(others)}" if others else ""
+
+
+def facts_table(facts: Sequence[Record], most: int | None = LEAST_CERTAIN) -> Table:
+    """Return a table of the `most` least certain facts; of all facts in order for None."""
+    shown = list(facts) if most is None else sorted(facts, key=_certainty)[:most]
+    columns = [
+        Column("Fact" if len(shown) == len(facts) else "Least certain facts", text=True, wraps=True),
+        Column("Confidence"),
+        Column("Kind", text=True),
+        Column("In the text", text=True, wraps=True),
+    ]
+    rows = [
+        (
+            Cell(excerpt(fact.text or "", MAX_CHARACTERS), excerpt(_others(fact, "or "), MAX_CHARACTERS)),
+            Cell(interval_of(fact)),
+            Cell(fact.question.domain),
+            Cell(around_gap(fact.question.text)),
+        )
+        for fact in shown
+    ]
+    left = len(facts) - len(shown)
+    return Table(columns, {"": rows}, [f"And {counted(left, 'more fact')}."] if left else [])
+
+
+def interval_of(record: Record) -> str:
+    """Return a confidence in percent, with its interval if known, such as "31% (11 to 61%)"."""
+    likely = percent(record.confidence)
+    return likely if math.isnan(record.low) else f"{likely} ({percents(record.low, record.high)})"
+
+
+def _certainty(fact: Record) -> float:
+    return math.inf if math.isnan(fact.confidence) else fact.confidence
+
+
+def around_gap(sentence: str, longest: int = MAX_CHARACTERS) -> str:
+    """Return a sentence on one line, cut to `longest` characters around the gap of its fact.
+
+    >>> around_gap("The lake is deep and wide, and the city of ____ lies by it.", 30)
+    '… wide, and the city of ____ lie …'
+    """
+    line = " ".join(sentence.split())
+    start = max(0, min(line.find(GAP_MARK) - longest + longest // 4, len(line) - longest))
+    return f"{'… ' if start else ''}{excerpt(line[start:], longest)}"

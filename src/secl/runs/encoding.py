@@ -29,6 +29,8 @@ def to_export(record: Record) -> dict[str, object]:
     values["reply"] |= {name: getattr(record.reply, name) for name in _COMPUTED}
     if record.learning is not None:
         values["learning"]["frozen"] |= {name: getattr(record.frozen, name) for name in _COMPUTED}
+    if record.facts is not None:
+        values["facts"] = [to_export(fact) for fact in record.facts]
     return values | {"pmi": pmi_of(record)}
 
 

@@ -8,13 +8,13 @@
     const body = section.querySelector("tbody"), pages = section.querySelector(".pages");
     const rows = [...body.rows].map((line, place) => {
       const text = (key) => line.querySelector(`.${key}`).textContent.trim();
-      const confidence = parseFloat(line.querySelector(".c").dataset.c) || 0, signs = text("n").split(", ").filter(Boolean);
+      const confidence = parseFloat(line.querySelector(".c").dataset.c), signs = text("n").split(", ").filter(Boolean);
       const grade = line.querySelector(".g").firstChild?.textContent.trim() || "not graded";
       const labelled = line.querySelector(".g small") ? ["labelled"] : [];
       return {
         line, domain: text("d"), confidence, grade, words: line.textContent.toLowerCase(),
         shows: [grade, ...labelled, ...signs],
-        keys: { p: place, q: text("q"), a: text("a"), c: confidence, g: grade, d: text("d"), n: signs.length },
+        keys: { p: place, q: text("q"), a: text("a"), c: Number.isFinite(confidence) ? confidence : 2, g: grade, d: text("d"), n: signs.length },
       };
     });
     let order = "p", falling = false, page = 0, found = rows;
@@ -24,10 +24,11 @@
       body.replaceChildren(...shown.map((row) => row.line));
       const graded = found.filter((row) => row.grade !== "not graded");
       const right = graded.filter((row) => row.grade === "right").length;
-      const mean = found.reduce((sum, row) => sum + row.confidence, 0) / found.length;
+      const known = found.map((row) => row.confidence).filter(Number.isFinite);
+      const mean = known.reduce((sum, confidence) => sum + confidence, 0) / known.length;
       section.querySelector(".count").textContent = !found.length ? `None of ${rows.length} questions fits.` :
-        `${found.length < rows.length ? `${found.length} of ` : ""}${rows.length} questions, ` +
-        `mean confidence ${mean.toFixed(3)}` +
+        `${found.length < rows.length ? `${found.length} of ` : ""}${rows.length} questions` +
+        (known.length ? `, mean confidence ${mean.toFixed(3)}` : "") +
         (graded.length ? `, ${(100 * right / graded.length).toFixed(1)}% of ${graded.length} graded right.` : ".");
       pages.hidden = found.length <= FIRST;
       pages.querySelector("span").textContent = `${start + 1} to ${start + shown.length}`;

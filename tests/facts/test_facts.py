@@ -74,6 +74,12 @@ def test_a_value_competes_with_values_of_its_kind() -> None:
     assert math.exp(fact.value) == pytest.approx(0.5 * 0.4 / (0.4 + 0.1))
 
 
+def test_a_value_that_the_model_would_not_write_is_improbable_even_if_no_other_value_is_known() -> None:
+    tokens = [Token("It is", -9.0), Token(" Li", -9.0, ((" located", -0.7), (" a", -1.5))), Token("ma", -0.01)]
+    (fact,) = read_facts("It is Lima", place_tokens(tokens, "It is Lima"))
+    assert fact.value < -7
+
+
 def test_late_digits_of_a_number_do_not_count_but_its_unit_does() -> None:
     half = math.log(0.5)
     digits = [(digit, half) for digit in "0.6271"]

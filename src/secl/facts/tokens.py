@@ -127,9 +127,7 @@ def _log_p_of_value(span: FactSpan, value: str, own: Sequence[PlacedToken]) -> f
     "The capital is located" is no other capital, so the first token's probability is divided by the probability of the
     known tokens that begin like the value. In a number, digits after the first `DIGITS` do not count.
     """
-    first = own[0].token
-    alike = [log_p for text, log_p in first.top if text != first.text and _beginning(text) == _beginning(value)]
-    log_p = -math.log(math.fsum(map(math.exp, alike)) + math.exp(first.log_p)) if first.top else 0.0
+    log_p = -_log_p_of_kind(own[0].token, _beginning(value))
     seen = ""
     for each in own:
         part = value[max(0, each.start - span.start) : each.end - span.start]
@@ -138,6 +136,19 @@ def _log_p_of_value(span: FactSpan, value: str, own: Sequence[PlacedToken]) -> f
             log_p += each.token.log_p
         seen += part
     return min(log_p, 0.0)
+
+
+def _log_p_of_kind(token: Token, beginning: str) -> float:
+    """Return ln of the probability of the known tokens in place of a token that begin in this way, with the token.
+
+    Unknown tokens count if the token is not among the most probable ones, as in a text of another model.
+    """
+    if not token.top:
+        return 0.0
+    others = [(text, math.exp(log_p)) for text, log_p in token.top if text != token.text]
+    unknown = 0.0 if len(others) < len(token.top) else 1 - math.fsum(p for _, p in others)
+    alike = math.fsum(p for text, p in others if _beginning(text) == beginning)
+    return math.log(min(1.0, max(unknown, math.exp(token.log_p)) + alike))
 
 
 _NUMBER = re.compile(r"[\d.,]+")

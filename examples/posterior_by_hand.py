@@ -7,7 +7,7 @@ the views gives probabilities:
     open      .3 s * letters under two orders  +  .4 * ln share of the samples  +  .4 * ln P of the text
 
 Earlier questions give s, the reliability of the letters (0 to 1): how much letters depend on the options, not on their
-places. If earlier questions had the same options, the sum becomes factor * (sum - bias of the option). The results
+places. If earlier questions had the same options, the sum becomes factor * (sum - most of the bias). The results
 equal the library's. Numbers, sentences and the full rule for equal answers are left out.
 
     python examples/posterior_by_hand.py FOLDER "What is the capital of Peru?" [Quito Lima Bogota]
@@ -90,20 +90,20 @@ class PosteriorByHand:
         return s, torch.empty(len(first)).scatter(0, torch.tensor(first), (by_place - places).mean(0))
 
     def relative(self, options: Sequence[str], x: Tensor) -> Tensor:
-        """Return factor * (score - bias) of a question with the scores x, which then join the earlier scores."""
+        """Return factor * (score - most of the bias) of a question with the scores x; they join the earlier scores."""
         k, unit = len(x), (len(x) - 1) / len(x) ** 2
         scores, share, won = self.shared.get((*options,), (torch.empty(0, k), torch.ones(k) / k, torch.tensor(0.0)))
-        n, kept, step = len(scores), len(scores) / (len(scores) + 8), (len(scores) + 10) ** -0.7
+        n, kept, step = len(scores), len(scores) / (len(scores) + 4), (len(scores) + 10) ** -0.7
         mean, over = scores.sum(0) / max(n, 1), share - 1 / k
         most = (((scores - mean).square().sum() / k + 40 * 0.3) / (n + 40) / unit).sqrt()
         signal = ((won - kept * share @ mean) / (1 - 1 / k - kept * share @ over)).clamp(0 * most, most)
         bias = kept * (mean - signal * over)
         left = (scores - bias).square().sum() / k
-        part = (n * (n * signal**2 * unit / left.clamp(1e-9)).clamp(max=0.95) + 40 * 0.2) / (n + 40)
+        part = (n * (n * signal**2 * unit / left.clamp(1e-9)).clamp(max=0.95) + 40 * 0.3) / (n + 40)
         strength = (part / (left + 40 * 0.3) * (n + 40) / unit).sqrt() / (1 - part) * (k - 1) / k
         likely = (strength * (x - bias) + (n * share + 3).log()).softmax(0)
         self.shared[(*options,)] = torch.cat([scores, x[None]]), share.lerp(likely, step), won.lerp(likely @ x, step)
-        return (1 + strength / 2) * (x - bias)
+        return (1 + strength) / 2 * (x - (1 - 1 / k) * bias)
 
     def options(self, question: str, options: Sequence[str]) -> list[float]:
         """Return the probability of each option."""

@@ -279,7 +279,8 @@ class Posterior:
         none_last: whether the last candidate is "None of these", which stands for all unlisted answers.
         weights: name and weight of each view. `probabilities` is a softmax over the weighted sums of the views, minus
             `bias`.
-        bias: bias of each candidate in the earlier questions with the same options; empty without such questions.
+        bias: subtracted part of each candidate's bias in the earlier questions with the same options; empty without
+            such questions.
         shared: number of earlier questions with the same options, which determine `bias` and the scale of `weights`.
         reliability: how far the letters follow the options rather than their order, from 0 to 1; None without letters.
         questions: number of earlier questions from which secl estimated the reliability.

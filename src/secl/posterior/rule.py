@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from secl.errors import ParameterError
 from secl.evidence import Posterior
 from secl.metrics.probability import softmax
-from secl.posterior.shared import SharedSums, factor_of
+from secl.posterior.shared import SharedSums
 from secl.posterior.views import ANSWER_VIEWS, LETTERS_VIEW, VIEWS, Views, read_views
 from secl.records import Record
 from secl.settings.groups import DEFAULT_VIEWS
@@ -230,8 +230,7 @@ class PosteriorRule:
         scores = _scores(views, weights, LetterSums.empty(views))
         earlier, factor, bias = state.shared_by(views), 1.0, list[float]()
         if earlier.questions:
-            bias, strength = earlier.estimate()
-            factor = factor_of(strength)
+            bias, factor = earlier.correction()
             relative = [score - b for score, b in zip(scores, bias, strict=True)]
         else:
             relative = _scores(views, weights, state.letters_of(views))

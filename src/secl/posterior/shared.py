@@ -10,7 +10,7 @@ its probabilities, then joins the sums. The estimate is expectation maximisation
 an option as far as the option is probable, under shares of the options that the stream has shown. So a class with 95 %
 of the rows is told from a bias by the rows in which the class does not win.
 
-The posterior is softmax(factor (score - bias)). docs/lab/log.md compares this form with simpler forms.
+The posterior is softmax(factor (score - part of the bias)). docs/lab/log.md compares this form with other forms.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dataclasses import dataclass
 
 from secl.metrics.probability import softmax
 
-BIAS_ROWS = 8.0
+BIAS_ROWS = 4.0
 """Weight of the prior that no option has a bias, in questions."""
 
-SIGNAL_SHARE = 0.2
+SIGNAL_SHARE = 0.3
 """Prior share of the signal in the variance of the scores."""
 
 SPREAD = 0.3
@@ -45,7 +45,7 @@ HIGHEST_SHARE = 0.95
 
 SAME = 1e-6
 """If the scores vary between questions by less than this fraction of their squares, secl takes all questions for the
-same question. Bias and strength are then 0, because one question cannot show a bias."""
+same question. The bias is then 0 and the strength 1, as for a single question."""
 
 MIN_VARIANCE = 1e-9
 """Minimum variance, in square nats."""
@@ -102,7 +102,7 @@ class SharedSums:
         square = self.squares / (max(n, 1) * count)
         spread = square - math.fsum(mean * mean for mean in means) / count  # variance between questions
         if n > 1 and spread < SAME * square:
-            return [0.0] * count, 0.0
+            return [0.0] * count, 1.0
         # The equations for signal and bias, solved together:
         #     bias = kept (mean - signal (share - 1 / count)),  signal (1 - 1 / count) = won - sum of share * bias
         kept = n / (n + BIAS_ROWS)
@@ -118,13 +118,17 @@ class SharedSums:
         noise = max((1 - part) * variance * count / (count - 1), MIN_VARIANCE)
         return bias, math.sqrt(part * variance / unit) / noise
 
+    def correction(self) -> tuple[list[float], float]:
+        """Return what the next posterior subtracts from the score of each option, in nats, and the factor of the rest.
 
-def factor_of(strength: float) -> float:
-    """Return the factor of the scores in the posterior: 1, as for a single question, plus half of the strength.
+        One of n parts of the bias stays, with n options, because the estimate takes a frequent option for a bias in
+        part: with two options more than with many.
 
-    The model of the scores takes errors that the views share for signal, so half of the strength is left out.
-    """
-    return 1 + strength / 2
+        The factor is the mean of 1, as for a single question, and of the strength. The model of the scores takes errors
+        that the views share for signal, so the strength alone is too high.
+        """
+        bias, strength = self.estimate()
+        return [(1 - 1 / len(bias)) * each for each in bias], (1 + strength) / 2
 
 
 def _shrink(value: float, prior: float, questions: int) -> float:

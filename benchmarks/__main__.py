@@ -3,7 +3,7 @@
     python -m benchmarks [--model smollm2] [--data DIR] [--only NAME] [--questions 32] [--rounds 3] ...
 
 Without `--data`, the folder of the official benchmark files, the questions come from the built-in quiz. Measurements
-left out by `--only` keep their earlier results. The tables name the machine of each measurement.
+left out by `--only` keep their earlier results. The tables name the machine and the commit of each measurement.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 import torch
 import transformers
 
-from benchmarks import by_hand, evidence, growth, lockstep, overhead, serving, streams
+from benchmarks import by_hand, evidence, growth, lockstep, seconds, serving, streams
 from benchmarks.setting import Say, Setting
 from benchmarks.study import in_a_sentence
 from benchmarks.timing import machine
@@ -29,7 +30,7 @@ from secl.backends.local.loading.model_parts import choose_device
 
 PARTS: dict[str, Callable[[Setting, Say], dict[str, Any]]] = {
     "by-hand": by_hand.measure,
-    "overhead": overhead.measure,
+    "seconds": seconds.measure,
     "growth": growth.measure,
     "serving": serving.measure,
     "agreement": streams.measure_in_float32,
@@ -65,11 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def described(setting: Setting) -> dict[str, Any]:
-    """Return facts about the machine, with the GPU if used, and the precision and threads of this setting."""
+    """Return commit and machine, with the GPU if used, and the precision and threads of this setting."""
     device = torch.device(setting.device)
     dtype = str(choose_dtype(setting.dtype, device)).removeprefix("torch.")
     gpu = {"device": torch.cuda.get_device_name(device)} if device.type == "cuda" else {}
-    return machine(dtype=dtype, threads=torch.get_num_threads(), **gpu)
+    commit = subprocess.check_output(("git", "rev-parse", "--short=8", "HEAD"), cwd=ROOT, text=True).strip()
+    return machine(dtype=dtype, threads=torch.get_num_threads(), commit=commit, **gpu)
 
 
 def sized(setting: Setting) -> dict[str, Any]:

@@ -73,6 +73,12 @@ KINDS: dict[str, Callable[[Question], Pair]] = {
 }
 
 
+def measure(setting: Setting, say: Say) -> dict[str, Any]:
+    """Return ratios, seconds, passes and decoding steps of each kind of reply by the setting's model."""
+    flags = ("--model", setting.model, "--dtype", setting.dtype, "--device", setting.device)
+    return {"with_a_confidence": compare(flags, quiz("capitals", PAIRS + 1, 1), say)}
+
+
 def compare(flags: Sequence[str], questions: Sequence[Question], say: Say) -> dict[str, Any]:
     """Start `secl serve` with these flags, and measure a pair of each kind for every question but the first."""
     found: dict[str, Any] = {}

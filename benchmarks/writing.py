@@ -18,7 +18,7 @@ OTHERS = "others"
 MEASURED = "measured"
 """Key of how each part was measured."""
 
-SHOWN = ("ratios", "fwd_equivalents", "seconds", "serving", "growth")
+SHOWN = ("ratios", "fwd_equivalents", "seconds", "with_a_confidence", "serving", "growth")
 """Sections on the page; the file has all sections."""
 
 
@@ -117,12 +117,14 @@ def rows(section: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
 
 
 def _measured(parts: Mapping[str, Any]) -> list[str]:
-    """Return sentences with the machine of each measurement, its load at the end, and the measurement's size."""
+    """Return sentences with commit and machine of each measurement, its load at the end, and the measurement's size."""
     alike: dict[str, list[str]] = {}
     for name, part in parts.items():
-        same = {key: value for key, value in {**part["machine"], **part["setting"]}.items() if key != "load"}
+        own = ("load", "commit")
+        same = {key: value for key, value in {**part["machine"], **part["setting"]}.items() if key not in own}
         description = ", ".join(f"{_spoken(key)} {value}" for key, value in same.items())
-        took = f"{name} ({part['seconds']:.0f} s, load {part['machine']['load']:.1f})"
+        commit, load = part["machine"]["commit"], part["machine"]["load"]
+        took = f"{name} (at {commit}, {part['seconds']:.0f} s, load {load:.1f})"
         alike.setdefault(description, []).append(took)
     return [f"* {', '.join(names)}: {description}." for description, names in alike.items()]
 

@@ -70,15 +70,10 @@ MEASURED = {
         "{ratios[posterior_vs_answering]:.1f} times the seconds of answering; {fwd_equivalents[posterior]:.1f} passes",
         "{ratios[posterior_vs_by_hand]:.1f} times faster than by hand",
         "{ratios[ablations_in_lockstep_vs_one_by_one]:.1f} times faster, all records the same",
-        "time of an answer by letter {ratios[overhead_vs_generation]:.0%}",
         *(
-            f"{row} | {{overhead[short][over][{weights}]:+.0%}} | {{overhead[sentence][over][{weights}]:+.0%}} | "
-            f"{{overhead[number][over][{weights}]:+.0%}} |"
-            for row, weights in (
-                ("frozen model", "untouched"),
-                ("(default in Python and servers)", "adapted_frozen_answers"),
-                ("(default of `secl run`; the paper)", "adapted"),
-            )
+            f"| {{with_a_confidence[{kind}][passes]:.1f}} | {{with_a_confidence[{kind}][steps]:.0f}} | "
+            f"{{with_a_confidence[{kind}][ratio]:.1f}} |"
+            for kind in ("options", "open_question", "chat_of_a_sentence", "chat_of_200_tokens")
         ),
     ),
     "docs/sizing.md": (

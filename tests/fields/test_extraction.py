@@ -15,9 +15,8 @@ import secl
 from secl.conversation import Message
 from secl.errors import ModelError, ParameterError, QuestionError
 from secl.evidence import Source
-from secl.fields.extraction import Extraction, ObjectRequest, request_of, weigh_objects
+from secl.fields.extraction import Extraction, ObjectRequest, composed, request_of, uncertain_values, weigh_objects
 from secl.fields.json_schema import object_of
-from secl.fields.redrawn import composed, uncertain_values
 from secl.fields.schema import Leaf, Schema
 from secl.fields.tools import CallRequest, tools_of
 from secl.fields.values import WrittenObject, same_value, shown, spans

@@ -10,8 +10,7 @@ from functools import cached_property
 
 import jinja2
 
-from secl.backends.call_forms import DESCRIBED
-from secl.backends.chat_templates import ThinkingFormat, Tokenizer, no_template, render, template_error
+from secl.backends.chat_templates import DESCRIBED, ThinkingFormat, Tokenizer, no_template, render, template_error
 from secl.conversation import Message, Prompt
 from secl.errors import ModelError, QuestionError
 from secl.prompts.templates import (

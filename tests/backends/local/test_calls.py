@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import secl
-from secl.backends.call_forms import DESCRIBED, CallForm
-from secl.backends.chat_templates import render
+from secl.backends.chat_templates import DESCRIBED, CallForm, render
 from secl.backends.local import calls
 from secl.backends.local.constrained import allowed_tokens
 from secl.backends.local.loading.loader import wrap

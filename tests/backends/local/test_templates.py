@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import secl
-from secl.backends.call_forms import DESCRIBED, CallForm
+from secl.backends.chat_templates import DESCRIBED, CallForm
 from secl.backends.prompting import Prompting
 from secl.backends.token_ids import TokenIds
 from secl.conversation import Message, ToolCall

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from secl.backends.call_forms import CallForm
+from secl.backends.chat_templates import CallForm
 from secl.backends.generation import Generation
 from secl.backends.local.constrained import SPACED, GrammarRow, GrammarWriter, Task, allowed_tokens, usable
 from secl.errors import ParameterError, TooLongError, UnfinishedError

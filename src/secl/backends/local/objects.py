@@ -17,8 +17,7 @@ from secl.backends.token_ids import distinct_tokens
 from secl.errors import SeclError, TooLongError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.calls import WrittenReply
-from secl.fields.extraction import ObjectRequest, Objects
-from secl.fields.redrawn import UncertainValue, composed, uncertain_places, uncertain_values
+from secl.fields.extraction import ObjectRequest, Objects, UncertainValue, composed, uncertain_places, uncertain_values
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest
 from secl.fields.values import WrittenObject

@@ -4,7 +4,6 @@ Lessons follow each answer at once, as in a run, or come after all answers, as o
 The smallest `secl.Model` has a name, a fingerprint and `answer`; all other members have defaults.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -17,17 +16,16 @@ import secl
 from secl import Question
 from secl.errors import ParameterError, QuestionError
 from secl.evidence import Evidence
-from secl.gates import EntropyShift, Never
+from secl.gates import Never
 from secl.grading.rules import grade
 from secl.learning import Calibrator
 from secl.methods import METHODS
 from secl.model import ModelAnswer
-from secl.posterior.rule import PosteriorRule, replayed
+from secl.posterior.rule import PosteriorRule
 from secl.posterior.views import own_candidate
 from secl.question import GivenAnswer
 from secl.records import Record, Reply, Update
 from secl.runs import RunSettings
-from secl.runs.encoding import from_plain, to_plain
 from secl.runs.loading import build_calibrator
 from secl.server.online.factory import open_service, serving_settings
 from secl.settings.groups import AnswerWeights, LoopSettings
@@ -157,43 +155,6 @@ def test_a_method_is_the_same_here_and_in_a_run_and_gathers_what_the_views_of_th
     for record in records:
         assert record.posterior is not None
         assert [view for view, _ in record.posterior.weights] == ["letters", "p_true"]
-
-
-def stream(count: int) -> list[Question]:
-    """Questions with four options and with three, and open ones."""
-    questions = toy_stream(count)
-    for i in range(0, count, 5):
-        questions[i] = Question(f"What is {i}?", reference=str(i), id=f"open-{i}")
-    for i in range(3, count, 7):
-        questions[i] = Question(f"Is it {i}?", ("yes", "no", "yes"), reference="A", id=f"equal-{i}")
-    return questions
-
-
-BURSTS = EntropyShift(warmup=3, threshold=1, burst=5)
-CASES: dict[str, dict[str, Any]] = {
-    "bursts": {"gate": BURSTS, "loop": LoopSettings(evidence_on="burst", bin_gate=None), "learns": True},
-    "views": {"posterior": PosteriorRule(("letters", "likelihood", "p_true")), "evidence": ("candidates", "p_true")},
-    "best": {"loop": LoopSettings(evidence_on="always", answer="best"), "posterior": PosteriorRule(letters=0.1)},
-}
-PLAIN = {"method": "secl", "gate": Never(), "evidence": ("candidates",), "learns": False}
-PLAIN["loop"] = LoopSettings(evidence_on="always")
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_stored_records_give_the_posteriors_of_the_stream(case: str) -> None:
-    made = Calibrator(Restless("frozen"), **{**PLAIN, **CASES[case]})
-    records = list(made.run(stream(60)))
-    posteriors = [record.posterior for record in records]
-    assert sum(posterior is not None for posterior in posteriors) >= 10
-    assert len({posterior.questions for posterior in posteriors if posterior is not None}) >= 3
-    again = [from_plain(json.loads(json.dumps(to_plain(record)))) for record in records]
-    assert again == records
-    assert replayed(made.plan.posterior, again) == posteriors
-    if case == "best":
-        assert any(record.answer != record.reply.answer for record in records)
-        for record in records:
-            assert record.posterior is not None
-            assert (record.answer, record.confidence) == (record.best_answer, max(record.posterior.probabilities))
 
 
 class Smallest(secl.Model):

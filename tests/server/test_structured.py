@@ -10,9 +10,7 @@ from pydantic import BaseModel, Field
 
 from secl.errors import NoObjectError, ParameterError, SeclError, StorageError, UnfinishedError
 from secl.fields.extraction import ObjectRequest, Objects
-from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
-from secl.question import Question
 from secl.server.http.health import view
 from secl.server.http.pages import overview
 from secl.server.online.service import Service
@@ -128,25 +126,6 @@ def test_a_stream_gives_the_object_and_its_confidences_at_its_end(sdk: openai.Op
     assert used.usage.total_tokens == 61
 
 
-NUMBERS = {"additionalProperties": {"type": ["number", "string", "null"]}}
-
-
-@pytest.mark.parametrize(
-    ("wanted", "grammar"),
-    [
-        (ANY_OBJECT, {"type": "object"}),
-        ({"type": "json_schema", "json_schema": {"name": "any"}}, {"type": "object"}),
-        (schema(NUMBERS), {"type": "object", **NUMBERS}),
-    ],
-)
-def test_fields_without_names_are_top_level_keys(service: Service, clerk: Clerk, wanted: Any, grammar: Any) -> None:
-    reply = post(service, response_format=wanted, max_tokens=20).json()
-    assert reply["choices"][0]["message"]["content"] == GREEDY
-    assert reply["secl"]["fields"].keys() == {"total", "kind", "due"}
-    (request,) = clerk.requests
-    assert (request.schema.grammar, request.question.text, request.max_tokens) == (grammar, ASKED[0]["content"], 20)
-
-
 def test_a_null_for_a_field_that_may_be_absent_and_not_null_is_left_out(service: Service) -> None:
     properties = {"total": {"type": "number"}, "due": {"type": "string"}}
     reply = post(service, response_format=schema({"properties": properties, "required": ["total"]})).json()
@@ -208,20 +187,6 @@ def test_a_request_without_confidence_gets_the_object_and_leaves_no_record(servi
     assert "turned confidences off" in reply["secl"]["reason"]
     assert "fields" not in reply["secl"]
     assert service.position == len(service.state) == 0
-
-
-def test_requests_of_objects_share_passes_and_fail_alone(make_service: Make) -> None:
-    clerk = Clerk()
-    service = make_service(model=clerk, settings={"method": "posterior"}, start=False)
-    asked = [Question(text, id=text, form="text") for text in ("a", "odd", "b", "c")]
-    requests = [ObjectRequest(question, Schema.of(Invoice)) for question in asked]
-    waiting = [service.submit(request, rate=number != 3) for number, request in enumerate(requests)]
-    service.start()
-    with pytest.raises(ParameterError):
-        waiting[1].result(30)
-    assert [len(waiting[number].result(30)[1]) for number in (0, 2, 3)] == [3, 3, 0]
-    assert clerk.windows == [3, 1]
-    assert service.position == 6
 
 
 @pytest.mark.parametrize("keep", ["full", "none"])

@@ -148,19 +148,6 @@ def test_answers_think_and_words_do_not(connect: Connect, server: FakeServer, en
     assert all(each.thought is not None and each.text == "Lima" for each in drawn.samples)
 
 
-def test_a_third_thought_decides_between_two_that_disagree(connect: Connect, server: FakeServer) -> None:
-    server.thought, server.form = MUSING, Form("reasoning", switched=by_template)
-    by_place = {**dict.fromkeys("ACD", 0.05), "B": 0.7}  # always the second option
-    server.rule = lambda body: [by_place] if "the letter" in body["messages"][-1]["content"] else knowing(body)
-    model = connect(thinking="auto")
-    reply = model.answer(CHOICE, evidence=["candidates"]).reply
-    compared = model.gather(CHOICE, reply, ["candidates"]).candidates
-    behind = [each for each in compared.letters if each.thought is not None]
-    assert [each.order for each in behind] == [(3, 2, 1, 0), (0, 1, 2, 3)]
-    assert [each.log_p.index(max(each.log_p)) for each in behind] == [2, 1]
-    assert reply.answer == "B"
-
-
 @pytest.mark.parametrize("engine", THINKING)
 def test_a_stream_has_the_thought_apart_from_the_text(connect: Connect, server: FakeServer, engine: str) -> None:
     changes, _ = ENGINES[engine]

@@ -67,27 +67,6 @@ def test_the_notes_say_what_the_letters_are_worth_and_what_the_views_weigh() -> 
     ]
 
 
-@pytest.mark.parametrize("follows", ["places", "options"])
-def test_the_notes_name_letters_that_follow_places(follows: str) -> None:
-    first, second = (-0.1, -3.0, -3.0), (-0.1, -3.0, -3.0) if follows == "options" else (-3.0, -3.0, -0.1)
-    records = [
-        replace(
-            record,
-            reply=replace(record.reply, option_log_p=first),
-            learning=None,
-            evidence=compared(("Rome", "Paris", "Bern"), LetterOrder(order=(2, 0, 1), log_p=second)),
-        )
-        for record in map(asked, range(20))
-    ]
-    told = [note for note in posterior_notes(records) if "follow the places" in note]
-    sentence = (
-        "The model's own letters follow the places of the options: in another order, the model preferred the same "
-        "letter for 20 of 20 questions, and the same option for 0."
-    )
-    assert told == ([sentence] if follows == "places" else [])
-    assert len(posterior_notes(records[:19])) == 2  # too few questions
-
-
 def test_the_result_is_about_the_posterior_and_both_kinds_of_answers_or_the_adapted_confidence() -> None:
     records = [asked(position) for position in range(30)]
     own = make_report(records, method="posterior", keys=KEYS)

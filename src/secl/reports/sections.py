@@ -14,7 +14,6 @@ from secl.display import amount, counted, excerpt, percent, terminal_text
 from secl.explain import weights_sentence
 from secl.facts.records import expected_wrong
 from secl.grading.rules import grade, grader_of
-from secl.posterior.views import LETTERS_VIEW, read_views
 from secl.records import Record
 from secl.reports.acceptance_report import RISKS, risk_tables
 from secl.reports.answers import neediest, questions_table, wrong_table
@@ -195,10 +194,6 @@ def _timeline(run: RunReport) -> Section:
     return Section(title, pictures=[picture], folded=not run.watched)
 
 
-FEW_LETTERS = 20
-"""Minimum number of questions for a sentence on whether letters follow places."""
-
-
 def posterior_notes(records: Sequence[Record]) -> list[str]:
     """Return sentences about the posteriors of a run; empty without posteriors."""
     posteriors = [record.posterior for record in records if record.posterior is not None]
@@ -207,26 +202,7 @@ def posterior_notes(records: Sequence[Record]) -> list[str]:
     # Open questions and questions with options have different weights. Report the weights of the more frequent kind.
     forms = [[each for each in posteriors if each.none_last is last] for last in (False, True)]
     last = max(forms, key=len)[-1]
-    notes = [f"After the last question: {weights_sentence(last)}", _changed_by_best(records), _letters_note(records)]
-    return [note for note in notes if note]
-
-
-def _letters_note(records: Sequence[Record]) -> str:
-    """Return a sentence if the most probable letter follows its place more often than its option; "" otherwise."""
-    asked = [views for record in records if record.question.options and (views := read_views((LETTERS_VIEW,), record))]
-    pairs = [views.orders[:2] for views in asked if len(views.orders) > 1]
-    chosen = [[max(order.order, key=order.log_p.__getitem__) for order in pair] for pair in pairs]
-    same_option = sum(first == second for first, second in chosen)
-    same_letter = sum(
-        pair[0].order.index(first) == pair[1].order.index(second)
-        for pair, (first, second) in zip(pairs, chosen, strict=True)
-    )
-    if len(pairs) < FEW_LETTERS or same_letter <= same_option:
-        return ""
-    return (
-        f"The model's own letters follow the places of the options: in another order, the model preferred the same "
-        f"letter for {same_letter} of {counted(len(pairs), 'question')}, and the same option for {same_option}."
-    )
+    return [f"After the last question: {weights_sentence(last)}", _changed_by_best(records)]
 
 
 def _changed_by_best(records: Sequence[Record]) -> str:

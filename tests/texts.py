@@ -57,8 +57,9 @@ class Writer(ScriptedModel):
         text, facts = reply.answer or "", gathered.facts
         if facts is None:
             return gathered
-        known = (math.log(probability(question.text, text[fact.start : fact.end])) for fact in facts)
-        return replace(gathered, facts=tuple(replace(fact, log_p=p) for fact, p in zip(facts, known, strict=True)))
+        known = [math.log(probability(question.text, text[fact.start : fact.end])) for fact in facts]
+        pairs = zip(facts, known, strict=True)
+        return replace(gathered, facts=tuple(replace(fact, log_p=p, value=p) for fact, p in pairs))
 
 
 def asked_about(number: int) -> str:

@@ -65,6 +65,7 @@ def export(
     *,
     format: str | None = None,
     full: Annotated[bool, Flag] = False,
+    facts: Annotated[bool, Flag] = False,
     review: Annotated[bool, Flag] = False,
     sample: int | None = None,
     accept: float | None = None,
@@ -78,7 +79,8 @@ def export(
     Args:
         format: csv, xlsx or parquet for the table; jsonl for complete records; by default the suffix of --out.
         full: Add every field of a record to the table, for example reply.entropy.
-        review: Put the rows with the most expected errors first, and graded answers last.
+        facts: Write a row for each fact in place of each text (form text).
+        review: Put the rows with the most expected errors first, and graded answers last. Each fact has a row.
         sample: Write a table of this many answers, drawn at random, for people to label (secl label RUN --from FILE).
         accept: Fill the column accepted: whether the confidence reaches this value of secl threshold.
         risk: Fill the column accepted: the most answers of which at most this share is wrong, for example 0.1.
@@ -106,7 +108,9 @@ def export(
             promise = None
             if risk is not None:
                 threshold, promise = _promised(store, risk, 0.9 if certainty is None else certainty)
-            content = Content(full=full, review=review, threshold=threshold, objects=promise is None, sample=sample)
+            content = Content(
+                full=full, facts=facts, review=review, threshold=threshold, objects=promise is None, sample=sample
+            )
             path = write(store, format, out, content)
             if promise is not None:
                 echo(promise, error=True)

@@ -155,6 +155,7 @@ class Answers:
         change: a difference between old and new labels, if the labels show one.
         older: number of labels left out by age.
         misdated: number of these that are too old by their place in the log, but not by their time: a clock was wrong.
+        noun: "fact" if all answers are facts of texts, else "answer".
     """
 
     confidence: Vector
@@ -170,6 +171,7 @@ class Answers:
     change: Change | None = None
     older: int = 0
     misdated: int = 0
+    noun: str = "answer"
 
     @property
     def curve(self) -> RiskCoverage:
@@ -203,6 +205,8 @@ class Advice:
         nearest: lowest risk that the labels guarantee, if they do not guarantee `risk`; otherwise None.
         first: the strictest tested threshold, if the labels do not guarantee `risk`; None if the labels are too few
             for a test.
+        noun: as in `Answers`.
+        units: number of documents, questions or texts that the labelled answers belong to.
     """
 
     risk: float
@@ -220,6 +224,8 @@ class Advice:
     needed: int | None = None
     nearest: float | None = None
     first: Threshold | None = None
+    noun: str = "answer"
+    units: int = 0
 
     @property
     def value(self) -> float | None:
@@ -341,6 +347,7 @@ def answers_of(
         change=_change(judged, sample, unit, recent),
         older=len(valid(log)) - len(valid(recent)),
         misdated=0 if since is None else sum(entry.time >= since for entry in left),
+        noun="fact" if judged and all(each.fact for each in judged) else "answer",
     )
 
 
@@ -350,16 +357,17 @@ def _entries(log: Sequence[Label]) -> dict[LabelKey, Label]:
 
 
 def _units(judged: Sequence[Judgement]) -> Integers:
-    """Return the number of each answer's unit: its document, else its question, else itself.
+    """Return the number of each answer's unit: the text of a fact, else its document, else its question, else itself.
 
-    A text that all answers share distinguishes none of them, so such a text is neither a document nor a question.
+    A document that all answers share distinguishes none of them, so it counts neither as a document nor as a question.
     """
     names = [name for name in ("document", "asked") if len({getattr(each, name) for each in judged} - {None}) > 1]
     numbers: dict[object, int] = {}
     units = []
     for each in judged:
         name = next((name for name in names if getattr(each, name) is not None), "key")
-        units.append(numbers.setdefault((name, getattr(each, name)), len(numbers)))
+        shared = ("text", each.position) if each.fact else (name, getattr(each, name))
+        units.append(numbers.setdefault(shared, len(numbers)))
     return np.array(units, np.intp)
 
 
@@ -444,4 +452,6 @@ def advise(answers: Answers, risk: float, certainty: float = 0.9, *, anytime: bo
         needed=needed,
         nearest=nearest,
         first=first,
+        noun=answers.noun,
+        units=len(np.unique(answers.unit[~np.isnan(answers.correct) | answers.skipped])),
     )

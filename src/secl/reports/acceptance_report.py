@@ -55,14 +55,14 @@ def advice_table(answers: Answers, advice: Advice) -> Table:
         facts |= {
             "accept from": _accept_from(threshold.value) + (" in other domains" if threshold.domains else ""),
             **{f"in {domain}": _accept_from(value) for domain, value in threshold.domains.items()},
-            "answers accepted": f"{percent(threshold.coverage)} of {amount(advice.answers)}",
+            f"{advice.noun}s accepted": f"{percent(threshold.coverage)} of {amount(advice.answers)}",
             "wrong among these": _expected(advice, threshold),
         }
         if threshold.labels:
             wrong = "wrong or skipped" if advice.skipped else "wrong"
             facts["labelled among these"] = f"{amount(threshold.labels)}, {amount(threshold.wrong)} {wrong}"
     elif advice.labels:
-        facts["wrong"] = f"{amount(advice.wrong)} of {counted(advice.labels, 'graded answer')}"
+        facts["wrong"] = f"{amount(advice.wrong)} of {counted(advice.labels, f'graded {advice.noun}')}"
     facts["rests on"] = _basis(answers, advice)
     if threshold is None or advice.basis != "labels":
         facts["for a guarantee"] = _describe_goal(advice)
@@ -80,11 +80,12 @@ def sample_facts(answers: Answers, advice: Advice) -> dict[str, str]:
     facts = {}
     if advice.skipped:
         others = "no confidence suffices" if advice.unskipped is None else _accept_from(advice.unskipped.value)
-        skipped = f"{counted(advice.skipped, 'answer')}, counted as wrong"
+        skipped = f"{counted(advice.skipped, advice.noun)}, counted as wrong"
         facts["skipped"] = f"{skipped}; if these are like the others, accept from: {others}"
+    whole = "document" if advice.noun == "answer" else "text"
     if advice.basis == "labels" and round(advice.worth) < advice.labels + advice.skipped:
         facts["independent labels"] = (
-            f"about {round(advice.worth)}: labels of one document, or of a repeated question, count together"
+            f"about {round(advice.worth)}: labels of one {whole}, or of a repeated question, count together"
         )
     if (change := answers.change) is not None:
         facts["old and new labels"] = (
@@ -97,7 +98,7 @@ def sample_facts(answers: Answers, advice: Advice) -> dict[str, str]:
         if answers.misdated:
             facts["too old"] += f"; a clock was wrong: {amount(answers.misdated)} of these came before older labels"
     if answers.left_out:
-        facts["left out"] = f"{counted(answers.left_out, 'label')} of answers that were not drawn at random"
+        facts["left out"] = f"{counted(answers.left_out, 'label')} of {answers.noun}s that were not drawn at random"
     if answers.doubt is not None:
         facts["why no guarantee"] = DOUBTS[answers.doubt]
     return facts
@@ -114,7 +115,7 @@ def promise_sentence(advice: Advice) -> str | None:
         return None
     values = ", ".join(f"{domain} from {value}" for domain, value in threshold.domains.items())
     where = f"from {threshold.value}{f' ({values})' if values else ''}" if threshold.value else "at any confidence"
-    accepted = f"{percent(threshold.coverage)} of {counted(advice.answers, 'answer')}"
+    accepted = f"{percent(threshold.coverage)} of {counted(advice.answers, advice.noun)}"
     return f"Accepted {where}: {accepted}. Wrong among these: {_expected(advice, threshold)}."
 
 
@@ -131,23 +132,24 @@ def _basis(answers: Answers, advice: Advice) -> str:
     if advice.basis == "confidences":
         return "the confidences alone"
     if answers.references:
-        return f"{counted(advice.labels, 'answer')} with a reference"
+        return f"{counted(advice.labels, advice.noun)} with a reference"
     drawn = "drawn at random" if advice.basis == "labels" else "not drawn at random"
-    return f"{counted(advice.labels, 'label')} of answers {drawn}"
+    units = "answers" if advice.noun == "answer" else f"facts in {counted(advice.units, 'text')}"
+    return f"{counted(advice.labels, 'label')} of {units} {drawn}"
 
 
 def _describe_goal(advice: Advice) -> str:
     """Return the number of labels that would give a guarantee, or why the present labels give no guarantee."""
     if advice.needed is not None:
         like = "the confidences are calibrated" if advice.basis == "confidences" else "further labels are like these"
-        return f"about {counted(advice.needed, 'label')} of answers drawn at random, if {like}"
+        return f"about {counted(advice.needed, 'label')} of {advice.noun}s drawn at random, if {like}"
     if advice.first is None:
-        return f"at least {counted(advice.fewest, 'label')} of answers drawn at random"
+        return f"at least {counted(advice.fewest, 'label')} of {advice.noun}s drawn at random"
     count = round(advice.first.worth)
     wrong = round(advice.first.wrong * count / max(1, advice.first.labels))
     allowed = most_wrong(count, advice.risk, advice.certainty, anytime=advice.anytime)
     return (
-        f"at most {amount(max(0, allowed))} of the {amount(count)} most confident graded answers may "
+        f"at most {amount(max(0, allowed))} of the {amount(count)} most confident graded {advice.noun}s may "
         f"be wrong{' or skipped' if advice.skipped else ''}, but {amount(wrong)} {'is' if wrong == 1 else 'are'}"
     )
 
@@ -246,23 +248,23 @@ def risk_table(answers: Answers) -> Table:
 
     The table has guarantees only if answers drawn at random have labels.
     """
-    curve = answers.curve
+    curve, noun = answers.curve, answers.noun
     by_confidence = {risk: _accepted(estimated(curve, risk)) for risk in RISKS}
     if answers.basis != "labels":
         estimates = [(percent(risk), *cells) for risk, cells in by_confidence.items()]
         note = (
-            "These estimates rest on the confidences alone. A guarantee needs labels of answers drawn at random; secl "
+            f"These estimates rest on the confidences alone. A guarantee needs labels of {noun}s drawn at random; secl "
             "threshold RUN --risk 0.1 prints their number."
         )
         if answers.doubt is not None:
             note = f"These estimates rest on the confidences alone. No guarantee: {DOUBTS[answers.doubt]}."
-        return plain_table(("estimated wrong", "accept from", "answers accepted"), estimates, (note,))
-    headings = ("at most wrong", "guaranteed: accept from", "answers accepted", "labelled of these", "of these wrong")
+        return plain_table(("estimated wrong", "accept from", f"{noun}s accepted"), estimates, (note,))
+    headings = ("at most wrong", "guaranteed: accept from", f"{noun}s accepted", "labelled of these", "of these wrong")
     promised = {risk: guaranteed(curve, risk, CERTAINTY) for risk in RISKS}
-    graded = counted(curve.total, "graded answer")
+    graded = counted(curve.total, f"graded {noun}")
     skipped = " Skipped answers count as wrong." if answers.skipped.any() else ""
     return plain_table(
-        (*headings, "estimated: accept from", "answers accepted"),
+        (*headings, "estimated: accept from", f"{noun}s accepted"),
         [
             (percent(risk), *_accepted(threshold, counts=True), *by_confidence[risk])
             for risk, threshold in promised.items()

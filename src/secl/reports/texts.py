@@ -74,7 +74,7 @@ class Segment:
         fact = self.fact
         if fact is None:
             return ""
-        return f"{fact.question.domain}, confidence {short(fact.confidence)}{_others(fact, ', or ')}"
+        return f"{_kind(fact)}, confidence {short(fact.confidence)}{_others(fact, ', or ')}"
 
 
 def is_uncertain(fact: Record) -> bool:
@@ -121,6 +121,12 @@ def short(confidence: float) -> str:
     return ">0.99" if 0.995 <= confidence < 1 else number(confidence, 2)
 
 
+def _kind(fact: Record) -> str:
+    """Return the kind of a fact, and whether the fact stands in the passage of the question."""
+    passage = {None: "", True: ", in the passage", False: ", not in the passage"}
+    return f"{fact.question.domain}{passage[fact.in_passage]}"
+
+
 def _others(fact: Record, before: str) -> str:
     """Return the other candidates of a fact with their probabilities; empty without any."""
     others = [f"{other} {short(p)}" for other, p in fact.candidates if other != fact.text][:MOST_OTHERS]
@@ -140,7 +146,7 @@ def facts_table(facts: Sequence[Record], most: int | None = LEAST_CERTAIN) -> Ta
         (
             Cell(excerpt(fact.text or "", MAX_CHARACTERS), excerpt(_others(fact, "or "), MAX_CHARACTERS)),
             Cell(interval_of(fact)),
-            Cell(fact.question.domain),
+            Cell(*_kind(fact).partition(", ")[::2]),
             Cell(around_gap(fact.question.text)),
         )
         for fact in shown

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import math
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,9 +21,9 @@ from secl.errors import ParameterError, RunError
 from secl.evaluation.json_values import defined, json_value
 from secl.grading.rules import reported_correct
 from secl.question import Question, References
-from secl.records import Record
+from secl.records import Record, answers_in
 from secl.runs.encoding import to_export
-from secl.runs.extracting import by_document, document_of, expected_errors, failures, object_results
+from secl.runs.extracting import by_document, document_of, expected_errors, failures, object_results, parts_results
 from secl.runs.folder import ELSEWHERE, check_outside, storage_errors
 from secl.runs.labelling import OBJECT_VERDICTS, READ, VERDICTS, calibration_of, current_records, draw, ids_of, row_id
 from secl.runs.manifest import Manifest
@@ -35,13 +36,15 @@ class Content:
 
     Attributes:
         full: every number of a record. The table of an extraction then has a row for each field.
-        review: the rows with the most expected errors first, and graded answers last.
+        facts: a row for each fact in place of each text with facts.
+        review: the rows with the most expected errors first, and graded answers last; each fact has a row.
         threshold: lowest accepted label-free confidence; None for the threshold of the run.
         objects: whether the threshold applies to whole objects, too. The promise of `secl threshold` is about fields.
         sample: only this number of answers, drawn at random, as a table to label without confidences.
     """
 
     full: bool = False
+    facts: bool = False
     review: bool = False
     threshold: float | None = None
     objects: bool = True
@@ -77,13 +80,32 @@ def to_table(records: Iterable[Record], *, full: bool = False) -> tuple[list[str
     and with `full` every number of the record. Columns of results without any value are left out. If a column of the
     input has the name of a column of results, or of a sheet (`secl.runs.labelling`), the former gets `PREFIX`.
     """
-    return _rows(records, lambda record: _results(record, full))
+    return _rows([(record, record) for record in records], lambda _, record: _results(record, full))
 
 
 def _rows(
-    records: Iterable[Record], results: Callable[[Record], dict[str, object]], kept: Collection[str] = ()
+    pairs: Iterable[tuple[Record, Record]],
+    results: Callable[[Record, Record], dict[str, object]],
+    kept: Collection[str] = (),
 ) -> tuple[list[str], list[list[object]]]:
-    return _merge([(dict(each.question.row) or _cells_of(each.question), results(each)) for each in records], kept)
+    """Return columns and rows for pairs: a record, and what its row is about (the record, or one of its facts)."""
+    return _merge(
+        [(dict(each.question.row) or _cells_of(each.question), results(each, part)) for each, part in pairs], kept
+    )
+
+
+def _with_facts(records: Iterable[Record]) -> list[tuple[Record, Record]]:
+    """Return pairs for `_rows`: each fact of a text with the text, and any other record with itself."""
+    return [(record, answer) for record in records for answer in answers_in([record])]
+
+
+def _place(answer: Record) -> dict[str, object]:
+    """Return the columns that tell a fact from other facts of its text; empty for other answers."""
+    if answer.span is None:
+        return {}
+    (start, end), question = answer.span, answer.question
+    place = {"fact": answer.fact, "kind": question.domain, "sentence": question.text, "start": start, "end": end}
+    return place | {"in_passage": answer.in_passage}
 
 
 def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:
@@ -165,6 +187,8 @@ def _results(record: Record, full: bool) -> dict[str, object]:
         "label": record.label,
         "correct_answer": None,
     }
+    if record.parts is not None:
+        results |= parts_results(record.parts)
     if full:
         # The table leaves out columns without a value. So the next line sets three fields to None: they would repeat
         # the question of the user's row, the column "answer", and the candidates of `posterior`.
@@ -215,7 +239,8 @@ def write(
     format = format or (ending if ending in FORMATS else "jsonl" if content.sample is None else "csv")
     if content.sample is not None and content != Content(sample=content.sample):
         raise ParameterError(
-            "--sample writes no confidences, which would bias labels; leave --full, --review, --accept and --risk out."
+            "--sample writes no confidences, which would bias labels; leave --full, --facts, --review, --accept and "
+            "--risk out."
         )
     if content.sample is not None and format == "jsonl":
         raise ParameterError("--sample writes a table for people; name a file that ends in .csv, .xlsx or .parquet.")
@@ -253,7 +278,13 @@ def _order(store: Store, content: Content, *, review: bool) -> Sequence[Record]:
     records = list(current_records(store, threshold=content.threshold))
     if not review:
         return records
-    return sorted(records, key=lambda record: (reported_correct(record) is not None, record.confidences.expected_grade))
+
+    def key(record: Record) -> tuple[bool, float]:
+        answers = answers_in([record])
+        graded = all(reported_correct(answer) is not None for answer in answers)
+        return graded, -math.fsum(1 - answer.confidences.expected_grade for answer in answers)
+
+    return sorted(records, key=key)
 
 
 def _table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:
@@ -262,22 +293,29 @@ def _table(store: Store, content: Content) -> tuple[list[str], list[list[object]
         drawn, cell = draw(store, content.sample)
         empty = dict.fromkeys(VERDICTS)
 
-        def asked(record: Record) -> dict[str, object]:  # without confidences, which would bias labels
-            field = {"field": record.question.domain} if extracted else {}
-            return {"record_id": id_of(record), **field, "answer": record.text, **empty, "sample": cell}
+        def asked(record: Record, answer: Record) -> dict[str, object]:  # without confidences, which would bias labels
+            place = {"field": record.question.domain} if extracted else _place(answer)
+            return {"record_id": id_of(record), **place, "answer": answer.text, **empty, "sample": cell}
 
-        return _rows(drawn, asked, VERDICTS)
+        return _rows(_with_facts(drawn), asked, VERDICTS)
     if extracted:
         return _to_object_table(store, content)
     records, kept = _order(store, content, review=content.review), VERDICTS if content.review else ()
-    return _rows(records, lambda record: {"record_id": id_of(record)} | _results(record, content.full), kept)
+    facts = content.facts or content.review
+    pairs = _with_facts(records) if facts else [(record, record) for record in records]
+    return _rows(
+        pairs,
+        lambda record, answer: {"record_id": id_of(record)} | _place(answer) | _results(answer, content.full),
+        kept,
+    )
 
 
 def _write_text(stream: IO[str], store: Store, format: str, content: Content) -> None:
     if format == "jsonl":
         id_of = ids_of(store)
-        for record in _order(store, content, review=content.review):
-            line = {"record_id": id_of(record)} | json_value(to_export(record))
+        records = _order(store, content, review=content.review)
+        for record, answer in _with_facts(records) if content.facts else zip(records, records, strict=True):
+            line = {"record_id": id_of(record)} | json_value(to_export(answer))
             stream.write(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n")
         return
     columns, rows = _table(store, content)

@@ -34,7 +34,7 @@ from secl.grading.numbers import decimal_mark, write_number
 from secl.grading.rules import reference_number, reported_correct
 from secl.model import Model, Rating
 from secl.question import Question
-from secl.records import Record
+from secl.records import Record, noun_of
 from secl.runs.folder import RESUME, storage_errors
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -268,17 +268,27 @@ def object_results(fields: Sequence[Record], accept: float | None) -> Mapping[st
         results |= {name: value_in(record), f"{name}_confidence": defined(record.confidence)}
         if record.accepted is not None:
             results[f"{name}_accepted"] = record.accepted
-    grades = [reported_correct(record) for record in fields]
-    ungraded = (record for record, grade in zip(fields, grades, strict=True) if grade is None)
-    unsure = sorted(ungraded, key=lambda record: record.confidences.expected_grade)
     whole = whole_confidence(fields)
     return results | {
         "confidence": defined(whole),
         "accept": accept,
         "accepted": reaches(whole, accept),
-        "correct": False if False in grades else None if None in grades else True,
-        "expected_errors": expected_errors(fields),
-        "least_certain": [record.question.domain for record in unsure[:LEAST_CERTAIN]] or None,
+        **parts_results(fields),
+    }
+
+
+def parts_results(parts: Sequence[Record]) -> dict[str, object]:
+    """Return the results of fields of an object, or of facts of a text, by column; `correct` is about all of them."""
+    grades = [reported_correct(record) for record in parts]
+    ungraded = (record for record, grade in zip(parts, grades, strict=True) if grade is None)
+    unsure = sorted(ungraded, key=lambda record: record.confidences.expected_grade)[:LEAST_CERTAIN]
+    of_text = noun_of(parts) == "fact"
+    known = not any(math.isnan(record.confidence) for record in unsure)
+    return {
+        "correct": False if False in grades else None if None in grades or not grades else True,
+        **({"facts": len(parts)} if of_text or not parts else {}),
+        "expected_errors": expected_errors(parts) if parts and (known or not of_text) else None,
+        "least_certain": [record.text if of_text else record.question.domain for record in unsure] or None,
     }
 
 

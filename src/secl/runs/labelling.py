@@ -5,7 +5,8 @@
     rec_31_00d2b7e1           Lima             50 of 400 (61)   right if the question's grader accepts the answer
 
 The row of a document has all fields of an object. Its label "right" is about every field. `wrong_fields` names the
-wrong fields; the other fields are right.
+wrong fields; the other fields are right. In a table with a row for each fact of a text, the column `fact` has the
+number of the fact.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from secl.data.columns import plain
 from secl.data.question_values import truth, with_reference
 from secl.data.tables import columns_of, open_table
+from secl.display import counted
 from secl.errors import DataError, ParameterError
 from secl.evaluation.acceptance import Advice, Answers, advise, answers_of, judgement_of
 from secl.fields.values import shown
@@ -27,7 +29,7 @@ from secl.grading.rules import grade
 from secl.labels.label import Label, LabelSource, label_of, moment_of, random_order, standing, valid
 from secl.labels.state import LabelState, held_out
 from secl.question import Question
-from secl.records import Record
+from secl.records import Record, answers_in, noun_of
 from secl.runs.extracting import ABSENT, by_document
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
@@ -141,7 +143,7 @@ def _reviewed(store: Store, count: int) -> range:
 VERDICTS, OBJECT_VERDICTS = ("label", "correct_answer"), ("label", "wrong_fields")
 """Columns that people fill in the row of an answer, and in the row of a whole object."""
 
-READ = ("record_id", *VERDICTS, "wrong_fields", "sample")
+READ = ("record_id", *VERDICTS, "wrong_fields", "sample", "fact")
 """Columns that `labels_from_sheet` reads. In an export, the user's own columns have other names."""
 
 
@@ -240,7 +242,8 @@ def _verdicts(store: Store, path: Path) -> tuple[dict[int, tuple[Record, bool | 
 
 
 def _answers(cells: Mapping[str, object], known: Mapping[str, Sequence[Record]], folder: Path) -> Sequence[Record]:
-    name = cells.get("record_id")
+    """Return the answer, the fact, or the fields that a row is about; all facts of a text without a number."""
+    name, number = cells.get("record_id"), cells.get("fact")
     if name is None:
         if any(cells.get(column) is not None for column in READ):
             raise DataError("has a verdict but no record_id; restore the id.")
@@ -249,7 +252,13 @@ def _answers(cells: Mapping[str, object], known: Mapping[str, Sequence[Record]],
         raise DataError(
             f"has the record_id {str(name)[:40]!r}, which is no answer of {folder}; take a sheet of this run."
         )
-    return known[str(name)]
+    answers = answers_in(known[str(name)])
+    if number is None:
+        return answers
+    if found := [answer for answer in answers if str(answer.fact) == str(number).removesuffix(".0")]:
+        return found
+    facts = counted(sum(answer.kind == "fact" for answer in answers), "fact")
+    raise DataError(f"has the fact {str(number)[:40]!r}, but its answer has {facts}; restore the number.")
 
 
 def _judged(cells: Mapping[str, object], records: Sequence[Record]) -> list[tuple[Record, bool | None]]:
@@ -258,12 +267,13 @@ def _judged(cells: Mapping[str, object], records: Sequence[Record]) -> list[tupl
         return [(record, None) for record in records]
     right, answer, wrong = truth(cells, "label"), cells.get("correct_answer"), cells.get("wrong_fields")
     if len(records) > 1:
-        names = [plain(record.question.domain) for record in records]
+        names = [str(record.fact or plain(record.question.domain)) for record in records]
+        whole, parts = ("text", "facts") if noun_of(records) == "fact" else ("object", "fields")
         named = [plain(part) for part in re.split("[|,;]", str(wrong or "")) if part.strip()]
         if unknown := [each for each in named if each not in names]:
-            raise DataError(f"has {unknown[0]!r} in 'wrong_fields'; its fields are {', '.join(names)}.")
+            raise DataError(f"has {unknown[0]!r} in 'wrong_fields'; its {parts} are {', '.join(names)}.")
         if answer is not None or (right is not None and right == bool(named)):
-            raise DataError("is about a whole object; name its wrong fields in 'wrong_fields', or write right.")
+            raise DataError(f"is about a whole {whole}; name its wrong {parts} in 'wrong_fields', or write right.")
         judged = right is not None or bool(named)
         return [(record, name not in named) for record, name in zip(records, names, strict=True) if judged]
     if answer is None:

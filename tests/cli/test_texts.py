@@ -1,0 +1,154 @@
+"""Texts with facts on the command line: ask, export, label, threshold."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.records import Record
+from secl.runs import Store
+from secl.runs.labelling import current_records
+from tests.cli.conftest import Shell, Use
+from tests.texts import POEM, Writer, asked_about, facts_of_run, question_file, run_of_texts, text_about
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return run_of_texts(tmp_path / "run", 6)
+
+
+@pytest.fixture
+def writer(use: Use) -> None:
+    use(Writer())
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def texts_of(folder: Path) -> list[Record]:
+    with Store(folder) as store:
+        return list(current_records(store))
+
+
+@pytest.mark.usefixtures("writer")
+def test_ask_marks_uncertain_facts_and_counts_the_right_ones(shell: Shell) -> None:
+    out = shell("ask", asked_about(3), "--form", "text").fine.out
+    assert "founded in 1687 [0.30], and 6 million people live" in " ".join(out.split())
+    assert "Of the 4 facts of the text, 3.0 are expected to be right" in out
+    assert "The town was founded in ____, and 6 million people live there today." in out
+    assert "did not compare" not in out
+
+
+@pytest.mark.usefixtures("writer")
+@pytest.mark.parametrize(
+    ("accept", "marked", "line"),
+    [
+        (0.2, "", "accepted: all 4 facts"),
+        (0.7, "1687 [0.30]", "not accepted: 1 of 4 facts"),
+        (0.95, "120 km [0.90]", "4 of 4"),
+    ],
+)
+def test_ask_marks_the_facts_that_a_threshold_rejects(shell: Shell, accept: float, marked: str, line: str) -> None:
+    out = " ".join(shell("ask", asked_about(3), "--form", "text", "--accept", accept).fine.out.split())
+    assert marked in out
+    assert line in out
+    assert bool(marked) == ("[0." in out)
+
+
+@pytest.mark.usefixtures("writer")
+def test_ask_gives_a_text_without_facts_a_reason_and_no_number(shell: Shell) -> None:
+    out = shell("ask", POEM, "--form", "text").fine.out
+    assert out.startswith("the sea is calm")
+    assert "so it has no confidence" in " ".join(out.split())
+    assert "%" not in out
+    plain = json.loads(shell("ask", POEM, "--form", "text", "--json").fine.out)
+    assert (plain["confidence"], plain["facts"]) == (None, [])
+
+
+@pytest.mark.usefixtures("writer")
+def test_the_json_of_a_text_has_its_facts(shell: Shell) -> None:
+    plain = json.loads(shell("ask", asked_about(3), "--form", "text", "--accept", "0.7", "--json").fine.out)
+    facts = plain["facts"]
+    assert [fact["text"] for fact in facts] == ["1687", "6 million people", "120 km", "Arequipa"]
+    assert [plain["text"][slice(*fact["span"])] for fact in facts] == [fact["text"] for fact in facts]
+    assert [fact["accepted"] for fact in facts] == [False, True, True, True]
+    assert facts[0]["confidence"] == pytest.approx(0.3)
+    assert facts[0]["low"] < 0.3 < facts[0]["high"]
+
+
+@pytest.mark.usefixtures("writer")
+def test_score_rates_the_facts_of_given_texts(shell: Shell, tmp_path: Path) -> None:
+    rows = [{"question": each, "answer": text_about(each), "form": "text"} for each in (asked_about(3), POEM)]
+    path = tmp_path / "given.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    out = shell("score", path).fine.out
+    assert "1.0 wrong, expected" in out
+    assert "the probability that all its facts are right" in out
+    assert "posterior of the answer among its rivals" not in out
+
+
+@pytest.mark.usefixtures("writer")
+def test_run_and_report_speak_about_facts(shell: Shell, tmp_path: Path) -> None:
+    path = question_file(tmp_path / "q.jsonl", 6)
+    out = " ".join(shell("run", "--questions", path, "--out", tmp_path / "out").fine.out.split())
+    facts = facts_of_run(tmp_path / "out")
+    assert f"6 texts with {len(facts)} facts" in out
+    assert "1 text has no facts, and so no confidence." in out
+    assert "No fact has a label" in out
+    assert "____" in out  # the sentence of the fact to look at first
+    full = shell("report", tmp_path / "out", "--full").fine.out
+    assert "Texts with their facts" in full
+    assert "[0.30]" in full
+
+
+def test_an_export_counts_the_facts_of_each_text(shell: Shell, folder: Path) -> None:
+    rows = rows_of(shell("export", folder, "--format", "csv", "--out", "-").fine.out)
+    for row, record in zip(rows, texts_of(folder), strict=True):
+        facts = record.facts or ()
+        assert row["note"].startswith("row")
+        assert int(row["facts"]) == len(facts)
+        if facts:
+            assert float(row["expected_errors"]) == pytest.approx(sum(1 - fact.confidence for fact in facts))
+            least = min(facts, key=lambda fact: fact.confidence)
+            assert row["least_certain"].split(" | ")[0] == least.text
+        else:
+            assert row["expected_errors"] == row["confidence"] == row["least_certain"] == ""
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "xlsx"])
+def test_an_export_has_a_row_for_each_fact(shell: Shell, folder: Path, tmp_path: Path, ending: str) -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    path, facts = tmp_path / f"facts.{ending}", facts_of_run(folder)
+    assert shell("export", folder, "--facts", "--accept", "0.7", "--out", path).fine.out.strip() == str(path)
+    if ending == "jsonl":
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [(line["text"], line["fact"], line["accepted"]) for line in lines] == [
+            (fact.text, fact.fact, fact.confidence >= 0.7) for fact in facts
+        ]
+        return
+    read = {"csv": pandas.read_csv, "parquet": pandas.read_parquet, "xlsx": pandas.read_excel}[ending]
+    table = read(path)
+    assert [*table["answer"].astype(str)] == [fact.text for fact in facts]
+    assert [*table["confidence"]] == pytest.approx([fact.confidence for fact in facts])
+    assert [*table["accepted"]] == [fact.confidence >= 0.7 for fact in facts]
+    assert [*zip(table["start"], table["end"], strict=True)] == [fact.span for fact in facts]
+    assert table["sentence"].str.contains("____").all()
+    assert table["note"].str.startswith("row").all()  # the user's own column
+
+
+def test_the_threshold_of_a_run_of_texts_is_about_facts(shell: Shell, folder: Path) -> None:
+    with Store(folder, writable=True) as store:
+        for fact in (fact for record in store.records() for fact in record.facts or ()):
+            store.add_feedback(fact.position, fact.confidence > 0.5, drawn=True, fact=fact.fact)
+    facts = facts_of_run(folder)
+    out = " ".join(shell("threshold", folder, "--risk", "0.4").fine.out.split())
+    assert f"of {len(facts)}" in out
+    assert "facts accepted" in out or "graded facts" in out
+    assert f"{len(facts)} labels of facts in 6 texts drawn at random" in out
+    assert "labels of one text" in out

@@ -248,6 +248,11 @@ class Record(Shown):
     ledger: Ledger
     plain_tokens: float
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """Position, and number of the fact: what a label names (`secl.labels.label.Label.key`)."""
+        return self.position, self.fact
+
     def with_label(self, correct: bool) -> Record:
         """Return the record with a label of `answer`. The label also grades the replies that give this answer."""
         own, frozen = self.reply.answer == self.answer, self.frozen.answer == self.answer

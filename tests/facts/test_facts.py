@@ -94,6 +94,25 @@ def test_a_value_that_a_limit_cuts_is_no_fact() -> None:
     assert len(read_facts(text, None, complete=False)) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("It was founded in 1535", []),
+        ("In 1535 it had 10 mill", ["1535"]),
+        ("It was in Rio that J.", ["Rio"]),
+        ("It is 12.", []),
+        ("It was founded in 1535 by the", ["1535"]),
+        ('In 1535 "Rio"', ["1535"]),
+        ("东京的人口约为1400万。大阪", []),
+        ("人口约为1400万。大阪的人口约为270万。", ["1400万"]),
+    ],
+)
+def test_a_value_at_the_end_of_a_cut_text_is_no_fact(text: str, values: list[str]) -> None:
+    found = read_facts(text, None, complete=False)
+    assert [text[fact.start : fact.end] for fact in found] == values
+    assert len(read_facts(text, None)) >= len(found)
+
+
 def test_without_tokens_a_fact_has_no_probability() -> None:
     (fact,) = read_facts("In 1535 it was", None)
     assert math.isnan(fact.log_p)

@@ -175,7 +175,7 @@ def test_a_run_that_went_on_after_its_sample_was_drawn_skips_none_of_the_new_ans
         for position in range(10, 40):
             store.add(make_record(position, correct=None), 0.1)
         assert [position for position, *_ in taken(store, path)] == [*drawn]
-        assert store.sample() == {position: position == drawn[3] for position in drawn}
+        assert store.sample() == {(position, 0): position == drawn[3] for position in drawn}
 
 
 def test_references_become_labels_once_and_the_user_may_correct_how_they_were_chosen(tmp_path: Path) -> None:
@@ -190,9 +190,9 @@ def test_references_become_labels_once_and_the_user_may_correct_how_they_were_ch
 
         assert references(random=True) == [(0, True, "reference", 1.0), (1, False, "reference", 1.0)]
         assert references(random=True) == []
-        assert store.sample() == {0: False, 1: False, 2: False}
+        assert store.sample() == {(0, 0): False, (1, 0): False, (2, 0): False}
         assert len(references(random=False)) == 4
-        assert store.sample() == {2: False}
+        assert store.sample() == {(2, 0): False}
         before, after = ([r.confidence for r in current_records(store, log)] for log in ((), None))
         assert before != after
 

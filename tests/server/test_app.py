@@ -144,7 +144,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("ask", {"question": "Why?", "options": ["one"]}, "single option"),
     ("ask", {"question": "Why?", "options": ["a", "a "]}, "no two different options"),
     ("ask", {"question": "Why?", "options": "ab"}, "options"),
-    ("ask", {"question": "Why?", "form": "text"}, "form"),
+    ("ask", {"question": "Why?", "form": "poem"}, "form"),
     ("ask", {"question": "Why?", "form": "choice"}, "no options"),
     ("ask", {"question": "Why?", "option": ["a", "b"]}, "does not know the field 'option'; leave it out"),
     ("ask", [], "body"),

@@ -43,7 +43,7 @@ from secl.metrics.risk_control import (
 )
 from secl.metrics.sampling import Flags, Integers, change, selection
 from secl.question import NOT_KEPT
-from secl.records import Record
+from secl.records import Record, answers_in
 
 Doubt = Literal["chosen", "unequal", "partly", "unlike"]
 """Why labels allow no guarantee.
@@ -281,14 +281,14 @@ def judgement_of(record: Record) -> Judgement:
 
 def judgements_of(record: Record) -> list[Judgement]:
     """Return the judgement of a record; of a text that is not compared as a whole, those of its facts."""
-    return [judgement_of(each) for each in (record.parts if record.parts is not None else [record])]
+    return [judgement_of(each) for each in answers_in([record])]
 
 
 def _texts_of(record: Record) -> tuple[int | None, int | None]:
     """Return hashes of what a question is about and of the question."""
     question = record.question
-    if record.kind == "fact":  # the facts of one text may be wrong together
-        return hash((record.position, "text")), None
+    if record.kind == "fact":
+        return _text_of(record.position), None
     if question.text == NOT_KEPT:
         return None, None
     asked = hash((question.text, question.options, question.context, question.system, question.history))
@@ -297,6 +297,11 @@ def _texts_of(record: Record) -> tuple[int | None, int | None]:
     # Fields of one object share the context; arguments of one request for tools share the first paragraphs.
     request = question.text.rpartition("\n\n")[0]
     return hash((request, question.context, question.system, question.history)), asked
+
+
+def _text_of(position: int) -> int:
+    """Return what the facts of a text share, because they may be wrong together."""
+    return hash((position, "text"))
 
 
 def answers_of(
@@ -321,7 +326,15 @@ def answers_of(
     kept = {each.key for each in judged}
     pruned = [entry for entry in _entries(recent).values() if entry.key not in kept]
     judged += [
-        Judgement(e.position, e.domain, e.confidence if e.reported else math.nan, None, fact=e.fact) for e in pruned
+        Judgement(
+            e.position,
+            e.domain,
+            e.confidence if e.reported else math.nan,
+            None,
+            document=_text_of(e.position) if e.fact else None,
+            fact=e.fact,
+        )
+        for e in pruned
     ]
     references = {each.key: each.reference for each in judged if each.reference is not None}
     sample = sample_of(recent, references if since is None else {}, len(judged))

@@ -26,6 +26,9 @@ GAP = 8
 COUNTED = ("number", "date")
 """Kinds of values of which two facts may have the same."""
 
+_LAST_WORD = re.compile(r"\W*\w*")
+"""The end of a cut text, in which a value can continue, as in "10 mill", "3." or "St. Gal"."""
+
 CONTEXT, LONGEST = 2, 40
 """Number of words before a number, and maximum number of their characters, that are equal if a text states the number
 again."""
@@ -87,18 +90,20 @@ def read_facts(
         tokens: the tokens of the text; None if their probabilities are unknown.
         known: the question; a value that stands in it is no fact.
         passage: the passage that the text is about; "" for none.
-        complete: whether the text ended before the token limit. If not, a value at its end is perhaps cut.
+        complete: whether the text ended before the token limit. If not, a value before its last word is perhaps cut.
     """
     facts: list[FactEvidence] = []
     stated: set[str] = set()
     passage = _plain(passage)
     for span in find_spans(text, known=known):
+        if not complete and _LAST_WORD.fullmatch(text, span.end):
+            break
         value = text[span.start : span.end]
         # What a text states again is nearly certain after what it has stated before, right or wrong. A number is the
         # same statement only after the same words.
         before = text[max(0, span.start - LONGEST) : span.start].split()[-CONTEXT:] if span.kind in COUNTED else []
         words = _plain(" ".join([*before, value]))
-        if words in stated or (span.end == len(text.rstrip()) and not complete):
+        if words in stated:
             continue
         stated.add(words)
         own = [each for each in tokens or () if each.start < span.end and each.end > span.start]

@@ -26,7 +26,7 @@ from secl.errors import DataError, ParameterError
 from secl.evaluation.acceptance import Advice, Answers, advise, answers_of, judgement_of
 from secl.fields.values import shown
 from secl.grading.rules import grade
-from secl.labels.label import Label, LabelSource, label_of, moment_of, random_order, standing, valid
+from secl.labels.label import Label, LabelKey, LabelSource, label_of, moment_of, random_order, standing, valid
 from secl.labels.state import LabelState, held_out
 from secl.question import Question
 from secl.records import Record, answers_in, noun_of
@@ -94,7 +94,7 @@ def _graded(records: Iterable[Record], log: Sequence[Label]) -> Iterator[Record]
     grades = {label.key: bool(label.correct) for label in standing(log)}
 
     def graded(record: Record) -> Record:
-        grade = grades.get((record.position, record.fact))
+        grade = grades.get(record.key)
         return record if grade is None else record.with_label(grade)
 
     for record in records:
@@ -104,7 +104,7 @@ def _graded(records: Iterable[Record], log: Sequence[Label]) -> Iterator[Record]
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Positions of the answers to label, in random order. `rated` of the `answers` in the review have a label."""
+    """Positions of the answers to label, in random order. `rated` of the `answers` in the review have their labels."""
 
     positions: tuple[int, ...]
     rated: int
@@ -117,15 +117,21 @@ def review_queue(store: Store, after: int | None = None) -> Queue:
     A review of a server draws from the `RECENT` latest answers. Skipped answers come last. The queue includes answers
     that volunteers labelled. Without these answers, the accuracy of the sample would be too high, because volunteers
     report wrong answers more often. The order depends only on positions and skips, so all reviews, and a later review,
-    have the same order.
+    have the same order. A text waits until each of its facts has a label; a text without facts never waits.
     """
     within = _reviewed(store, len(store))
-    order, skipped = random_order(within, SEED), store.sample(within.start)
-    ranks = {position: (skipped.get(position, False), rank) for rank, position in enumerate(order)}
-    waiting = sorted((each for each in order if skipped.get(each) is not False), key=ranks.__getitem__)
+    facts, skipped = store.fact_counts(within.start), dict[int, list[bool]]()
+    for (position, _), skip in store.sample(within.start).items():
+        skipped.setdefault(position, []).append(skip)
+    order = [position for position in random_order(within, SEED) if facts.get(position, 1)]
+    ranks = {position: (any(skipped.get(position, ())), rank) for rank, position in enumerate(order)}
+    done = {each for each, skips in skipped.items() if skips.count(False) == facts.get(each, 1)}
+    waiting = sorted((each for each in order if each not in done), key=ranks.__getitem__)
     if after in ranks:
         waiting = [each for each in waiting if ranks[each] > ranks[after] or ranks[after][0] > ranks[each][0]]
-    return Queue(tuple(waiting), store.label_count(within.start), len(order))
+    labels = store.label_counts(within.start)
+    rated = sum(labels.get(position, 0) >= facts.get(position, 1) for position in order)
+    return Queue(tuple(waiting), rated, len(order))
 
 
 def drawn_until(store: Store, last: int, count: int) -> frozenset[int]:
@@ -192,22 +198,23 @@ def labels_from_sheet(store: Store, path: Path, *, random: bool) -> list[Label]:
     """
     judged, drawn = _verdicts(store, path)
     log, sample = store.label_log(), store.sample()
-    before = {entry.position: entry.correct for entry in valid(log)}
-    of_sample = {entry.position: entry for entry in log if entry.chance is not None and entry.position in sample}
+    before = {entry.key: entry.correct for entry in valid(log)}
+    of_sample = {entry.key: entry for entry in log if entry.chance is not None and entry.key in sample}
     labels = []
-    for position, (record, correct) in judged.items():
-        known, at_random = of_sample.get(position), position in drawn
-        if before.get(position, ...) == correct and (known is not None or not (at_random or random)):
+    for key, (record, correct) in judged.items():
+        known, at_random = of_sample.get(key), record.position in drawn
+        if before.get(key, ...) == correct and (known is not None or not (at_random or random)):
             continue  # the log has this label already
         source: LabelSource = known.source if known else "review" if at_random else "feedback"
         chance = known.chance if known else 1.0 if at_random or random else None
         labels.append(label_of(record, correct, source=source, chance=chance, skipped=correct is None))
-    unjudged = sorted(drawn - judged.keys() - sample.keys())
-    return [*labels, *(label_of(store.record(each), None, chance=1.0, skipped=True) for each in unjudged)]
+    known_keys = judged.keys() | sample.keys()
+    unjudged = [each for each in answers_in(map(store.record, sorted(drawn))) if each.key not in known_keys]
+    return [*labels, *(label_of(each, None, chance=1.0, skipped=True) for each in unjudged)]
 
 
-def _verdicts(store: Store, path: Path) -> tuple[dict[int, tuple[Record, bool | None]], set[int]]:
-    """Return the judged answers by position, with None for skipped ones; and the positions of the sheet's samples."""
+def _verdicts(store: Store, path: Path) -> tuple[dict[LabelKey, tuple[Record, bool | None]], set[int]]:
+    """Return the judged answers by key, with None for skipped ones; and the positions of the sheet's samples."""
     rows, records, name = open_table(path), list(store.records()), ids_of(store)
     known: dict[str, Sequence[Record]] = {name(record): [record] for record in records}
     if Manifest.of(store).mode == "extract":
@@ -218,10 +225,10 @@ def _verdicts(store: Store, path: Path) -> tuple[dict[int, tuple[Record, bool | 
             f"{path} needs the columns 'record_id' and 'label' (or 'correct_answer'), but has "
             f"{', '.join(map(repr, columns))}; fill in a table of secl export {store.folder} --review."
         )
-    judged: dict[int, tuple[Record, bool | None]] = {}
+    judged: dict[LabelKey, tuple[Record, bool | None]] = {}
     drawn: set[int] = set()
     sampled = functools.cache(lambda cell: _sampled(cell, store))
-    place: dict[int, str] = {}
+    place: dict[LabelKey, str] = {}
     for row in rows:
         try:
             if isinstance(row.values, str | Question):
@@ -231,9 +238,9 @@ def _verdicts(store: Store, path: Path) -> tuple[dict[int, tuple[Record, bool | 
             if cells.get("sample") is not None:
                 drawn |= sampled(str(cells["sample"]))
             for record, correct in answers:
-                if judged.setdefault(record.position, (record, correct))[1] != correct:
-                    raise DataError(f"contradicts the verdict of {place[record.position]}; correct one of them.")
-                place.setdefault(record.position, row.location.rpartition(", ")[2])
+                if judged.setdefault(record.key, (record, correct))[1] != correct:
+                    raise DataError(f"contradicts the verdict of {place[record.key]}; correct one of them.")
+                place.setdefault(record.key, row.location.rpartition(", ")[2])
         except DataError as problem:
             raise DataError(f"{row.location} {problem}") from problem
     if not judged:

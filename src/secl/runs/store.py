@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
@@ -32,7 +32,7 @@ from pydantic import TypeAdapter
 
 from secl.display import Shown, counted
 from secl.errors import ParameterError, QuestionError, RunError, StorageError
-from secl.labels.label import Label, LabelSource, label_of, standing
+from secl.labels.label import Label, LabelKey, LabelSource, label_of, standing
 from secl.records import Record
 from secl.runs import chain
 from secl.runs.encoding import from_body, to_body
@@ -74,10 +74,16 @@ CREATE TABLE labels (
 update. `labels` has the fields of `secl.labels.label.Label` as columns. secl adds labels and never changes them."""
 
 _SAMPLE = """
-    SELECT position,
+    SELECT position, fact,
         max(iif(chance IS NOT NULL AND (correct IS NOT NULL OR skipped), 2 * number + skipped, 0)) AS latest
-    FROM labels WHERE position BETWEEN ? AND ? GROUP BY position
+    FROM labels WHERE position BETWEEN ? AND ? GROUP BY position, fact
     HAVING latest > 2 * max(iif(correct IS NULL AND NOT skipped, number, 0))"""
+
+_LATEST = "SELECT position, correct, max(number) FROM labels WHERE position >= ? GROUP BY position, fact"
+
+_FACT_COUNTS = """
+    SELECT position, json_array_length(body, '$.facts') FROM records
+    WHERE position >= ? AND json_type(body, '$.facts') = 'array' AND json_type(body, '$.posterior') = 'null'"""
 
 REPLACED = ("learner", "failures", "checkpoints")
 """Tables in which a later row replaces the earlier row with the same key."""
@@ -300,22 +306,16 @@ class Store(Shown):
         Args:
             chance: probability with which the answer was chosen for rating, in [1e-4, 1]; None for volunteers.
             drawn: whether a review drew the answer at random, so that its chance is 1.
-            fact: number of the judged fact in a text; 0 for the whole answer.
+            fact: number of the judged fact in a text; 0 for the whole answer, or for all facts of a text.
 
         Raises:
-            ParameterError: the record or the fact does not exist, or the chance is out of range.
+            ParameterError: the record or the fact does not exist, the text has several facts of which an unknown one is
+                wrong, or the chance is out of range.
         """
         source: LabelSource = "review" if drawn else "feedback"
         chance = 1.0 if drawn else chance
-        record = self.record(position)
-        if fact:
-            facts = record.facts or ()
-            if not 1 <= fact <= len(facts):
-                raise ParameterError(
-                    f"the answer at position {position} has {counted(len(facts), 'fact')}, not {fact}."
-                )
-            record = facts[fact - 1]
-        self.add_labels([label_of(record, correct, source=source, chance=chance, skipped=skipped)])
+        judged = _judged(self.record(position), fact, correct)
+        self.add_labels(label_of(each, correct, source=source, chance=chance, skipped=skipped) for each in judged)
 
     def add_labels(self, labels: Iterable[Label]) -> None:
         """Write the next entries of the log of labels in one transaction, and number them. Raises StorageError."""
@@ -324,13 +324,18 @@ class Store(Shown):
             for number, label in enumerate(labels, latest + 1):
                 self.write("labels", *astuple(replace(label, number=number)))
 
-    def sample(self, first: int = 0, last: int = 2**63 - 1) -> dict[int, bool]:
-        """Return the positions from `first` to `last` of the answers in the random sample, and whether each is skipped.
+    def sample(self, first: int = 0, last: int = 2**63 - 1) -> dict[LabelKey, bool]:
+        """Return the answers at positions `first` to `last` in the random sample, and whether each is skipped.
 
         An answer belongs to the sample if it got a label, or a skip, of known chance since its entries were last
         withdrawn. Later labels of volunteers change nothing.
         """
-        return {position: bool(latest % 2) for position, latest in self.read(_SAMPLE, first, last)}
+        rows = self.read(_SAMPLE, first, last)
+        return {(position, fact): bool(latest % 2) for position, fact, latest in rows}
+
+    def fact_counts(self, first: int = 0) -> dict[int, int]:
+        """Return the number of facts of each text from position `first` on that is judged by its facts, by position."""
+        return dict(self.read(_FACT_COUNTS, first))
 
     def label_log(self, after: int = 0) -> tuple[Label, ...]:
         """Return all labels with a number above `after`, in order, including corrected and withdrawn labels."""
@@ -344,10 +349,14 @@ class Store(Shown):
         """Return the valid labels: the latest label of each answer, unless withdrawn."""
         return standing(self.label_log())
 
-    def label_count(self, first: int = 0) -> int:
-        """Return the number of labelled answers from position `first` on; withdrawn labels do not count."""
-        latest = "SELECT correct, max(number) FROM labels WHERE position >= ? GROUP BY position"
-        return int(next(self.read(f"SELECT count(*) FROM ({latest}) WHERE correct IS NOT NULL", first))[0])
+    def label_count(self) -> int:
+        """Return the number of labelled answers and facts, without withdrawn labels."""
+        return int(next(self.read(f"SELECT count(*) FROM ({_LATEST}) WHERE correct IS NOT NULL", 0))[0])
+
+    def label_counts(self, first: int) -> dict[int, int]:
+        """Return the number of labels of each labelled answer from position `first` on, by position."""
+        counted = f"SELECT position, count(*) FROM ({_LATEST}) WHERE correct IS NOT NULL GROUP BY position"
+        return dict(self.read(counted, first))
 
     def versions(self) -> list[int]:
         """Return the numbers of the stored adapter versions."""
@@ -382,6 +391,26 @@ class Store(Shown):
 
     def damaged(self, problem: Exception) -> RunError:
         return RunError(f"{self.folder / FILE} is damaged or not a database of secl: {problem}.")
+
+
+def _judged(record: Record, fact: int, correct: bool | None) -> Sequence[Record]:
+    """Return the answer or the facts that a label is about. Raises ParameterError."""
+    facts, position = record.facts or (), record.position
+    if fact:
+        if not 1 <= fact <= len(facts):
+            raise ParameterError(
+                f"the answer at position {position} has {counted(len(facts), 'fact')}, so it has no fact {fact}."
+            )
+        return facts[fact - 1 : fact]
+    if record.parts is None:
+        return [record]
+    if not facts:
+        raise ParameterError(f"the text at position {position} states no facts, so there is nothing to label.")
+    if correct is False and len(facts) > 1:
+        raise ParameterError(
+            f"the text at position {position} states {len(facts)} facts; name the wrong one (fact: 1 to {len(facts)})."
+        )
+    return facts
 
 
 def _write(db: sqlite3.Connection, table: str, *row: object) -> None:

@@ -86,7 +86,11 @@ CREATE TABLE served (
 ALTER TABLE records ADD COLUMN domain TEXT AS (json_extract(body, '$.question.domain'));
 CREATE VIEW answers AS
     SELECT s.*, r.domain, r.kind, r.outcome, r.version, r.body,
-        (SELECT correct FROM labels WHERE position = s.position ORDER BY number DESC LIMIT 1) AS correct
+        coalesce(
+            (SELECT correct FROM labels WHERE position = s.position AND fact = 0 ORDER BY number DESC LIMIT 1),
+            (SELECT iif(min(correct), iif(count(*) = json_array_length(r.body, '$.facts'), 1, NULL), min(correct))
+             FROM (SELECT correct, max(number) FROM labels WHERE position = s.position AND fact > 0 GROUP BY fact)
+             WHERE correct IS NOT NULL)) AS correct
     FROM served s JOIN records r USING (position);
 CREATE INDEX lessons ON records (outcome);
 CREATE INDEX answered_by ON records (version);
@@ -109,7 +113,7 @@ END;
 """
 """`served` has a row for each record: its random id, its time in seconds since 1970, and the size of its batch. The
 function `listed_values` gives the last four columns. The view `answers` joins `served` with `records`, and adds the
-latest label of each answer.
+latest label of each answer. A text is wrong if a fact is labelled as wrong, and right if all its facts are right.
 """
 
 SEARCHED = 10_000
@@ -180,6 +184,7 @@ def redacted(record: Record, keep: Keep) -> Record:
         learning=record.learning and replace(record.learning, frozen=frozen),
         evidence=_redacted_evidence(record.evidence, number),
         posterior=posterior,
+        facts=None if record.facts is None else tuple(redacted(fact, keep) for fact in record.facts),
     )
 
 

@@ -138,13 +138,14 @@ def latest_points(state: ServerStore, count: int) -> list[Point]:
 
 
 def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float, float | None]]:
-    """Return confidence, label, label-free confidence and chance of each of the latest `count` labelled answers.
+    """Return confidence, label, label-free confidence and chance of the latest `count` labelled answers and facts.
 
     The chance is the probability with which the answer was chosen for rating; None if unknown.
     """
     query = """
         SELECT reported, correct, confidence, chance FROM labels l WHERE correct IS NOT NULL
-        AND number = (SELECT max(number) FROM labels WHERE position = l.position) ORDER BY position DESC LIMIT ?"""
+        AND number = (SELECT max(number) FROM labels WHERE position = l.position AND fact = l.fact)
+        ORDER BY position DESC, fact DESC LIMIT ?"""
     rows = state.rows(query, count)[::-1]
     return [(float(reported), bool(right), float(free), chance) for reported, right, free, chance in rows]
 

@@ -19,7 +19,7 @@ from secl.errors import ParameterError, RunError
 from secl.evidence import Posterior
 from secl.fields.weighing import with_unseen
 from secl.gates import Gate
-from secl.labels.label import Label
+from secl.labels.label import Label, LabelKey
 from secl.labels.state import LabelState
 from secl.records import Decision, Record
 from secl.runs import chain
@@ -151,9 +151,14 @@ def _replay(store: Store, manifest: Manifest, gate: Gate, found: Verification) -
         if decision is not None:
             detail = f"the gate now decides {_gate_text(decision)}; the record has {_gate_text(record.decision)}"
             found.compare("gate", position, furthest(decision, record.decision), detail)
-        detail = f"the evidence now gives {_in_words(posterior)}; the record has {_in_words(record.posterior)}"
-        found.compare("posterior", position, furthest(posterior, record.posterior), detail)
-        found.compare("labels", position, *labels.difference(record))
+        weighed = [(record, posterior)]
+        weighed += [(fact, plan.posterior.follow(now.posterior, fact)[1]) for fact in record.facts or ()]
+        for part, again in weighed:
+            about = f"fact {part.fact}: " if part.fact else ""
+            detail = f"{about}the evidence now gives {_in_words(again)}; the record has {_in_words(part.posterior)}"
+            found.compare("posterior", position, furthest(again, part.posterior), detail)
+            difference, detail = labels.difference(part)
+            found.compare("labels", position, difference, about + detail)
         signal = plan.signal.of(record)  # None if texts were not kept
         if None not in (signal, record.signal) and furthest(signal, record.signal) > ARITHMETIC:
             found.find("integrity", position, "its signal does not follow from its evidence")
@@ -169,15 +174,15 @@ class LabelReplay:
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
         self._log = deque(store.label_log())
-        self._about: dict[int, list[Label]] = {}
+        self._about: dict[LabelKey, list[Label]] = {}
         for label in self._log:
-            self._about.setdefault(label.position, []).append(label)
+            self._about.setdefault(label.key, []).append(label)
         self._state = LabelState.start(manifest.calibration)
 
     def difference(self, record: Record) -> tuple[float, str]:
         """Return the difference between recomputed and stored calibrated confidence, and a sentence about it."""
         confidences = (record.confidences.uncalibrated, record.question.domain)
-        for label in self._about.get(record.position, ()):
+        for label in self._about.get(record.key, ()):
             if (label.confidence, label.domain) != confidences:
                 return float("inf"), f"label {label.number} and the record have different confidences or domains"
         if (stored := record.labelled) is None:

@@ -1,6 +1,7 @@
 """`secl serve --engine openai`: a service in front of another server, and its refusals."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +16,7 @@ from secl.runs.runner import start_run
 from secl.runs.settings import RunSettings
 from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.service import Service
-from tests.backends.endpoint.fake import CALL, FakeServer, Form
+from tests.backends.endpoint.fake import CALL, FakeServer, Form, knowing
 from tests.backends.endpoint.test_engines import by_template
 from tests.backends.endpoint.test_objects import GREEDY, OTHER, SCHEMA, writing
 from tests.server.conftest import client_of, sdk_of
@@ -120,6 +121,90 @@ def test_a_client_gets_the_thought(opened: Open, server: FakeServer, field: str 
         assert record.reply.thought.text == ("Hm, well" if keep == "full" else None)
         passed: Any = client.chat.completions.create(model="tiny", messages=messages, tools=[TOOL])
         assert passed.choices[0].message.tool_calls
+
+
+STATED = [
+    ("\n", 0.9),
+    ("In ", 0.9),
+    ("15", 0.9),
+    ("35", 0.5),
+    (", ", 0.9),
+    ("Francisco", 0.8),
+    (" Piz", 0.5),
+    ("arro", 0.9),
+]
+STATED += [(f" {word}", 0.9) for word in ("founded", "a", "city", "by", "the", "sea", "and", "called", "it")]
+STATED += [(" Lima", 0.7), (" for", 0.9), (" short", 0.9)] + [
+    (f" {word}", 0.9) for word in ("and", "the", "people", "of", "the", "valley", "came", "down", "to", "its", "port")
+]
+STATED += [
+    (f" {word}", 0.9)
+    for word in ("with", "maize", "wool", "and", "salt", "which", "they", "sold", "there", "year", "after", "year")
+]
+
+
+OTHERS = {"15": "18", "Francisco": "Diego", " Lima": " Rio"}
+
+
+def paragraph(body: Mapping[str, Any]) -> list[Any]:
+    """A model that writes the tokens `STATED` with their probabilities; its digits are those of `knowing`."""
+    asked = str(body["messages"][-1]["content"])
+    return (
+        knowing(dict(body))
+        if "one digit" in asked
+        else [{token: p, other: 0.05} for token, p in STATED for other in [OTHERS.get(token, "?")]]
+    )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("logprobs", [{}, {"logprobs": True, "top_logprobs": 1}])
+@pytest.mark.parametrize("thought", [(), ("Hm", ", well")])
+def test_facts_of_a_text_have_the_probabilities_that_the_server_reports(
+    opened: Open, server: FakeServer, logprobs: Any, stream: bool, thought: tuple[str, ...]
+) -> None:
+    server.rule, server.thought, server.form = paragraph, thought, Form("reasoning", switched=by_template)
+    service = opened({"prompts.thinking": "auto" if thought else "off", "method": "posterior"})
+    with sdk_of(service) as client:
+        asked: Any = {"model": "tiny", "messages": [USER], "stream": stream, **logprobs}
+        reply: Any = client.chat.completions.create(**asked)
+        chunks = list(reply) if stream else []
+        secl = chunks[-1].choices[0].secl if stream else reply.secl
+        content = "".join(chunk.choices[0].delta.content or "" for chunk in chunks) or reply.choices[0].message.content
+    assert {content[fact["start"] : fact["end"]]: fact["confidence"] for fact in secl["facts"]} == {
+        "1535": pytest.approx(0.9 / 0.95 * 0.5),
+        "Francisco Pizarro": pytest.approx(0.8 / 0.85 * 0.5 * 0.9),
+        "Lima": pytest.approx(0.7 / 0.75),
+    }
+    assert secl["confidence"] == pytest.approx(math.prod(fact["confidence"] for fact in secl["facts"]))
+
+
+@pytest.mark.parametrize(
+    ("most", "values"), [(3, []), (4, []), (6, []), (7, ["1535"]), (8, ["1535"]), (10, ["1535", "Francisco Pizarro"])]
+)
+def test_a_value_that_the_limit_may_have_cut_is_no_fact(
+    opened: Open, server: FakeServer, most: int, values: list[str]
+) -> None:
+    server.rule = paragraph
+    reply = chat(opened(), max_tokens=most).json()
+    assert reply["choices"][0]["finish_reason"] == "length"
+    assert [fact["text"] for fact in reply["secl"]["facts"]] == values
+
+
+@pytest.mark.filterwarnings("ignore:http")
+def test_facts_have_no_confidence_where_the_server_reports_no_probabilities(opened: Open, server: FakeServer) -> None:
+    server.rule = paragraph
+    service = opened()
+    server.edit = lambda answer: [choice.update(logprobs=None) for choice in answer["choices"]]
+    secl = chat(service).json()["secl"]
+    assert [(fact["text"], fact["confidence"]) for fact in secl["facts"]] == [
+        ("1535", None),
+        ("Francisco Pizarro", None),
+        ("Lima", None),
+    ]
+    assert (secl["confidence"], secl["expected_wrong"]) == (None, None)
+    assert "the probabilities of the text's tokens are unknown" in secl["reason"]
+    service.state.add_feedback(0, False, 1.0, fact=1)
+    assert service.state.labels()[0].reported == 0
 
 
 USER = {"role": "user", "content": "Which city?"}

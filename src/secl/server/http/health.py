@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
@@ -21,6 +22,7 @@ from secl.evaluation.symptoms import Code, Reason
 from secl.evaluation.trust import Level
 from secl.metrics.measures import brier, ece
 from secl.model import version_of
+from secl.records import answers_in
 from secl.server.entries import Event, Keep
 from secl.server.online.learner import DISK
 from secl.server.online.queue import ServedAnswer
@@ -90,9 +92,14 @@ class Metrics(Collector):
         self._seconds = Histogram(
             "secl_request_seconds", "Time of a request.", ("route",), buckets=SECONDS, registry=self.registry
         )
-        self._confidence = Histogram("secl_confidence", "Reported confidence.", buckets=BINS, registry=self.registry)
+        self._confidence = Histogram(
+            "secl_confidence", "Reported confidence of an answer or a fact.", buckets=BINS, registry=self.registry
+        )
         self._accepted = Counter(
-            "secl_accepted", "Answers, by whether the threshold accepts them.", ("accepted",), registry=self.registry
+            "secl_accepted",
+            "Answers and facts, by whether the threshold accepts them.",
+            ("accepted",),
+            registry=self.registry,
         )
 
     def count_request(self, scope: Scope, status: int, seconds: float) -> None:
@@ -102,12 +109,14 @@ class Metrics(Collector):
         self._seconds.labels(route).observe(seconds)
 
     def observe_answer(self, answer: ServedAnswer) -> None:
-        """Count a readable answer of this model; answers from elsewhere do not count."""
+        """Count a readable answer of this model, or its facts; answers from elsewhere do not count."""
         if answer.record.kind == "given" or answer.record.answer is None:
             return
-        self._confidence.observe(answer.record.confidence)
-        if answer.record.accepted is not None:
-            self._accepted.labels(str(answer.record.accepted).lower()).inc()
+        for part in answers_in([answer.record]):
+            if not math.isnan(part.confidence):
+                self._confidence.observe(part.confidence)
+            if part.accepted is not None:
+                self._accepted.labels(str(part.accepted).lower()).inc()
 
     def collect(self) -> Iterator[Metric]:
         """Yield metrics of the service's current state."""

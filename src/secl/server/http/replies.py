@@ -10,7 +10,9 @@ from typing_extensions import TypedDict  # pydantic accepts typing.TypedDict onl
 
 from secl.conversation import ToolCall
 from secl.evaluation.json_values import defined
+from secl.facts.records import expected_wrong
 from secl.fields.calls import Call
+from secl.records import Record
 from secl.runs.encoding import to_export
 from secl.server.online.queue import ServedAnswer
 from secl.writing import FinishReason, Token
@@ -24,6 +26,31 @@ class Candidate(TypedDict):
 
     text: str
     probability: float
+
+
+class FactReply(TypedDict):
+    """A value in a text that can be right or wrong.
+
+    number: from 1; `/v1/feedback` takes it as `fact`. start, end: place of the value in the text of the reply, in
+    characters (Unicode code points). kind: number, date, name, quote, code or link. in_passage: whether the value
+    stands in the passage word by word; null without a passage. support: nats by which the passage makes the value more
+    probable; null if unknown. The other fields are as in the object `secl`; `confidence` is null if the probabilities
+    of the text's tokens are unknown.
+    """
+
+    number: int
+    start: int
+    end: int
+    text: str
+    kind: str
+    confidence: float | None
+    low: float | None
+    high: float | None
+    candidates: list[Candidate] | None
+    accepted: bool | None
+    accept: float | None
+    in_passage: bool | None
+    support: float | None
 
 
 class CallSecl(TypedDict):
@@ -49,8 +76,10 @@ class Secl(TypedDict):
     record_id: id for reading the record and labelling the answer. reason: why confidence or record_id is null, or why
     the confidence is the stated one; absent otherwise. fields: confidences of an object's fields, by name or JSON
     pointer; absent for other answers. calls: confidences of calls; absent if the request has no tools. ended:
-    confidence of the decision to call no other tool; absent if the model did not decide this. detail: the record, as
-    in `/v1/records/{record_id}`; absent unless the request asks for it.
+    confidence of the decision to call no other tool; absent if the model did not decide this. facts: the values in a
+    text that can be right or wrong; absent for other answers. expected_wrong: how many of them are expected to be
+    wrong; null if unknown or without facts. detail: the record, as in `/v1/records/{record_id}`; absent unless the
+    request asks for it.
     """
 
     confidence: float | None
@@ -64,6 +93,8 @@ class Secl(TypedDict):
     fields: NotRequired[dict[str, AnswerReply]]
     calls: NotRequired[list[CallSecl]]
     ended: NotRequired[AnswerReply]
+    facts: NotRequired[list[FactReply]]
+    expected_wrong: NotRequired[float | None]
     detail: NotRequired[dict[str, object]]
 
 
@@ -201,7 +232,8 @@ LATER = "the confidence takes longer than the text; GET /v1/records/{} will retu
 """Reason in a stream that ends before its confidence is known."""
 
 
-def secl_of(answer: ServedAnswer, *, full: bool) -> Secl:
+def secl_of(answer: ServedAnswer, *, full: bool, content: str | None = None) -> Secl:
+    """Return the object `secl` of an answer; `content` is the text that the client gets, by default `Record.text`."""
     record = answer.record
     secl: Secl = {
         "confidence": defined(record.confidence),
@@ -217,9 +249,36 @@ def secl_of(answer: ServedAnswer, *, full: bool) -> Secl:
         reason = "the server cannot write to its disk, so the answer has no record."
     if reason is not None:
         secl["reason"] = reason
+    if record.facts is not None:
+        secl["facts"] = facts_of(record, content)
+        secl["expected_wrong"] = defined(expected_wrong(record.facts)) if record.facts else None
     if full:
         secl["detail"] = to_export(record)
     return secl
+
+
+def facts_of(record: Record, content: str | None) -> list[FactReply]:
+    """Return the facts of a text with their places in `content`, which may have spaces or a thought before the text."""
+    before = 0 if content is None else len(content.rstrip()) - len(record.text or "")
+    return [
+        {
+            "number": fact.fact,
+            "start": before + start,
+            "end": before + end,
+            "text": fact.text or "",
+            "kind": fact.question.domain,
+            "confidence": defined(fact.confidence),
+            "low": defined(fact.low),
+            "high": defined(fact.high),
+            "candidates": candidates_of(fact.candidates) if fact.posterior else None,
+            "accepted": fact.accepted,
+            "accept": fact.accept,
+            "in_passage": fact.in_passage,
+            "support": defined(fact.support),
+        }
+        for fact in record.facts or ()
+        for start, end in [fact.span or (0, 0)]
+    ]
 
 
 def candidates_of(pairs: Sequence[tuple[str, float]]) -> list[Candidate]:

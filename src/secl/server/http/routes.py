@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from typing import Annotated, Literal
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from secl.errors import RequestError
-from secl.prompts.parsing import MAX_WORDS
+from secl.prompts.parsing import MAX_WORDS, is_brief
 from secl.question import Form, GivenAnswer, Question
 from secl.server.entries import JsonObject, StoredText
 from secl.server.http.chat_request import ChatMessage, ChatRequest, Detail, Domain, check_length, question_in, turns_of
@@ -19,11 +20,14 @@ from secl.server.http.replies import UNWANTED, AnswerReply, Completion, ModelCar
 from secl.server.http.streams import ChatReply, TextEvents, sent, unless_gone, wait_for
 from secl.server.http.structured import structured_reply, structured_request, without_effect
 from secl.server.online.service import Service
+from secl.server.online.texts import Ended
 from secl.server.settings import public_name
+from secl.writing import SamplingParameters
 
 
 class AskRequest(BaseModel):
     """A question. With `options`, the model chooses an option; without options or `form`, it answers in a few words.
+    With the form "text", it answers in a text, whose facts get confidences.
 
     `context`: passage before the question. `history`: turns between system text and question. `detail`: "full" asks
     for the whole record.
@@ -32,7 +36,7 @@ class AskRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
     question: Annotated[str, Field(json_schema_extra={"minLength": 1})]  # `question_of` also refuses blank texts
     options: Annotated[list[str], Field(max_length=1000)] = []
-    form: Literal["choice", "number", "short", "sentence"] | None = None
+    form: Form | None = None
     context: str | None = None
     system: str | None = None
     history: Annotated[list[ChatMessage], Field(max_length=1000)] = []
@@ -45,7 +49,7 @@ class ScoreRequest(AskRequest):
 
     `rivals`: other answers, with which secl compares the given answer. Without `rivals`, the model proposes other
     answers. `form`: form of the answer. The default without options is "short" for an answer of up to twelve words,
-    else "sentence".
+    "sentence" for one line of up to 200 characters, and "text" for a longer answer.
     """
 
     answer: StoredText
@@ -79,13 +83,19 @@ def answers_router(service: Service) -> APIRouter:
     @router.post("/v1/ask", response_model=AnswerReply)
     async def ask(body: AskRequest, request: Request) -> Response:
         """Answer one question."""
-        answer = await wait_for(service.submit(question_of(body)), request, limits.timeout)
+        question = question_of(body)
+        if question.free:  # other answers need not wait until a long text is written
+            sampling = SamplingParameters(max_tokens=limits.max_tokens, or_fewer=True)
+            (answer,) = (await written(service, question, sampling, request)).answers or ()
+        else:
+            answer = await wait_for(service.submit(question), request, limits.timeout)
         return json_response(answer_reply(answer, full=body.detail == "full"))
 
     @router.post("/v1/score", response_model=AnswerReply)
     async def score(body: ScoreRequest, request: Request) -> Response:
         """Rate an answer from elsewhere; the model does not learn from it."""
-        question = question_of(body, "short" if len(body.answer.split()) <= MAX_WORDS else "sentence")
+        words, brief = len(body.answer.split()), is_brief(body.answer, "text")
+        question = question_of(body, "short" if words <= MAX_WORDS else "sentence" if brief else "text")
         given = GivenAnswer(check_length(question, body.answer, *body.rivals), body.answer, tuple(body.rivals))
         answer = await wait_for(service.submit(given), request, limits.timeout)
         return json_response(answer_reply(answer, full=body.detail == "full"))
@@ -124,15 +134,32 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
             whole = await structured_reply(service, wanted, reply, request, limits.timeout, rate)
             return await streamed(reply.chunks_at_once(whole), request) if body.stream else json_response(whole)
         sampling = body.sampling(limits, takes_all=upstream is not None and upstream.takes_all)
-        texts = TextEvents(question, sampling, limits.timeout, rate=rate)
-        service.write(texts)
-        try:
-            if body.stream:
-                return await streamed(reply.chunks_of(texts), request, lambda: service.texts.cancel(texts))
-            return json_response(reply.texts(await unless_gone(request, texts.whole())))
-        except BaseException:
-            service.texts.cancel(texts)
-            raise
+        if not body.stream:
+            return json_response(reply.texts(await written(service, question, sampling, request, rate=rate)))
+        with writing(service, question, sampling, rate=rate) as texts:
+            return await streamed(reply.chunks_of(texts), request, lambda: service.texts.cancel(texts))
+
+
+@contextmanager
+def writing(
+    service: Service, question: Question, sampling: SamplingParameters, *, rate: bool = True
+) -> Iterator[TextEvents]:
+    """Begin to write texts. If the block fails, the model stops writing."""
+    texts = TextEvents(question, sampling, service.limits.timeout, rate=rate)
+    service.write(texts)
+    try:
+        yield texts
+    except BaseException:
+        service.texts.cancel(texts)
+        raise
+
+
+async def written(
+    service: Service, question: Question, sampling: SamplingParameters, request: Request, *, rate: bool = True
+) -> Ended:
+    """Wait for texts with their confidences. Raises the errors of `TextEvents.next`."""
+    with writing(service, question, sampling, rate=rate) as texts:
+        return await unless_gone(request, texts.whole())
 
 
 async def streamed(

@@ -28,6 +28,8 @@ from secl.server.store import at_one_moment
 class Feedback(BaseModel):
     """Whether an answer is right; null withdraws an earlier label. Labels move later confidences, never weights.
 
+    `fact`: number of the judged fact in a text. Without a number, the label is about all facts of the text; then
+    `correct` may be false only for a text with one fact.
     `chance`: probability with which you chose this answer for rating: 1 if you rate every answer, 0.05 for a random
     sample of one in twenty. Leave `chance` out for users' thumbs-up or thumbs-down, which move confidences only a
     little. `drawn`: true if the page /review showed you this answer, drawn at random. Then leave out `chance`.
@@ -37,6 +39,7 @@ class Feedback(BaseModel):
     model_config = ConfigDict(extra="forbid")
     record_id: StoredText
     correct: StrictBool | None
+    fact: Annotated[StrictInt, Field(ge=1, le=2**31)] | None = None
     chance: Annotated[float, Field(ge=MIN_CHANCE, le=1, allow_inf_nan=False)] | None = None
     drawn: StrictBool = False
     skipped: StrictBool = False
@@ -57,7 +60,7 @@ class PauseRequest(BaseModel):
 
 
 class LabelReply(TypedDict):
-    """A stored label. labels: number of labelled answers now."""
+    """A stored label. labels: number of labelled answers and facts now."""
 
     record_id: str
     correct: bool | None
@@ -123,9 +126,10 @@ def feedback_router(
             raise RequestError(400, message, "invalid_value", "skipped")
         position = position_of(body.record_id, request)
         with writing:
-            if body.drawn or body.chance is not None or state.sample(position, position):
+            drawn, fact = state.sample(position, position), body.fact or 0
+            if body.drawn or body.chance is not None or ((position, fact) in drawn if fact else drawn):
                 require("review")(request)
-            state.add_feedback(position, body.correct, body.chance, drawn=body.drawn, skipped=body.skipped)
+            state.add_feedback(position, body.correct, body.chance, drawn=body.drawn, skipped=body.skipped, fact=fact)
         on_label()
         with reading() as reader:  # a separate connection, which delays no answer
             count = reader.label_count()

@@ -160,7 +160,10 @@ class ChatReply:
 
     def texts(self, ended: Ended, missing: Sequence[Secl] = ()) -> Completion:
         """Return the whole reply. `missing`: object `secl` of each text, used if `ended` has no answers yet."""
-        rated = [secl_of(answer, full=self.full) for answer in ended.answers or ()]
+        rated = [
+            secl_of(answer, full=self.full, content=text.text)
+            for text, answer in zip(ended.texts, ended.answers or (), strict=False)
+        ]
         pairs = zip(ended.texts, rated or missing or [UNWANTED] * len(ended.texts), strict=True)
         choices = [
             choice_of(text.text, text.finish or "length", secl, tokens=text.tokens, index=index, thought=text.thought)

@@ -226,7 +226,7 @@ async def structured_reply(
         secl = unrated(CUT if found.cut else AFTER_RESULTS)
         if rate and found.text and isinstance(asked, CallRequest) and not asked.since and not found.cut:
             rated = await wait_for(service.submit(asked.question, written=found.written), request, timeout)
-            secl = secl_of(rated, full=reply.full)
+            secl = secl_of(rated, full=reply.full, content=text)
         secl["calls"] = []
     elif answers:
         secl["calls"] = [call_secl(call, parts) for call in found.calls]

@@ -29,7 +29,7 @@ from secl.explain import caveat
 from secl.machine import release_memory
 from secl.model import learner_of
 from secl.question import GivenAnswer, Question
-from secl.records import Record
+from secl.records import Record, answers_in
 from secl.runs.manifest import Manifest
 from secl.runs.store import Version
 from secl.server.entries import new_record_id
@@ -114,7 +114,8 @@ class Service:
         self._take_labels()
         self.calibrator.accept = self.calibrator.plan.loop.accept  # on the scale of all present labels
         self.refresh_labels()
-        self._latest.extend(each.record for each in self.state.latest(VERDICT_ANSWERS) if each.record.kind != "given")
+        latest = (each.record for each in self.state.latest(VERDICT_ANSWERS) if each.record.kind != "given")
+        self._latest.extend(answers_in(latest))
         self.learner.restore_state()
         self._load_newest()
         self._thread.start()
@@ -259,7 +260,7 @@ class Service:
         try:
             if stored:
                 own = [record for record in records if record.kind != "given"]
-                self._latest.extend(own)
+                self._latest.extend(answers_in(own))
                 self.unreadable += sum(record.reply.answer is None for record in own)
                 self.learner.enqueue([record for record in records if record.outcome == "waiting"])
         except Exception as problem:

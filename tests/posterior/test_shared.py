@@ -1,7 +1,7 @@
 """Questions with the same options: the bias of each option and the scale of the scores, learnt without labels."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +12,12 @@ from examples.posterior_by_hand import PosteriorByHand
 from secl.calibrator.stream import StreamState
 from secl.evidence import OPTIONS, CandidateEvidence, Evidence, LetterOrder, Likelihood, Posterior
 from secl.gates import Always
+from secl.learning import Calibrator
 from secl.posterior.rule import OPTION_LISTS, PosteriorRule, PosteriorState
 from secl.posterior.shared import SharedSums
 from secl.question import Question
 from secl.records import Record
+from secl.testing import ScriptedModel
 from tests.answers import make_record, replied
 
 RULE = PosteriorRule()
@@ -148,6 +150,20 @@ def test_a_state_that_was_stored_goes_on_to_the_last_digit() -> None:
         resumed.append(stored)
     assert whole == resumed
     assert list(state.posterior.shared) == list(other.posterior.shared)
+
+
+def test_a_table_in_windows_row_by_row_or_interrupted_gives_the_same_records() -> None:
+    questions = [Question(f"Row {n}?", CLASSES, reference="ABCD"[n % 4], id=f"row-{n}") for n in range(40)]
+
+    def run(table: Iterable[Question], done: Sequence[Record] = ()) -> list[Posterior | None]:
+        return [record.posterior for record in Calibrator(ScriptedModel()).run(table, done)]
+
+    records = [*Calibrator(ScriptedModel()).run(questions)]
+    whole = [record.posterior for record in records]
+    assert [posterior and posterior.shared for posterior in whole] == [*range(40)]
+    assert run(iter(questions)) == whole
+    for done in (1, 15, 16, 17, 39):
+        assert run(questions, records[:done]) == whole[done:]
 
 
 def test_the_estimates_are_those_computed_by_hand_from_all_scores() -> None:

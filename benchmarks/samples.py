@@ -175,6 +175,37 @@ def documents(agreement: float, count: int, *, risk: float = 0.105, whole: bool 
     return world
 
 
+def texts(count: int, together: float, *, risk: float | None = 0.105, longer: bool = False) -> World:
+    """Return a world with texts of 1 to 20 facts, of which all facts of `count` texts are labelled.
+
+    Args:
+        together: share of the texts whose facts are wrong together: all facts up to a chance that the text draws once.
+        longer: whether the facts of longer texts are more often wrong, at the same confidences.
+    """
+
+    def world(generator: Generator) -> Stream:
+        stream = calibrated(generator, 0, risk)
+        sizes = generator.integers(1, 21, ANSWERS)
+        stream.document = np.repeat(np.arange(ANSWERS), sizes)[:ANSWERS]
+        sizes = np.bincount(stream.document)
+        if longer:
+            of_text = np.repeat(sizes, sizes)
+            wrong = (1 - stream.chance) * of_text / of_text.mean()
+            stream.chance = np.full(ANSWERS, 1 - float(wrong.mean())) if risk else stream.chance
+            stream.right = generator.random(ANSWERS) >= wrong
+        else:
+            wrong = 1 - stream.chance
+        shared = np.repeat(generator.random(sizes.size), sizes)
+        joined = np.repeat(generator.random(sizes.size) < together, sizes)
+        stream.right = np.where(joined, shared >= wrong, stream.right)
+        drawn = generator.permutation(sizes.size)[:count]
+        stream.labelled = np.concatenate([np.flatnonzero(stream.document == text) for text in drawn])
+        stream.domain = generator.integers(4, size=ANSWERS)  # kinds of facts
+        return stream
+
+    return world
+
+
 def repeated(times: int, labels: int, risk: float | None = 0.105) -> World:
     """Return a world in which each question occurs several times, with the same answer."""
 
@@ -251,6 +282,15 @@ CASES = {
     "50 documents, ICC 0, risk .03": Case(documents(0, 50, risk=0.03)),
     "50 documents, ICC .3, risk .03": Case(documents(0.3, 50, risk=0.03)),
     "200 fields of 100 documents, ICC .3, risk .03": Case(documents(0.3, 20, risk=0.03, whole=False)),
+    "20 texts, independent facts": Case(texts(20, 0)),
+    "20 texts, facts wrong together": Case(texts(20, 1)),
+    "50 texts, independent facts": Case(texts(50, 0)),
+    "50 texts, half of them wrong together": Case(texts(50, 0.5)),
+    "50 texts, facts wrong together": Case(texts(50, 1)),
+    "50 texts, calibrated, facts wrong together": Case(texts(50, 1, risk=None)),
+    "50 texts, longer ones more often wrong": Case(texts(50, 1, longer=True)),
+    "80 texts, independent facts, risk .03": Case(texts(80, 0, risk=0.03)),
+    "80 texts, facts wrong together, risk .03": Case(texts(80, 1, risk=0.03)),
     "questions 3 times": Case(repeated(3, 200)),
     "questions 10 times, 100 labels": Case(repeated(10, 100)),
     "questions 10 times, 200 labels": Case(repeated(10, 200)),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from secl.display import as_sentence, counted, percents
+from secl.display import as_sentence, counted, percent, percents
 from secl.evaluation.symptoms import Reason, seen_in_one
 from secl.evidence import Posterior
 from secl.facts.records import expected_wrong
@@ -112,10 +112,10 @@ def _of_facts(facts: Sequence[Record]) -> str:
         return ""
     all_right = math.prod(fact.confidence for fact in facts)
     if len(facts) == 1:
-        return f"the text states one fact, which is right with the probability {all_right:.4f}"
+        return f"the text states one fact, which is right with a probability of {percent(all_right)}"
     return (
         f"of the {len(facts)} facts of the text, {len(facts) - wrong:.1f} are expected to be right; "
-        f"the probability that all are right is {all_right:.4f}"
+        f"the probability that all are right is {percent(all_right)}"
     )
 
 

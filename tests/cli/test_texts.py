@@ -12,7 +12,7 @@ import pytest
 
 from secl.records import Record
 from secl.runs import Store
-from secl.runs.labelling import current_records
+from secl.runs.labelling import current_records, review_queue, row_id
 from tests.cli.conftest import Shell, Use
 from tests.texts import POEM, Writer, asked_about, facts_of_run, question_file, run_of_texts, text_about
 
@@ -152,3 +152,144 @@ def test_the_threshold_of_a_run_of_texts_is_about_facts(shell: Shell, folder: Pa
     assert "facts accepted" in out or "graded facts" in out
     assert f"{len(facts)} labels of facts in 6 texts drawn at random" in out
     assert "labels of one text" in out
+
+
+def label(shell: Shell, monkeypatch: pytest.MonkeyPatch, folder: Path, keys: str, *, code: int = 0) -> str:
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{key}\n" for key in keys)))
+    ended = shell("label", folder)
+    assert ended.code == code, ended
+    return ended.out
+
+
+def sample_of(folder: Path) -> dict[tuple[int, int], bool]:
+    with Store(folder) as store:
+        return store.sample()
+
+
+def test_labelling_goes_through_the_facts_of_texts(shell: Shell, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    with Store(folder) as store:
+        first, second, *_ = review_queue(store).positions
+        texts = {record.position: record for record in store.records()}
+    facts = texts[first].facts or ()
+    out = label(shell, monkeypatch, folder, "yn" + "q")  # quits in the middle of the first text
+    total = sum(len(record.facts or ()) for record in texts.values())
+    assert f"1 of {total} " in out
+    assert out.count(str(texts[first].text)) == 1  # the text once, then the sentences of its facts
+    for number, fact in enumerate(facts[:3], 1):
+        sentence = fact.question.text.replace("____", f"[{fact.text}]")
+        assert f"Fact {number} of {len(facts)}: {sentence}" in out
+    assert "2 labels: 1 right, 1 wrong" in out
+    assert sample_of(folder) == {(first, 1): False, (first, 2): False}
+    out = label(shell, monkeypatch, folder, "y" * (len(facts) - 2) + "sq")  # the rest of it, one skip in the next text
+    assert f"1 of {total - 2} " in out
+    assert f"Fact 3 of {len(facts)}" in out
+    assert sample_of(folder)[second, 1] is True
+    with Store(folder) as store:
+        queue = review_queue(store)
+        assert first not in queue.positions
+        assert second in queue.positions
+    label(shell, monkeypatch, folder, "y" * total)
+    with Store(folder) as store:
+        assert review_queue(store).positions == ()
+    assert sum(sample_of(folder).values()) == 0
+    assert len(sample_of(folder)) == total
+
+
+def test_the_last_label_of_a_fact_can_be_taken_back(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    out = label(shell, monkeypatch, folder, "yyunq")
+    assert out.count("Fact 2 of") == 2
+    assert "2 labels: 1 right, 1 wrong" in out
+    (position,) = {position for position, _ in sample_of(folder)}
+    assert "taken back" in shell("label", folder, "--undo", position).fine.out
+    assert sample_of(folder) == {}
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
+def test_a_sheet_of_sampled_texts_comes_back_with_a_label_for_each_fact(
+    shell: Shell, folder: Path, tmp_path: Path, ending: str
+) -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    path = tmp_path / f"sheet.{ending}"
+    assert shell("export", folder, "--sample", 3, "--out", path).code == 0
+    read = {"csv": pandas.read_csv, "parquet": pandas.read_parquet, "xlsx": pandas.read_excel}[ending]
+    table = read(path)
+    assert "confidence" not in table.columns
+    texts = {record.position: record for record in texts_of(folder)}
+    drawn = {int(name.split("_")[1]) for name in table["record_id"]}
+    assert len(table) == sum(len(texts[position].facts or ()) for position in drawn)
+    judged = ["right" if number % 3 else "wrong" for number in range(len(table) - 1)]
+    table["label"] = [*judged, None]
+    write = {"csv": "to_csv", "parquet": "to_parquet", "xlsx": "to_excel"}[ending]
+    getattr(table, write)(path, index=False)
+    out = shell("label", folder, "--from", path).fine.out
+    assert f"{len(judged)} labels: {judged.count('right')} right, {judged.count('wrong')} wrong, 1 skipped" in out
+    assert {position for position, _ in sample_of(folder)} == {p for p in drawn if texts[p].facts}
+    with Store(folder) as store:
+        labels = {label.key: label.correct for label in store.labels()}
+    rows = zip(table["record_id"], table["fact"], judged, strict=False)
+    assert labels == {(int(name.split("_")[1]), int(fact)): verdict == "right" for name, fact, verdict in rows}
+    assert shell("label", folder, "--from", path).code == 0  # the same sheet again changes nothing
+    with Store(folder) as store:
+        assert len(store.label_log()) == len(table)
+
+
+def sheet(path: Path, *rows: dict[str, object]) -> Path:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_the_row_of_a_whole_text_is_about_all_its_facts(shell: Shell, folder: Path, tmp_path: Path) -> None:
+    name, facts = row_id(texts_of(folder)[0]), texts_of(folder)[0].facts or ()
+    path = sheet(tmp_path / "sheet.csv", {"record_id": name, "wrong_fields": "1, 3"})
+    assert shell("label", folder, "--from", path).code == 0
+    with Store(folder) as store:
+        assert {label.fact: label.correct for label in store.labels()} == {
+            fact.fact: fact.fact not in (1, 3) for fact in facts
+        }
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"fact": 99, "label": "right"}, "its answer has"),
+        ({"fact": "x", "label": "right"}, "restore the number"),
+        ({"wrong_fields": "7"}, "its facts are 1, 2, 3"),
+        ({"label": "wrong"}, "name its wrong facts"),
+    ],
+)
+def test_a_sheet_that_names_no_fact_of_the_text_is_refused(
+    refused: Any, folder: Path, tmp_path: Path, row: dict[str, object], words: str
+) -> None:
+    path = sheet(tmp_path / "sheet.csv", {"record_id": row_id(texts_of(folder)[0]), **row})
+    refused(("label", folder, "--from", path), words, "line 2")
+
+
+def test_a_verdict_about_a_text_without_facts_is_refused(refused: Any, folder: Path, tmp_path: Path) -> None:
+    (poem,) = (record for record in texts_of(folder) if record.facts == ())
+    path = sheet(tmp_path / "sheet.csv", {"record_id": row_id(poem), "label": "right"})
+    refused(("label", folder, "--from", path), "a text without facts")
+
+
+def test_a_review_puts_the_texts_with_most_wrong_facts_first(shell: Shell, folder: Path) -> None:
+    rows = rows_of(shell("export", folder, "--review", "--format", "csv", "--out", "-").fine.out)
+    order = list(dict.fromkeys(row["record_id"] for row in rows))
+    wrong = {name: sum(1 - float(row["confidence"]) for row in rows if row["record_id"] == name) for name in order}
+    assert [wrong[name] for name in order] == pytest.approx(sorted(wrong.values(), reverse=True))
+    assert {"label", "correct_answer", "fact", "sentence"} <= {*rows[0]}
+
+
+def test_a_right_value_in_a_sheet_grades_the_fact(shell: Shell, folder: Path, tmp_path: Path) -> None:
+    record = texts_of(folder)[0]
+    first, second, *_ = record.facts or ()
+    rows = ({"fact": 1, "correct_answer": first.text}, {"fact": 2, "correct_answer": "Simón Bolívar"})
+    path = sheet(tmp_path / "sheet.csv", *({"record_id": row_id(record), **row} for row in rows))
+    assert shell("label", folder, "--from", path).code == 0
+    with Store(folder) as store:
+        assert [(label.fact, label.correct) for label in store.labels()] == [(1, True), (2, False)]
+    assert second.text != "Simón Bolívar"

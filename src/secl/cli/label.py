@@ -15,11 +15,19 @@ from cyclopts import Parameter
 from secl.cli.app import AsJson, Flag, app, console, echo, print_json
 from secl.display import counted, terminal_text
 from secl.errors import ParameterError, RunError, needs
-from secl.labels.label import Label, valid
-from secl.records import Record
+from secl.facts.records import GAP_MARK
+from secl.labels.label import Label, LabelKey, valid
+from secl.records import Record, answers_in
 from secl.reports.acceptance_report import advice_json, advice_step, advice_table
 from secl.reports.table import to_rich
-from secl.runs.labelling import advice_of, current_records, labels_from_references, labels_from_sheet, review_queue
+from secl.runs.labelling import (
+    advice_of,
+    current_records,
+    labels_from_references,
+    labels_from_sheet,
+    review_queue,
+    waiting_keys,
+)
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 
@@ -45,13 +53,15 @@ def label(
 ) -> None:
     """Show answers in random order and ask whether each is right; then update the confidences of all answers.
 
+    Of a text, secl asks for each fact.
+
     secl stores each label at once. After Ctrl-C, the same command continues.
 
     Args:
         from_: Take the labels from a table of secl export that people have filled in, all of them or none.
         references: Turn the right answers of your own table into labels.
         random: Say that you drew the judged rows of your table at random, so that their labels allow a guarantee.
-        undo: Only take back the label of the answer at this position.
+        undo: Only take back the label of the answer at this position, or the labels of all its facts.
     """
     if sum((from_ is not None, references, undo is not None)) > 1 or (random and from_ is None and not references):
         raise ParameterError("give one of --from FILE, --references and --undo; --random needs one of the first two.")
@@ -69,7 +79,7 @@ def label(
             store.add_labels(labels_from_references(store, random=random))
         else:
             with suppress(KeyboardInterrupt):
-                _review(store, review_queue(store).positions)
+                _review(store, waiting_keys(store, review_queue(store).positions))
         for line in _describe_result(store, log):
             echo(line)
 
@@ -116,21 +126,24 @@ def _describe_result(store: Store, before: Sequence[Label]) -> Iterator[str]:
         yield "The server uses these labels from its next start on."
     elif labels:
         logs = {"without labels": (), **({"before this command": before} if before else {}), "now": log}
-        means = (fmean(each.confidences.expected_grade for each in current_records(store, by)) for by in logs.values())
+        rated = (answers_in(current_records(store, by)) for by in logs.values())
+        means = (fmean(answer.confidences.expected_grade for answer in answers) for answers in rated)
         shown = ", ".join(f"{mean:.3f} {name}" for name, mean in zip(logs, means, strict=True))
         yield f"Mean confidence {shown}; see: secl report {store.folder}"
 
 
-def _review(store: Store, waiting: Sequence[int]) -> None:
-    """Show one answer after the other, and store its label."""
+def _review(store: Store, waiting: Sequence[LabelKey]) -> None:
+    """Show one answer or fact after the other, and store its label."""
     if not waiting:
         echo("no answer is left to label.")
         return
     number = 0
     while number < len(waiting):
-        record = store.record(waiting[number])
+        position, fact = waiting[number]
+        record = store.record(position)
         echo(f"\n{number + 1} of {len(waiting)}  ({terminal_text(record.question.domain)})")
-        for line in _show(record):
+        is_further = number > 0 and waiting[number - 1][0] == position
+        for line in _show_fact(record, fact, is_further=is_further) if fact else _show(record):
             echo("\n".join(map(terminal_text, line.split("\n"))))
         word = _ask_user()
         if word == "q":
@@ -138,9 +151,11 @@ def _review(store: Store, waiting: Sequence[int]) -> None:
         if word == "u":
             if number > 0:
                 number -= 1
-                store.add_feedback(waiting[number], None)
+                last, fact = waiting[number]
+                store.add_feedback(last, None, fact=fact)
             continue
-        store.add_feedback(record.position, None if word == "s" else word == "y", drawn=True, skipped=word == "s")
+        correct = None if word == "s" else word == "y"
+        store.add_feedback(position, correct, drawn=True, skipped=word == "s", fact=fact)
         number += 1
 
 
@@ -151,6 +166,14 @@ def _ask_user() -> str:
         reply = (sys.stdin.readline() or "q").strip().lower()
         if any(reply in (word, word[0]) for word in WORDS):
             return reply[0]
+
+
+def _show_fact(record: Record, number: int, *, is_further: bool) -> list[str]:
+    """Return the sentence of a fact, with the fact in brackets; before the first fact asked about, the whole text."""
+    facts = record.facts or ()
+    fact = facts[number - 1]
+    sentence = fact.question.text.replace(GAP_MARK, f"[{fact.text}]", 1)
+    return [*([] if is_further else _show(record)), f"Fact {number} of {len(facts)}: {sentence}"]
 
 
 def _show(record: Record) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from secl.display import number
+from secl.display import as_sentence, number
 from secl.errors import ParameterError
 from secl.explain import explain
 from secl.grading.rules import reported_correct
@@ -86,9 +86,9 @@ def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, s
     from markupsafe import Markup
 
     environment = html_templates(TEMPLATES)
-    shown = (data_uri, natural_width, listed, asked, answered, not_returned, options_of, reported_correct, remarks)
-    environment.globals |= {function.__name__: function for function in (*shown, explain, number, right_answer)}
-    environment.globals |= {"LEGEND": LEGEND, "segments_of": segments_of}
+    given = (data_uri, natural_width, listed, asked, answered, not_returned, options_of, reported_correct, remarks)
+    shown = {function.__name__: function for function in (*given, as_sentence, explain, number, right_answer)}
+    environment.globals |= {**shown, "LEGEND": LEGEND, "segments_of": segments_of}
     # CDATA makes an XML parser accept the script.
     text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")
     script = f"//<![CDATA[\n{text}//]]>"

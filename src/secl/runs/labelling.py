@@ -134,6 +134,13 @@ def review_queue(store: Store, after: int | None = None) -> Queue:
     return Queue(tuple(waiting), rated, len(order))
 
 
+def waiting_keys(store: Store, positions: Sequence[int]) -> list[LabelKey]:
+    """Return the answers at some positions, and the facts of texts, that have no label of a review, in order."""
+    facts, sample = store.fact_counts(), store.sample()
+    keys = ((place, fact) for place in positions for fact in (range(1, facts[place] + 1) if place in facts else (0,)))
+    return [key for key in keys if sample.get(key, True)]  # True: a review skipped the answer
+
+
 def drawn_until(store: Store, last: int, count: int) -> frozenset[int]:
     """Return the positions of the sample that ends with answer `last`, drawn when the store had `count` answers."""
     within = _reviewed(store, count)
@@ -260,6 +267,8 @@ def _answers(cells: Mapping[str, object], known: Mapping[str, Sequence[Record]],
             f"has the record_id {str(name)[:40]!r}, which is no answer of {folder}; take a sheet of this run."
         )
     answers = answers_in(known[str(name)])
+    if not answers and any(cells.get(column) is not None for column in READ[1:4]):
+        raise DataError("is about a text without facts, in which nothing can be judged; empty its verdict.")
     if number is None:
         return answers
     if found := [answer for answer in answers if str(answer.fact) == str(number).removesuffix(".0")]:
@@ -314,15 +323,16 @@ def labels_from_references(store: Store, *, random: bool) -> list[Label]:
     `random`: whether the questions with references are a random sample. If an earlier call said otherwise, withdraw
     the earlier label first. Raises DataError: no question has a reference.
     """
-    before, chance = {entry.position: entry for entry in valid(store.label_log())}, 1.0 if random else None
-    graded = [(record, right) for record in store.records() if (right := judgement_of(record).reference) is not None]
+    before, chance = {entry.key: entry for entry in valid(store.label_log())}, 1.0 if random else None
+    answers = answers_in(store.records())
+    graded = [(answer, right) for answer in answers if (right := judgement_of(answer).reference) is not None]
     if not graded:
         raise DataError(
             f"no question of {store.folder} has a right answer; name its column (--columns reference=NAME)."
         )
     labels = []
     for record, right in graded:
-        earlier = before.get(record.position)
+        earlier = before.get(record.key)
         if earlier is None or (earlier.source == "reference" and earlier.chance != chance):
             changes = [right] if earlier is None else [None, right]
             labels += [label_of(record, correct, source="reference", chance=chance) for correct in changes]

@@ -10,6 +10,9 @@ from typing import Any
 # Tiny models are fastest on one thread, also on a busy machine. PyTorch reads this variable during its import.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Tests ask models everything, unless they test the cache.
+os.environ["SECL_CACHE_SIZE"] = "0"
+
 import hypothesis
 import pytest
 

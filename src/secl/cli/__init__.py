@@ -8,7 +8,7 @@ from secl.cli import ask, compare, extract, label, report, run, serve, state, sw
 
 for group, names in {
     ASK: "ask extract score demo",
-    STUDY: "check run sweep reproduce compare",
+    STUDY: "check run sweep reproduce compare cache",
     SERVE: "serve keys backup",
     BACK: "report label review threshold export history show verify",
     LISTS: "models methods benchmarks",

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, Full, app, console, echo, print_json
-from secl.cli.run import print_result, proceed
+from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, Flag, Full, app, console, echo, print_json
+from secl.cli.run import NoCache, open_cache, print_result, proceed
 from secl.data.benchmarks import BENCHMARKS
 from secl.display import as_sentence, counted, terminal_text
 from secl.errors import ParameterError
@@ -25,6 +25,7 @@ from secl.reports.answers import questions_table
 from secl.reports.console import answer_table, evidence_tables, marked_text
 from secl.reports.table import listing, to_rich
 from secl.reports.texts import LEAST_CERTAIN, facts_table
+from secl.runs.cache import ReadingCache, cache_path
 from secl.runs.encoding import to_export
 from secl.runs.loading import load_for_asking
 from secl.runs.runner import Run, start_run
@@ -123,6 +124,7 @@ def score(
     out: Path | None = None,
     as_json: AsJson = False,
     accept: float | None = None,
+    no_cache: NoCache = False,
     flags: Annotated[RatedSettings | None, FLAT] = None,
 ) -> None:
     """Rate the given answers in a file: print for each the probability that it is correct.
@@ -132,12 +134,17 @@ def score(
             "correct" (true or false).
         out: Store the ratings as a run in this folder, for secl report, label and export.
         accept: Lowest confidence of an accepted answer.
+        no_cache: Ask the model everything, also what an earlier run has asked (secl cache).
     """
     if out is not None and as_json:
         raise ParameterError("--json prints the answers, and --out stores them for secl export; drop --json or --out.")
     settings = score_settings(file, {"loop.accept": accept, **given_by(flags)})
     finish = print_result() if out else _print_json if as_json else _print
-    proceed(lambda place: start_run(settings, place, mode="score"), out, finish, quiet=out is None)
+
+    def begin(place: Path) -> Run:
+        return start_run(settings, place, mode="score", cache=open_cache(no_cache))
+
+    proceed(begin, out, finish, quiet=out is None)
 
 
 def _print_json(run: Run) -> None:
@@ -170,6 +177,24 @@ def _print(run: Run) -> None:
     if (accepted := accepted_sentence(records)) is not None:
         echo(accepted)
     echo(assess(records).line)
+
+
+@app.command
+def cache(*, clear: Annotated[bool, Flag] = False, as_json: AsJson = False) -> None:
+    """Show the cache of what models answered, from which later runs take answers to the same questions.
+
+    SECL_CACHE_SIZE sets its size (500M, 2G; 0 for none), SECL_CACHE its folder.
+
+    Args:
+        clear: Empty the cache.
+    """
+    if clear:
+        ReadingCache.clear(cache_path())
+    kept = ReadingCache()
+    if as_json:
+        print_json({"path": str(kept.path), "readings": len(kept), "bytes": kept.bytes, "size": kept.size})
+        return
+    echo(f"{kept.path}: {counted(len(kept), 'reading')}, {kept.bytes / 1e6:,.1f} of {kept.size / 1e6:,.0f} MB")
 
 
 @app.command

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -14,17 +15,21 @@ from typing import Annotated, Any
 from rich import progress
 
 from secl.calibrator import Calibrator
-from secl.cli.app import FURTHER_SETTINGS, Full, app, console, echo, fail
+from secl.calibrator.stream import WINDOW_SIZE
+from secl.cli.app import FURTHER_SETTINGS, Flag, Full, app, console, echo, fail
 from secl.cli.report import write_and_print
 from secl.display import amount, counted
 from secl.errors import ParameterError, StorageError
 from secl.records import Record
+from secl.runs.cache import ReadingCache, maximum_size
 from secl.runs.extracting import DocumentFile
 from secl.runs.folder import FILE
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings, read_toml
 from secl.settings.groups import FLAT
 from secl.settings.names import OF_OUTPUT, dotted, given_by
+
+NoCache = Annotated[bool, Flag, OF_OUTPUT]
 
 Finisher = Callable[["Run"], None]
 """Reports a run after its last question."""
@@ -56,6 +61,8 @@ def run(
     out: Annotated[Path | None, OF_OUTPUT] = None,
     resume: Annotated[Path | None, OF_OUTPUT] = None,
     full: Annotated[Full, OF_OUTPUT] = False,
+    no_cache: NoCache = False,
+    dry_run: Annotated[bool, Flag, OF_OUTPUT] = False,
 ) -> None:
     """Ask the questions of a file or benchmarks, and report how good the confidences are.
 
@@ -63,17 +70,46 @@ def run(
         recipe: A TOML recipe; flags override its settings.
         out: Folder of the new run.
         resume: Continue this unfinished run, with its own settings.
+        no_cache: Ask the model everything, also what an earlier run has asked (secl cache).
+        dry_run: Ask only the first questions, and print how long all of them take; needs no --out.
     """
     settings = {**dotted(read_toml(recipe) if recipe else {}), **given_by(flags)}
     if resume is not None:
         if out is not None and out != resume:
             raise ParameterError("a resumed run stays in its folder; drop --out.")
-        proceed(lambda place: resume_run(place, settings), resume, print_result(full=full))
+        if dry_run:
+            raise ParameterError("--dry-run is for a new run; drop --resume.")
+        proceed(lambda place: resume_run(place, settings, cache=open_cache(no_cache)), resume, print_result(full=full))
         return
-    if out is None:
+    if out is None and not dry_run:
         raise ParameterError("a new run needs a folder; name it with --out.")
     new = RunSettings.of(settings)
-    proceed(lambda place: start_run(new, place), out, print_result(full=full))
+    if dry_run:
+        _estimate(lambda place: start_run(new, place))
+        return
+    proceed(lambda place: start_run(new, place, cache=open_cache(no_cache)), out, print_result(full=full))
+
+
+def _estimate(open_run: Callable[[Path], Run]) -> None:
+    """Ask the first window of a run, keep nothing of it, and print how long the whole run takes."""
+    with TemporaryDirectory(prefix="secl-") as place:
+        with console().status("loading model and questions"):
+            run = open_run(Path(place))
+        with run.store:
+            name_skipped(run.manifest.skipped)
+            total, noun = len(run.questions), TASKS[run.manifest.mode][1]
+            for text in (model_line(run.calibrator), cost_line(run)):
+                if text:
+                    echo(text)
+            began = time.monotonic()
+            asked = sum(1 for _ in islice(run.steps(), WINDOW_SIZE))
+            seconds = time.monotonic() - began
+    whole = timedelta(seconds=round(seconds / asked * total))
+    echo(f"the first {counted(asked, noun)} took {seconds:.1f} s, so all {amount(total)} take about {whole}.")
+
+
+def open_cache(no_cache: bool) -> ReadingCache | None:
+    return None if no_cache or not maximum_size() else ReadingCache()
 
 
 @app.command

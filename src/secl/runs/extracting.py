@@ -124,7 +124,8 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
     rows = read_documents(path, extract.text)
     columns = short_texts(rows)
     found = usable(rows, read, skipped, kind="document", skip_bad=stream.skip_bad)
-    pairs = list(itertools.islice(found, stream.per_domain))
+    most = min((each for each in (stream.per_domain, stream.limit) if each is not None), default=None)
+    pairs = list(itertools.islice(found, most))
     if not pairs:
         raise DataError(f"{path} holds no document that can be used: {' '.join(skipped[0])}")
     questions = tuple(field for _, fields in pairs for field in fields)

@@ -50,7 +50,7 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
     if source.questions is None:
         data = Path(source.data) if source.data else None
         asked = load_stream(source.benchmarks, source.per_domain, order=source.order, seed=settings.seed, data=data)
-        return QuestionFile(tuple(asked))
+        return QuestionFile(tuple(asked[: source.limit]))
     file = read_rows(
         Path(source.questions),
         skip_bad=source.skip_bad,
@@ -66,7 +66,7 @@ def read_stream(settings: RunSettings, mode: Mode = "ask") -> QuestionFile:
         counts[question.domain] += 1
         if source.per_domain is None or counts[question.domain] <= source.per_domain:
             questions.append(question)
-    return file.of(arrange(questions, source.order, settings.seed))
+    return file.of(arrange(questions, source.order, settings.seed)[: source.limit])
 
 
 def askable(file: QuestionFile, model: Model, skip_bad: bool) -> tuple[QuestionFile, tuple[str, ...]]:

@@ -19,6 +19,7 @@ from secl.gates import Always
 from secl.model import Learner, Model, learner_of
 from secl.question import Question
 from secl.records import Record
+from secl.runs.cache import ReadingCache, with_cache
 from secl.runs.export import write_version
 from secl.runs.extracting import FAILURES, DocumentFile, extract_fields
 from secl.runs.folder import ELSEWHERE, check_free, storage_errors
@@ -134,13 +135,21 @@ class Run:
         return write_summary(self.store, summary_of(self.manifest, records), assess(records), self.store.folder)
 
 
-def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, mode: Mode = "ask") -> Run:
+def start_run(
+    settings: RunSettings,
+    folder: Path,
+    load: Load | None = None,
+    *,
+    mode: Mode = "ask",
+    cache: ReadingCache | None = None,
+) -> Run:
     """Load questions and model, then open a new run folder.
 
     Args:
         folder: new or empty.
         load: returns a model that satisfies `secl.model.Model`; by default the model of the settings.
         mode: "ask" or "score" (rate the answers in the file of questions). With a schema file, the mode is "extract".
+        cache: what the model answered in earlier runs (`secl.runs.cache`); None to ask the model everything.
 
     Raises:
         SeclError: the settings, questions, model or folder cannot be used. The folder is unchanged.
@@ -156,7 +165,7 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     mode = "extract" if settings.extract.schema_file is not None else mode
     asked = read_stream(settings, mode)
     settings.build_gate()  # check the gate before loading the model
-    model = (load or load_model)(settings)
+    model = with_cache((load or load_model)(settings), cache, settings)
     asked, unanswerable = askable(asked, model, settings.stream.skip_bad)
     earlier = calibration(settings, model, mode)
     calibrator = build_calibrator(settings, model, earlier)
@@ -167,12 +176,18 @@ def start_run(settings: RunSettings, folder: Path, load: Load | None = None, *, 
     return Run(store, calibrator, asked, [], asked.notes + notes)
 
 
-def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, load: Load | None = None) -> Run:
+def resume_run(
+    folder: str | Path,
+    changes: Mapping[str, object] | None = None,
+    load: Load | None = None,
+    *,
+    cache: ReadingCache | None = None,
+) -> Run:
     """Open an unfinished run where it stopped.
 
     Args:
         changes: settings; only `CHANGEABLE_SETTINGS` may differ from the run's.
-        load: as for `start_run`.
+        load, cache: as for `start_run`.
 
     Raises:
         RunError: a setting, the model, the questions or the version of secl differ from the run's. The message names
@@ -195,7 +210,7 @@ def resume_run(folder: str | Path, changes: Mapping[str, object] | None = None, 
         if stream_fingerprint(asked) != manifest.stream or regraded:
             changed = _describe_change(records, manifest, asked.questions)
             raise RunError(f"the questions of {folder} have changed ({changed}); restore them or start a new run.")
-        model = (load or load_model)(manifest.to_load(settings))
+        model = with_cache((load or load_model)(manifest.to_load(settings)), cache, settings)
         notes = _check_same(manifest, model, folder)
         calibrator = build_calibrator(settings, model, manifest.earlier)
         snapshot = store.snapshot()

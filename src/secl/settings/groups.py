@@ -271,6 +271,9 @@ class StreamSettings(Settings):
     template: str | None = Field(None, description="Question with columns in braces: 'Which team? {subject}: {body}'.")
     skip_bad: bool = Field(False, description="Skip questions that cannot be used, and list them.")
     per_domain: int | None = Field(None, ge=1, description="At most this many questions per domain; all by default.")
+    limit: int | None = Field(
+        None, ge=1, description="At most this many questions: the first ones, or with --order shuffled a random sample."
+    )
     order: Order = Field("forward", description="Order of the domains: forward, reversed or shuffled.")
     grader: Grader = Field(
         "auto",

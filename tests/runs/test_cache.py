@@ -1,0 +1,235 @@
+"""The cache of readings: a second run asks the model only what is new, and its records are equal."""
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from secl.errors import ParameterError
+from secl.evidence import EvidenceKind
+from secl.model import ModelAnswer, Rating
+from secl.question import GivenAnswer, Question
+from secl.runs import cache as cache_module
+from secl.runs.cache import ReadingCache, maximum_size
+from secl.runs.encoding import to_body
+from secl.runs.runner import resume_run, start_run
+from secl.runs.settings import RunSettings
+from secl.testing import ScriptedModel
+
+QUESTIONS = [f"What is {n} plus {n}?" for n in range(40)]
+
+
+class Counted(ScriptedModel):
+    """A model that counts what it is asked, and may end after some answers."""
+
+    def __init__(self, most: int = 1000, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.asked, self.rated, self.most = list[str](), 0, most
+
+    def answer(
+        self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: Any = None
+    ) -> ModelAnswer:
+        if len(self.asked) == self.most:
+            raise KeyboardInterrupt
+        self.asked.append(question.text)
+        return super().answer(question, evidence=evidence, written=written)
+
+    def rate(self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]) -> list[Rating]:
+        self.rated += len(given)
+        return super().rate(given, evidence)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> ReadingCache:
+    return ReadingCache(tmp_path / "readings.sqlite", 10**8)
+
+
+def table(folder: Path, rows: Sequence[str] = QUESTIONS, **columns: Sequence[str]) -> Path:
+    path = folder / "questions.csv"
+    lines = [",".join(("id", "question", *columns))]
+    lines += [",".join((f"row-{n}", row, *(values[n] for values in columns.values()))) for n, row in enumerate(rows)]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def run(folder: Path, path: Path, cache: ReadingCache | None, model: Any = None, **settings: object) -> tuple[Any, Any]:
+    """Return the bodies of the records of a run, and its model."""
+    model = model or Counted()
+    begun = start_run(
+        RunSettings.of({"stream.questions": str(path), "model.name": "scripted", **settings}),
+        folder / f"run-{len(list(folder.iterdir()))}",
+        lambda _: model,
+        cache=cache,
+    )
+    with begun.store:
+        begun.proceed()
+    return [to_body(record) for record in begun.records], model
+
+
+def test_a_second_run_asks_the_model_nothing_and_has_equal_records(tmp_path: Path, kept: ReadingCache) -> None:
+    path = table(tmp_path)
+    first, asked = run(tmp_path, path, kept)
+    assert len(asked.asked) == 40
+    second, model = run(tmp_path, path, kept)
+    assert second == first
+    assert model.asked == []
+    uncached, _ = run(tmp_path, path, None)
+    assert uncached == first
+
+
+def test_a_reference_a_grader_or_a_threshold_asks_nothing_new_and_new_rows_only_themselves(
+    tmp_path: Path, kept: ReadingCache
+) -> None:
+    run(tmp_path, table(tmp_path), kept)
+    _, model = run(tmp_path, table(tmp_path, reference=[str(2 * n) for n in range(40)]), kept)
+    assert model.asked == []
+    _, model = run(tmp_path, table(tmp_path), kept, **{"loop.accept": 0.7, "stream.grader": "contains"})
+    assert model.asked == []
+    more = [*QUESTIONS, *(f"Who is number {n}?" for n in range(10))]
+    records, model = run(tmp_path, table(tmp_path, more), kept)
+    assert model.asked == more[40:]
+    assert records == run(tmp_path, table(tmp_path, more), None)[0]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"seed": 7}, {"evidence.extra_evidence": ("p_true",)}, {"method": "stated"}, {"evidence.distractors": 3}],
+)
+def test_other_settings_of_the_questions_ask_anew(tmp_path: Path, kept: ReadingCache, settings: dict[str, Any]) -> None:
+    run(tmp_path, table(tmp_path), kept)
+    records, model = run(tmp_path, table(tmp_path), kept, **settings)
+    assert len(model.asked) == 40
+    assert records == run(tmp_path, table(tmp_path), None, **settings)[0]
+
+
+def test_other_weights_ask_anew_and_a_method_that_learns_always_asks(tmp_path: Path, kept: ReadingCache) -> None:
+    run(tmp_path, table(tmp_path), kept)
+    _, model = run(tmp_path, table(tmp_path), kept, Counted(stated=0.6))
+    assert len(model.asked) == 40
+    for _ in range(2):
+        _, model = run(tmp_path, table(tmp_path), kept, method="secl")
+        assert len(model.asked) >= 40
+
+
+def test_given_answers_are_rated_once(tmp_path: Path, kept: ReadingCache) -> None:
+    path = table(tmp_path, answer=[str(2 * n) for n in range(40)])
+    bodies = []
+    for count in (40, 0):
+        model = Counted()
+        settings = RunSettings.of({"stream.questions": str(path), "model.name": "scripted"})
+        begun = start_run(settings, tmp_path / f"rated-{count}", lambda _, m=model: m, mode="score", cache=kept)  # type: ignore[misc]
+        with begun.store:
+            begun.proceed()
+        assert model.rated == count
+        bodies.append([to_body(record) for record in begun.records])
+    assert bodies[0] == bodies[1]
+
+
+def test_a_killed_run_resumes_to_the_records_of_a_whole_one(tmp_path: Path, kept: ReadingCache) -> None:
+    path = table(tmp_path)
+    whole, _ = run(tmp_path, path, None)
+    settings = RunSettings.of({"stream.questions": str(path), "model.name": "scripted"})
+    begun = start_run(settings, tmp_path / "cut", lambda _: Counted(21), cache=kept)
+    with begun.store, pytest.raises(KeyboardInterrupt):
+        begun.proceed()
+    resumed = resume_run(tmp_path / "cut", load=lambda _: Counted(), cache=kept)
+    with resumed.store:
+        resumed.proceed()
+    assert [to_body(record) for record in resumed.records] == whole
+
+
+def test_least_recently_used_readings_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "BETWEEN", 1)
+    small = ReadingCache(tmp_path / "small.sqlite", 1000)
+    for number in range(9):
+        small.put(str(number), "x" * 100)
+        assert small.get("0")
+    for number in range(9, 12):
+        small.put(str(number), "x" * 100)
+    assert small.bytes <= 1000
+    assert small.get("0")
+    assert small.get("1") is None
+    assert small.get("11")
+
+
+def used(path: Path) -> ReadingCache:
+    cache = ReadingCache(path, 10**6)
+    cache.get("x")
+    return cache
+
+
+@pytest.mark.parametrize("damage", ["no database", "another format", "another table", "no folder"])
+def test_a_cache_that_cannot_be_used_stops_no_run(tmp_path: Path, damage: str) -> None:
+    place = tmp_path / "cache"
+    place.mkdir()
+    path = place / "readings.sqlite"
+    if damage == "no database":
+        path.write_bytes(b"nonsense" * 1000)
+    elif damage == "no folder":
+        place.rmdir()
+        place.write_text("a file")
+    else:
+        with sqlite3.connect(path) as db:
+            db.execute("CREATE TABLE readings (other TEXT)")
+            db.execute(f"PRAGMA user_version = {99 if damage == 'another format' else cache_module.FORMAT}")
+        db.close()
+    if damage == "another format":
+        damaged = ReadingCache(path, 10**6)
+    else:
+        with pytest.warns(UserWarning, match="secl cache --clear"):
+            damaged = used(path)
+    records, model = run(tmp_path, table(tmp_path), damaged)
+    assert len(model.asked) == 40
+    assert records == run(tmp_path, table(tmp_path), None)[0]
+    if damage == "no database":
+        ReadingCache.clear(path)
+        assert len(ReadingCache(path, 10**6)) == 0
+
+
+def test_a_damaged_value_is_read_anew(tmp_path: Path, kept: ReadingCache) -> None:
+    first, _ = run(tmp_path, table(tmp_path), kept)
+    with sqlite3.connect(kept.path) as db:
+        db.execute("UPDATE readings SET body = substr(body, 1, 20)")
+    db.close()
+    second, model = run(tmp_path, table(tmp_path), kept)
+    assert second == first
+    assert len(model.asked) == 40
+
+
+def test_two_processes_share_a_cache(tmp_path: Path) -> None:
+    one, other = (ReadingCache(tmp_path / "readings.sqlite", 10**6) for _ in range(2))
+    one.put("a", "1")
+    other.put("a", "1")
+    other.put("b", "2")
+    assert (one.get("b"), other.get("a"), len(one)) == ("2", "1", 2)
+
+
+@pytest.mark.parametrize(("text", "size"), [("", 2**30), ("0", 0), ("500M", 500 * 2**20), ("2 GiB", 2**31), ("7", 7)])
+def test_the_size_is_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch, text: str, size: int) -> None:
+    monkeypatch.setenv("SECL_CACHE_SIZE", text)
+    assert maximum_size() == size
+
+
+def test_an_unreadable_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECL_CACHE_SIZE", "much")
+    with pytest.raises(ParameterError, match="SECL_CACHE_SIZE is 'much'"):
+        maximum_size()
+
+
+def test_windows_of_a_local_model_are_computed_whole(tmp_path: Path, tiny_llama: Path, kept: ReadingCache) -> None:
+    def bodies(count: int, cache: ReadingCache | None) -> list[str]:
+        path = table(tmp_path, QUESTIONS[:count])
+        settings = {"stream.options": ("2", "4", "8"), "model.name": str(tiny_llama), "model.dtype": "fp32"}
+        folder = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
+        begun = start_run(RunSettings.of({"stream.questions": str(path), **settings}), folder, cache=cache)
+        with begun.store:
+            begun.proceed()
+        begun.calibrator.model.close()
+        return [to_body(record) for record in begun.records]
+
+    assert bodies(20, kept) == bodies(20, None)
+    found = kept.hits
+    assert bodies(36, kept) == bodies(36, None)
+    assert kept.hits > found

@@ -5,7 +5,6 @@ import os
 import runpy
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -45,28 +44,27 @@ def test_a_morning_ends_with_a_table_of_accepted_answers_and_a_picture(
     assert sum("Deurle" in row["answer"] for row in rows) == 1  # it read the passage
 
 
-SLOWLY = """
-import runpy, sys, time
+COUNTED = """
+import runpy, sys
 import secl.testing
 bins_around = secl.testing.bins_around
-secl.testing.bins_around = lambda stated: time.sleep(0.07) or bins_around(stated)
+secl.testing.bins_around = lambda stated: sys.stderr.write(".") and sys.stderr.flush() or bins_around(stated)
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
-"""Program that runs an example whose model takes 0.14 seconds for each answer."""
+"""Program that runs an example whose model writes two dots for each answer to stderr."""
 
 
-def third_party(*arguments: object, die_after: float | None = None) -> str:
-    """Run the example in a process; or run it slowly, and kill it after `die_after` seconds."""
-    slowly = [] if die_after is None else ["-c", SLOWLY]
-    command = [sys.executable, *slowly, str(ROOT / "examples" / "third_party_model.py"), *map(str, arguments)]
+def third_party(*arguments: object, answers: int | None = None) -> str:
+    """Run the example in a process; with `answers`, kill it after so many answers of its model."""
+    counted = [] if answers is None else ["-c", COUNTED]
+    command = [sys.executable, *counted, str(ROOT / "examples" / "third_party_model.py"), *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    if die_after is not None:
-        assert process.stdout is not None
-        started = process.stdout.readline()  # the folder is there
-        time.sleep(die_after)
+    stderr = None if answers is None else subprocess.PIPE
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment)
+    if process.stderr is not None and answers is not None:
+        process.stderr.read(2 * answers)
         process.kill()
-        return started + process.communicate()[0]
+        return process.communicate()[0]
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     return output
@@ -77,7 +75,7 @@ def third_party(*arguments: object, die_after: float | None = None) -> str:
 def test_a_model_from_outside_runs_is_killed_and_goes_on_with_the_same_records(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     third_party("run", whole)
-    third_party("run", killed, die_after=2)
+    third_party("run", killed, answers=15)
     with Store(killed) as store:
         assert 0 < len(store) < 60
     assert not third_party("run", killed).startswith("0 questions")
@@ -92,7 +90,7 @@ def test_a_model_from_outside_runs_is_killed_and_goes_on_with_the_same_records(t
 @pytest.mark.smoke
 def test_a_model_from_outside_serves_is_killed_and_goes_on(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    before = third_party("serve", state, die_after=1.5)
+    before = third_party("serve", state, answers=8)
     answered = len(before.splitlines()) - 1
     assert 0 < answered < 20
     after = third_party("serve", state).splitlines()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from secl.evaluation.acceptance import answers_of
 from secl.labels.state import LabelState
 from secl.question import Question
+from secl.runs.labelling import review_queue
 from secl.server import retention
 from secl.server.online.service import Service
 from secl.server.retention import Retention, prune
@@ -22,7 +24,7 @@ from secl.testing import ScriptedModel
 from secl.writing import Chunk, SamplingParameters, Token
 from tests.facts.test_facts import ABOUT, TEXT
 from tests.server.conftest import Make, Patch, client_of, metrics_of
-from tests.server.waiting import close, examined, spoiled
+from tests.server.waiting import close, examined, spoiled, until
 
 POSTERIOR: dict[str, object] = {"method": "posterior", "loop.accept": 0.5}
 POEM = "roses are red and violets are blue, and the sea is calm tonight\n" * 5
@@ -240,3 +242,111 @@ def test_a_replay_after_a_kill_gives_the_same_facts(make_service: Make) -> None:
         assert [[fact[name] for name in NUMBERS] for fact in first["facts"]] == [
             [fact[name] for name in NUMBERS] for fact in second["facts"]
         ]
+
+
+def test_the_page_of_a_text_shows_each_fact_in_the_text_and_in_a_row(make_service: Make) -> None:
+    service = chatty(make_service)
+    chat(service)
+    chat(service, "Write a poem.")
+    labelled(service, 0, fact=2, correct=False)
+    labelled(service, 0, fact=1, correct=True)
+    with client_of(service) as client:
+        page, poem, listed = (client.get(address).text for address in ("/records/0", "/records/1", "/records"))
+        explained = client.get("/v1/records/0").json()
+    record = service.state.served(0).record
+    marked = re.findall(r'<mark class="fact( shade-\d)?" title="(.*?)"><a href="#fact-(\d)">(.*?)</a></mark>', page)
+    assert [(number, text) for *_, number, text in marked] == [(str(n), text) for n, text in enumerate(VALUES, 1)]
+    assert [shade for shade, *_ in marked[:3]] == [" shade-0", " shade-4", " shade-3"]  # right, wrong, and 0.37
+    assert re.findall(r'class="fact-row" id="fact-(\d)"', page) == ["1", "2", "3", "4", "5"]
+    for fact in record.facts or ():
+        assert f"{fact.confidence:.2f}" in page
+    assert (
+        page.count('data-correct="true" aria-pressed="true"')
+        == page.count('data-correct="false" aria-pressed="true"')
+        == 1
+    )
+    assert "People labelled 2 of 5 facts, 1 of them as wrong." in explained["why"]
+    assert explained["fact_labels"] == {"1": True, "2": False}
+    assert "The text states no fact, so it has no confidence." in poem
+    assert "data-correct" not in poem
+    assert re.findall(r"\d+ facts, [\d.]+ expected wrong", listed) == ["5 facts, 2.6 expected wrong"]
+
+
+def test_a_page_of_a_text_that_is_not_kept_names_places(make_service: Make) -> None:
+    service = chatty(make_service, keep_text="none")
+    chat(service)
+    with client_of(service) as client:
+        page = client.get("/records/0").text
+    assert "<strong>fact 2</strong>, characters 57 to 61" in page
+    assert not any(value in page for value in VALUES)
+
+
+def test_a_review_draws_texts_and_asks_about_each_fact(make_service: Make) -> None:
+    service = chatty(make_service)
+    chat(service)
+    chat(service, "Write a poem.")
+    chat(service)
+    assert sorted(review_queue(service.state).positions) == [0, 2]  # nothing in a poem can be judged
+    with client_of(service) as client:
+        page = client.get("/review").text
+        assert "Which of these 5 facts are right?" in page
+        assert "shade-" not in page.partition("<details>")[0]  # a confidence would bias the label
+        assert f"{service.state.served(0).record.facts[0].confidence:.2f}" not in page.partition("<details>")[0]  # type: ignore[index]
+        first, second = review_queue(service.state).positions
+        for fact in range(1, 6):
+            assert review_queue(service.state).positions == (first, second)
+            labelled(service, first, fact=fact, correct=fact > 1, drawn=True)
+        assert review_queue(service.state).positions == (second,)
+        assert "1 of the latest 2 answers are rated." in client.get("/review").text
+        labelled(service, second, fact=1, correct=True, drawn=True)
+        for fact in range(2, 6):
+            labelled(service, second, fact=fact, correct=None, skipped=True, drawn=True)
+        assert review_queue(service.state).positions == (second,)  # skipped facts come again
+        labelled(service, first, correct=None)
+        assert review_queue(service.state).positions == (first, second)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1200, 390])
+def test_in_a_browser_a_review_of_a_text_takes_keys_and_mouse(
+    make_service: Make, host: Callable[[Service], str], tab: Any, width: int
+) -> None:
+    service = chatty(make_service)
+    for _ in range(2):
+        chat(service)
+    first, second = review_queue(service.state).positions
+    address = host(service)
+    tab.set_viewport_size({"width": width, "height": 800})
+    tab.goto(f"{address}/review")
+    at(tab, service, first)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    tab.keyboard.press("r")
+    tab.locator("#fact-2.current").wait_for()
+    tab.keyboard.press("w")
+    tab.locator("#fact-3.current").wait_for()
+    tab.click("#fact-5 button:has-text('Wrong')")
+    tab.locator("#fact-5 [aria-pressed=true]").wait_for()
+    tab.click("#fact-5 button:has-text('Wrong')")  # takes the label back
+    tab.locator("#fact-5 [aria-pressed=true]").wait_for(state="detached")
+    assert service.state.verdicts(first) == {1: True, 2: False}
+    tab.keyboard.press("a")
+    at(tab, service, second)
+    assert service.state.verdicts(first) == {1: True, 2: False, 3: True, 4: True, 5: True}
+    assert {label.chance for label in service.state.labels()} == {1.0}
+    tab.keyboard.press("s")
+    tab.locator(".empty").wait_for()
+    tab.wait_for_load_state()
+    assert sum(entry.skipped for entry in service.state.label_log()) == 5
+    tab.goto(f"{address}/records/{first}")
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    tab.click("#fact-1 button:has-text('Wrong')")
+    until(lambda: service.state.verdicts(first)[1] is False)
+    tab.locator("mark.shade-4:has-text('Lima')").wait_for()
+    tab.click("text=Take back all")
+    until(lambda: service.state.verdicts(first) == {})
+
+
+def at(tab: Any, service: Service, position: int) -> None:
+    """Wait until the review shows a record, and the page reacts to keys."""
+    tab.locator(f'.whole[data-record="{service.state.served(position).id}"]').wait_for()
+    tab.locator("#fact-1.current").wait_for()

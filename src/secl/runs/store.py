@@ -353,6 +353,12 @@ class Store(Shown):
         """Return the number of labelled answers and facts, without withdrawn labels."""
         return int(next(self.read(f"SELECT count(*) FROM ({_LATEST}) WHERE correct IS NOT NULL", 0))[0])
 
+    def verdicts(self, position: int) -> dict[int, bool]:
+        """Return whether an answer is labelled as right, by the number of the fact; 0 for the whole answer."""
+        latest = "SELECT fact, correct, max(number) FROM labels WHERE position = ? GROUP BY fact"
+        query = f"SELECT fact, correct FROM ({latest}) WHERE correct IS NOT NULL"
+        return {fact: bool(correct) for fact, correct in self.read(query, position)}
+
     def label_counts(self, first: int) -> dict[int, int]:
         """Return the number of labels of each labelled answer from position `first` on, by position."""
         counted = f"SELECT position, count(*) FROM ({_LATEST}) WHERE correct IS NOT NULL GROUP BY position"

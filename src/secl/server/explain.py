@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from typing_extensions import TypedDict
 
+from secl.display import counted
 from secl.explain import explain
 from secl.gates import GATES
 from secl.prompts.templates import answer_prompt, confidence_prompt, request_for, thinking_prompt
@@ -28,15 +29,17 @@ class Explained(TypedDict):
     """Explanation of an answer's confidence.
 
     time: of the answer, in seconds since 1970. batch: number of records that were computed together. label: whether
-    people judged the answer right; null while unlabelled. source: source of the label-free confidence. why: sentences
-    about confidence, gate, lesson and label. prompt: turns that the model read before the confidence digit, without the
-    chat template; null for fields, or if texts are not kept. record: the record, as docs/reference describes it.
+    people judged the answer right; null while unlabelled. fact_labels: the same for facts of a text, by number. source:
+    source of the label-free confidence. why: sentences about confidence, gate, lesson and label. prompt: turns that the
+    model read before the confidence digit, without the chat template; null for fields, or if texts are not kept.
+    record: the record, as docs/reference describes it.
     """
 
     record_id: str
     time: float
     batch: int
     label: bool | None
+    fact_labels: dict[int, bool]
     source: ConfidenceSource
     why: list[str]
     keep_text: Keep
@@ -51,8 +54,12 @@ def explain_served(state: ServerStore, served: Served) -> Explained:
     known = settings.gate_name in GATES  # a user's own gate is not loaded, because its file may have moved
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
     explained = explain(record, manifest.plan, threshold=threshold, paused=state.paused(served.time))
+    verdicts = state.verdicts(record.position)
     label = "The answer has no label."
-    if served.label is not None:
+    if record.facts and any(verdicts):
+        wrong = list(verdicts.values()).count(False)
+        label = f"People labelled {len(verdicts)} of {counted(len(record.facts), 'fact')}, {wrong} of them as wrong."
+    elif served.label is not None:
         label = f"A person labelled it as {'right' if served.label else 'wrong'}."
     prompt: list[PromptMessage] | None = None
     if state.keep_text == "full" and record.kind != "field":
@@ -69,6 +76,7 @@ def explain_served(state: ServerStore, served: Served) -> Explained:
         "time": served.time,
         "batch": served.batch,
         "label": served.label,
+        "fact_labels": {fact: correct for fact, correct in verdicts.items() if fact},
         "source": explained.source,
         "why": [*explained.lines, label],
         "keep_text": state.keep_text,

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from secl.display import excerpt
 from secl.errors import ParameterError
+from secl.evaluation.json_values import defined
+from secl.facts.records import expected_wrong
 from secl.records import LearningOutcome, RecordKind
 from secl.runs.manifest import Manifest
 from secl.server.entries import JsonObject, StoredText, answer_text, plain_words
@@ -74,8 +76,11 @@ def search(state: ServerStore, wanted: Search) -> RecordList:
             **dict(point),
             question=excerpt(stored[point.position].question.text, BEGINNING),
             answer=excerpt(answer_text(stored[point.position]), BEGINNING),
+            facts=None if facts is None else len(facts),
+            expected_wrong=defined(expected_wrong(facts)) if facts else None,
         )
         for point in points
+        for facts in [stored[point.position].facts]
     ]
     return RecordList(records=listed, before=positions[-1] if len(rows) > wanted.count else None)
 
@@ -106,10 +111,16 @@ class Point(BaseModel):
 
 
 class Listed(Point):
-    """A record in a list, with the first words of its question and answer."""
+    """A record in a list, with the first words of its question and answer.
+
+    facts: number of the facts of a text; null for other answers. expected_wrong: how many of them are expected to be
+    wrong.
+    """
 
     question: str
     answer: str
+    facts: int | None
+    expected_wrong: float | None
 
 
 class RecordList(BaseModel):

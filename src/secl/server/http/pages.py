@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -23,9 +24,11 @@ from pydantic import ValidationError
 
 from secl.display import as_sentence, counted, number
 from secl.errors import ParameterError
+from secl.facts.records import expected_wrong
 from secl.metrics.measures import running_mean
-from secl.records import Record
+from secl.records import Record, answers_in
 from secl.reports.html import TEMPLATES, html_templates
+from secl.reports.texts import LEGEND, around_gap, segments_of, short
 from secl.runs.labelling import RECENT, answer_of, review_queue, row_id
 from secl.runs.store import Store
 from secl.server.entries import JsonObject, StoredText, answer_text, moment
@@ -166,13 +169,15 @@ def record_page(folder: Path, name: str) -> Page:
     with at_one_moment(folder) as reader:
         served = reader.find(name)
         explanation = explain_served(reader, served)
+        shown = card(reader, served.record, served.id)
         record, kept = served.record, range(reader.first, len(reader))
     older, newer = (p if p in kept else None for p in (record.position - 1, record.position + 1))
     text = fill(
         "record.html",
         "Records",
         root="../",
-        **card(record, served.id),
+        **shown,
+        wrong=expected_wrong(shown["facts"]),
         served=served,
         explanation=explanation,
         older=older,
@@ -211,15 +216,24 @@ def _reviewed(reader: Store, name: str, waiting: Sequence[int]) -> JsonObject:
         return {"id": None}
     if isinstance(reader, ServerStore):
         served = reader.find(name or str(waiting[0]))
-        return card(served.record, served.id) | {"label": served.label}
+        return card(reader, served.record, served.id)
     record = answer_of(reader, name) if name else reader.record(waiting[0])
-    labels = {label.position: label.correct for label in reader.labels()}
-    return card(record, row_id(record)) | {"label": labels.get(record.position)}
+    return card(reader, record, row_id(record))
 
 
-def card(record: Record, name: str) -> JsonObject:
-    """Return template values: a record, its id, its conversation up to the question, and its answer or None."""
-    question = record.question
+def card(reader: Store, record: Record, name: str) -> JsonObject:
+    """Return template values: a record, its id, its conversation up to the question, and its answer or None.
+
+    `label`: whether the answer is labelled as right; None without a label. `facts`: the facts of a text with their
+    labels. `segments`: the segments of this text; empty if the server keeps no texts.
+    """
+    question, labels = record.question, reader.verdicts(record.position)
+    facts = tuple(
+        fact.with_label(labels[fact.fact]) if fact.fact in labels else fact
+        for fact in answers_in([record])
+        if fact.fact
+    )
+    kept = reader.manifest.get("keep_text", "full") == "full"
     turns = [("system", question.system)] if question.system else []
     turns += [(turn.role, turn.text) for turn in question.history]
     turns += [("passage", question.context)] if question.context else []
@@ -229,6 +243,9 @@ def card(record: Record, name: str) -> JsonObject:
         "record": record,
         "turns": [PromptMessage(role=role, content=text) for role, text in turns],
         "answer": answer_text(record) if record.answer is not None else None,
+        "label": labels.get(0),
+        "facts": facts,
+        "segments": segments_of(replace(record, facts=facts)) if facts and kept else [],
     }
 
 
@@ -270,6 +287,7 @@ def _number(value: float | None, digits: int = 2) -> str:
 def _templates() -> jinja2.Environment:
     templates = html_templates(ASSETS)
     templates.filters |= {"number": _number, "moment": moment}
+    templates.globals |= {"short": short, "around_gap": around_gap, "LEGEND": LEGEND}
     return templates
 
 

@@ -1,15 +1,16 @@
 // The script of all pages: keyboard shortcuts, and imports. Each function does nothing on pages without its elements.
 import { $, start } from "./shell.js";
 import "./ask.js";
-import "./rating.js";
+import { current } from "./rating.js";
 
 const press = (selector) => document.querySelector(selector)?.click();
 
 const KEYS = {
-  r: () => press('.rating [data-correct="true"]'),
-  w: () => press('.rating [data-correct="false"]'),
+  r: () => current()?.querySelector('[data-correct="true"]')?.click(),
+  w: () => current()?.querySelector('[data-correct="false"]')?.click(),
+  a: () => press(".rating [data-rest]"),
   s: () => press(".rating [data-skip]"),
-  u: () => press('.rating [data-correct="null"], #undo'),
+  u: () => press('.rating.whole [data-correct="null"], #undo'),
   "/": () => ($("query") ? $("query").focus() : press('nav a[href$="records"]')),
 };
 

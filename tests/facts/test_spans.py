@@ -34,6 +34,15 @@ SPANS = {
         "Vientiane is old. It lies in Laos. Laos has Vientiane. NATO does not.",
         ["Vientiane", "Laos", "Laos", "Vientiane", "NATO"],
     ),
+    "the number of a name belongs to the name": (
+        "They saw Apollo 11, the S&P 500 and PEP 8; in Graz 80 people did.",
+        ["Apollo 11", "S&P 500", "PEP 8", "Graz", "80 people"],
+    ),
+    "a value at the end of a sentence": (
+        "It came on 12/03/2024. Then it was 5:30 pm. Serves 4. It cost 3 × 10⁸ m/s.",
+        ["12/03/2024", "5:30 pm", "4", "3 × 10⁸ m/s"],
+    ),
+    "words in capital letters are no names": ("THE TREATY WAS SIGNED IN ROME ON 25 MARCH 1957.", ["25 MARCH 1957"]),
     "a currency is a name": (
         "Its currency is the euro, not the Syrian pound or dinars. It weighs a pound in block H. It won.",
         ["euro", "Syrian pound", "dinars", "H"],
@@ -73,7 +82,7 @@ SPANS = {
         ["巴黎", "220万人", "红楼梦", "1791年5月3日"],
     ),
     "Japanese": ("パリはフランスの首都です。人口は２１６万人。", ["フランス", "２１６万人"]),
-    "Arabic": ("عاصمة فرنسا هي «باريس»، ٢٫١ مليون نسمة في 3 مايو 1960.", ["باريس", "٢٫١", "3 مايو 1960"]),
+    "Arabic": ("عاصمة فرنسا هي «باريس»، ٢٫١ مليون نسمة في ٣ مايو ١٩٦٠.", ["باريس", "٢٫١", "٣ مايو ١٩٦٠"]),
     "Russian": ("Столица — Москва, 12,6 млн человек с 3 мая 1147 года.", ["Москва", "12,6 млн", "3 мая 1147"]),
     "German nouns are no names": ("Der Hund lief durch das Haus und die Katze schlief in Hamburg.", ["Hamburg"]),
     "nothing": ("", []),

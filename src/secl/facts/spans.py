@@ -31,12 +31,13 @@ _MONTH = (
     r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
 )
 _WEEKDAY = r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_NOON = r"(?:[ap]m\b|[ap]\.m\.)"
 _ORDINAL = r"(?:st|nd|rd|th)\b"
 _CURRENCY = r"(?:(?:US|AU|CA|HK|NZ|R)?\$|[€£¥₹₽₩₺₫₪₴฿])"
 _CURRENCY_CODE = r"USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|RUB|BRL|KRW"
 _DIGITS = r"(?:\d{1,3}(?:[ \u00a0\u202f'’]\d{3}){1,6}(?!\d)(?:[.,]\d+)?|\d+(?:[.,٫٬]\d+){0,6})"
 _LARGE = (
-    r"(?:hundred|thousand|million|billion|trillion|Millionen|Milliarden|millones|миллион\w{0,3}|млн|млрд)\b"
+    r"(?:hundred|thousand|million|billion|trillion|Millionen|Milliarden|millones|трлн|миллион\w{0,3}|млн|млрд)\b"
     r"|[万萬亿億兆千百]{1,2}"
 )
 _SYMBOL = (
@@ -44,17 +45,19 @@ _SYMBOL = (
     r"(?:/(?:[kcmµ]?[mgLl]|mol|s|h|d)[²³23]?)?|K|h|u|amu|min|ppm|lbs?|oz|ft|mph|dB|hPa|bar|ha)\b"
 )
 _WORDS = (
-    r"(?:per ?cent|percentage points|degrees?(?: (?:Celsius|Fahrenheit|Kelvin))?|seconds?|minutes?|hours?|days?|weeks?"
+    r"(?i:per ?cent|percentage points|degrees?(?: (?:Celsius|Fahrenheit|Kelvin))?|seconds?|minutes?|hours?|days?|weeks?"
     r"|months?|years?|(?:square |cubic )?(?:(?:kilo|centi|milli)?met(?:er|re)s?|miles?|feet|foot|inch(?:es)?)"
     r"|(?:kilo|milli)?grams?|tonnes?|tons?|(?:milli)?lit(?:er|re)s?|cups?|tablespoons?|tbsp|teaspoons?|tsp|dollars?|euros?"
-    r"|pounds?|cents?|yen|people|atomic mass units|Uhr|Euro|Prozent|años?|лет|года?)\b"
+    r"|pounds?|cents?|yen|people|atomic mass units|Uhr|Euro|Prozent|años?|руб|лет|года?)\b"
 )
 _COUNTED = r"[年月日歳岁人個个円元块度点時时分秒届位]"
 _GAP = r"[ \u00a0\u202f-]?"
 _UNIT = rf"(?:{_GAP}(?:{_LARGE}))?(?:{_GAP}(?:{_SYMBOL}|(?:{_CURRENCY_CODE})\b|{_WORDS}|[€£¥₽]|{_COUNTED}))?"
 _QUANTITY = rf"(?:{_LARGE}|{_SYMBOL}|{_WORDS})"
 _SIGN = r"(?<![\w)])[+−-]"
-_POWER = rf"(?:[–/:^×-]| ?[×·] ?10\^?[−-]?){_DIGITS}|[eE][+-]?\d+"  # also ranges and fractions
+_POWER = (  # also ranges and fractions
+    rf"[–/:^×±-]{_DIGITS}| ?[×·] ?10(?:\^?[−-]?{_DIGITS}|[⁻⁰¹²³⁴-⁹]{{1,4}})|[⁻⁰¹²³⁴-⁹]{{1,4}}|[eE][+-]?\d+"
+)
 _ONES = r"one|two|three|four|five|six|seven|eight|nine"
 _SPELLED = (
     rf"(?:(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:-(?:{_ONES}))?|two|three|four|five|six|seven|eight|nine"
@@ -66,7 +69,7 @@ _FREE = r"(?<![^\W\u2e80-\uffff])(?<!\d[.,])"  # no letter or digit before, but 
 # repetition is bounded or matches in one way, so that the time grows linearly with the length of the text.
 _PATTERNS: tuple[tuple[FactKind | Literal["markup"], str], ...] = (
     ("markup", r"(?m:^#{1,6} [^\n]*$)|(?m:^[ \t]*\*\*[^*\n]{1,80}\*\*:?[ \t]*$)"),  # headings
-    ("markup", r"(?m:^(?=[^\n|]*\|)[^\n]*\n(?=[ \t]*\|?[ \t]*:?-{3})[ \t:|-]+$)"),  # header of a table
+    ("markup", r"(?m:^(?=[^\n|]*\|)[^\n]*\n(?=[ \t]*\|?[ \t]*:?-{2})[ \t:|-]+$)"),  # header of a table
     (
         "markup",
         r"(?m:^[ \t]*(?:\d{1,3}[.)]|[a-z]\))(?=[ \t]))|\[\^?\d{1,3}\]|</?[a-zA-Z][^<>\n]{0,80}>",
@@ -89,11 +92,11 @@ _PATTERNS: tuple[tuple[FactKind | Literal["markup"], str], ...] = (
     ("date", rf"(?:\b{_WEEKDAY},? )?{_FREE}\d{{1,2}}(?:{_ORDINAL})?(?: of)? {_MONTH}(?:,? \d{{4}}(?!\d))?"),
     ("date", rf"(?:\b{_WEEKDAY},? )?\b{_MONTH} \d{{1,2}}(?:{_ORDINAL}|(?!\w))(?:,? \d{{4}}(?!\d))?"),
     ("date", rf"\b{_MONTH},? \d{{4}}(?!\w)"),
-    ("date", rf"{_FREE}\d{{1,2}}\.? (?:de )?[^\W\d_]{{3,12}}\.? (?:de )?[12]\d{{3}}(?!\w)"),  # a month of any language
+    ("date", rf"{_FREE}\d{{1,2}}\.? (?:de )?[^\W\d_]{{3,12}}\.? (?:de )?\d{{4}}(?!\w)"),  # a month of any language
     ("date", rf"{_FREE}\d{{4}}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?(?!\w)"),
-    ("date", rf"{_FREE}(?:\d\d?(?P<sep>[./-])\d\d?(?P=sep)(?:\d{{4}}|\d\d)|\d{{4}}/\d\d/\d\d)(?![\w./-])"),
+    ("date", rf"{_FREE}(?:\d\d?(?P<sep>[./-])\d\d?(?P=sep)(?:\d{{4}}|\d\d)|\d{{4}}/\d\d/\d\d)(?![\w/-]|\.\d)"),
     ("date", r"\d{2,4}年(?:\d\d?月(?:\d\d?日)?)?|\d\d?月\d\d?日"),
-    ("date", rf"{_FREE}(?:\d\d?:\d\d(?::\d\d)?(?: ?[ap]\.?m\b\.?| Uhr\b)?(?![\w:])|\d\d? ?[ap]\.?m\b\.?)"),
+    ("date", rf"{_FREE}(?:\d\d?:\d\d(?::\d\d)?(?: ?(?:{_NOON}|Uhr\b))?(?![\w:])|\d\d? ?{_NOON})"),
     ("date", rf"{_FREE}(?:\d{{1,4}} ?(?:BCE?|CE|AD)\b|\d\d?{_ORDINAL} century(?: (?:BCE?|AD|CE)\b)?)"),
     ("date", rf"{_FREE}(?:1\d|20)\d\d(?:s\b|[–/-](?:\d{{4}}|\d\d))?(?![\w%°]|[.,:/-]\d|{_GAP}{_QUANTITY})"),
     ("code", r"(?<![\w./:])(?:[\w.~-]{0,40}/){1,20}[\w-]{1,40}\.\w{1,5}\b"),  # paths
@@ -108,7 +111,10 @@ _PATTERNS: tuple[tuple[FactKind | Literal["markup"], str], ...] = (
         rf"{_DIGITS}(?:{_POWER}){{0,6}}[½¼¾⅓⅔]?(?:{_ORDINAL}|[sx]\b)?{_UNIT}",
     ),
     ("number", rf"[½¼¾⅓⅔]{_UNIT}|(?<![\w-]){_SPELLED}(?:[ -](?:{_LARGE}))?(?![\w-])(?: {_WORDS})?"),
-    ("name", r"[ァ-ヺー]{3,}(?:・[ァ-ヺー]{2,})*|[\u4e00-\u9fff]{1,4}(?:·[\u4e00-\u9fff]{1,6})+"),  # foreign names
+    (
+        "name",
+        r"(?<![\dァ-ヺー])[ァ-ヺー]{3,}(?:・[ァ-ヺー]{2,})*|[\u4e00-\u9fff]{1,4}(?:·[\u4e00-\u9fff]{1,6})+",
+    ),  # foreign names
     ("name", r"(?<=[是为為叫])(?![\u4e00-\u9fff]{0,6}[的个一不])[\u4e00-\u9fff]{2,6}(?=[，。；、）])"),  # 首都是巴黎。
 )
 _VALUE = re.compile("|".join(f"(?P<{kind}_{row}>{pattern})" for row, (kind, pattern) in enumerate(_PATTERNS)))
@@ -132,7 +138,7 @@ _MONEY_AFTER_NAMES = frozenset("pound pounds real reais rand mark marks crown cr
 # Words that open a sentence in front of a name, and pronouns.
 _OPENERS = frozenset(
     "a about according after all also although an and another any are as at because before both but by can "
-    "contact could did do does during each every first finally following for from had has have he her here his "
+    "contact could dear did do does during each every first finally following for from had has have he her here his "
     "how however i if in is it its last let many may more most my new next no not note now of on once one only "
     "or other our over please second she should since so some still such than that the their then there these "
     "they third this those though through thus to today under until was we were what when where which while "
@@ -162,13 +168,20 @@ def find_spans(text: str, known: str = "") -> tuple[FactSpan, ...]:
                 found.append(span)
         if is_program:
             taken[start:end] = b"\1" * (end - start)
-    found += _names(text, taken)
+    joined: list[FactSpan] = []
+    for span in sorted([*found, *_names(text, taken)], key=lambda span: span.start):
+        if joined and _is_part_of_name(text, joined[-1], span):
+            joined[-1] = FactSpan(joined[-1].start, span.end, "name")
+        else:
+            joined.append(span)
     asked = _words(known)
-    return tuple(
-        span
-        for span in sorted(found, key=lambda span: span.start)
-        if not known or _words(text[span.start : span.end]) not in asked
-    )
+    return tuple(span for span in joined if not known or _words(text[span.start : span.end]) not in asked)
+
+
+def _is_part_of_name(text: str, name: FactSpan, span: FactSpan) -> bool:
+    """Return whether a value is the number of a name, as in "Apollo 11"."""
+    together = name.kind == "name" and text[name.end : span.start] == " "
+    return together and span.kind == "number" and text[span.start : span.end].isdecimal()
 
 
 def _words(text: str) -> str:
@@ -218,6 +231,8 @@ def _names(text: str, taken: bytearray) -> Iterator[FactSpan]:
     """Yield runs of capitalised words, but no single word that is capitalised because a sentence starts with it."""
     words = [match for match in _WORD.finditer(text) if 1 not in taken[match.start() : match.end()]]
     lower = {match[0] for match in words if match[0].islower()}
+    if sum(match[0].isupper() for match in words) > len(words) / 2 > 2:
+        return  # a text in capital letters
     german = sum(match[0] in _GERMAN for match in words) > len(words) / 8
     runs = list(_runs(text, words))
     within = {word[0] for run in runs for word in run.words[run.opens :]}
@@ -277,7 +292,7 @@ def _runs(text: str, words: list[re.Match[str]]) -> Iterator[_Run]:
 
 
 def _is_abbreviation(word: str) -> bool:
-    return len(word) == 1 or word in _ABBREVIATIONS
+    return (len(word) == 1 and word.isalpha()) or word in _ABBREVIATIONS
 
 
 _BEFORE = 120

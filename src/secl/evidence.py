@@ -238,6 +238,8 @@ class FactEvidence:
         tokens: number of these tokens; 0 if unknown.
         alone: `log_p` without the passage of the question; nan without a passage, or if unknown.
         in_passage: whether the value stands in the passage word by word; None without a passage.
+        others: other values in this place, or the beginnings of such values, each with its ln probability among values
+            of its kind.
     """
 
     start: int
@@ -248,6 +250,7 @@ class FactEvidence:
     tokens: int
     alone: float = math.nan
     in_passage: bool | None = None
+    others: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

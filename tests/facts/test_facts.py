@@ -10,7 +10,9 @@ import pytest
 import secl
 from secl.evidence import Evidence, FactEvidence
 from secl.explain import explain
+from secl.facts.records import facts_of as facts_of_text
 from secl.facts.tokens import place_tokens, read_facts
+from secl.posterior.rule import PosteriorRule
 from secl.records import Record
 from secl.runs.encoding import from_body, to_body
 from secl.testing import ScriptedModel
@@ -202,3 +204,24 @@ def test_a_text_of_which_no_tokens_are_known_has_facts_without_a_confidence() ->
     without = replace(record, facts=unknown, evidence=Evidence())
     assert math.isnan(without.confidence)
     assert "probabilities of the text's tokens are unknown" in str(explain(without).caveat)
+
+
+def test_the_candidates_of_a_fact_are_other_values_in_its_place() -> None:
+    record = scored()
+    text = str(record.text)
+    start = text.index("1535")
+    evidence = FactEvidence(
+        start=start,
+        end=start + 4,
+        kind="date",
+        log_p=-2.0,
+        value=math.log(0.2),
+        tokens=2,
+        others=(("1821", math.log(0.7)),),
+    )
+    (fact,) = facts_of_text(replace(record, evidence=Evidence(facts=(evidence,))))
+    _, posterior = PosteriorRule().follow(PosteriorRule().start(), fact)
+    assert posterior is not None
+    assert posterior.candidates == ("1535", "1821", "None of these")
+    assert posterior.probabilities == pytest.approx((0.2, 0.7, 0.1))
+    assert [text for text, _ in replace(fact, posterior=posterior).candidates] == ["1821", "1535"]

@@ -49,6 +49,7 @@ class ScriptedDriver:
         self.thinks, self.always_thinks, self.texts = thinks, always_thinks, texts
         self.asked: list[list[Request]] = []
         self.chosen, self.frugal = 1, True
+        self.known: dict[str, tuple[float, tuple[tuple[str, float], ...]]] = {}
 
     def run(self, runs: Sequence[FlowRun]) -> None:
         for run in runs:
@@ -67,6 +68,8 @@ class ScriptedDriver:
         match request:
             case Write(what="list"):
                 return Text(text="Cusco\nQuito\nBogota\nSucre\n", form="short")
+            case Write(what="continuation", begun=begun):
+                return Text(text="sco, and so on." if begun.endswith(" Cu") else "o", form="text")
             case Write(what="program"):
                 return Text(text="```python\nprint(6 * 7)\n```", form="text")
             case Write(spare=True):
@@ -76,7 +79,7 @@ class ScriptedDriver:
                 return Text(text=self.texts[number], form=question.form, log_p=-1.0, thought=thought)
             case StateConfidence(question=question, answer=given):
                 reply = reply_to(question, given, thought)
-                words = [Token(word, -0.25) for word in re.findall(r"\s*\S+", reply.text)]
+                words = [Token(word, *self.known.get(word, (-0.25,))) for word in re.findall(r"\s*\S+", reply.text)]
                 tokens = place_tokens(words, reply.text) if question.free else None
                 return Stated(reply=reply, plain_tokens=10, tokens=tokens)
             case ReadWithin(start=start):
@@ -335,6 +338,23 @@ def test_the_facts_of_a_text_need_no_request_of_their_own(written: str | None) -
     assert facts is not None
     assert [(LONG[each.start : each.end], each.log_p) for each in facts] == [("Lima", -0.25), ("1535", -0.25)]
     assert case.evidence(["p_true"]).facts is None
+
+
+def test_a_doubtful_fact_has_other_values_as_candidates() -> None:
+    driver = ScriptedDriver([LONG])
+    others = ((" Cu", -1.0), (" a", -1.5), (" Are", -2.0), (" Xy", -9.0))
+    driver.known = {" Lima.": (-1.0, ((" Lima.", -1.0), *others))}
+    case = Case(TALE, driver)
+    *_, written = driver.ask(answer(case, ["candidates"]))
+    assert [each.begun for each in written if isinstance(each, Write)] == [
+        "The capital of Peru is Cu",
+        "The capital of Peru is Are",
+    ]
+    assert case.facts is not None
+    ((other, log_p),) = case.facts[0].others  # the second continuation ends within its value
+    assert other == "Cusco"
+    assert log_p == pytest.approx(-1.0 - math.log(2 * math.exp(-1.0) + math.exp(-2.0) + math.exp(-9.0)))
+    assert case.facts[1].others == ()
 
 
 def test_facts_of_a_text_about_a_passage_are_read_again_without_the_passage() -> None:

@@ -181,6 +181,10 @@ class Prompting:
         """Return, for each candidate, the token ids up to True or False."""
         return [self._encode_before(p_true_prompt(question, each, paper=self.paper), "True") for each in candidates]
 
+    def continuation(self, question: Question, begun: str) -> list[int]:
+        """Return the token ids of the prompt for an answer, with the beginning of the answer."""
+        return self._encode(self._answer(question).begun(begun))
+
     def program(self, question: Question) -> list[int]:
         """Return the token ids of the prompt for a program."""
         return self._encode(program_prompt(question))

@@ -24,6 +24,9 @@ from secl.question import Question
 from secl.records import Reply
 from secl.writing import Chunk, Token
 
+CONTINUED_TOKENS = 10
+"""Maximum number of tokens of a continuation: a value, and what shows its end."""
+
 FEW = 2
 """Number of questions whose spare texts are written, too: for so few, another text in a batch takes hardly any time."""
 
@@ -217,6 +220,9 @@ class TokenDriver:
         question, progress = request.question, run.state
         if request.what == "program":
             return Generation(self.prompting.program(question), "text", PROGRAM_TOKENS, stop=(FENCE,))
+        if request.what == "continuation":
+            prompt = self.prompting.continuation(question, request.begun)
+            return Generation(prompt, "text", CONTINUED_TOKENS)
         if request.what == "list":
             listed = self.prompting.listed
             prompt = self.prompting.answer_list(question)
@@ -273,7 +279,7 @@ class TokenDriver:
 
     def _text(self, request: Request, generation: Generation) -> Text:
         what = request.what if isinstance(request, Write) else "answer"
-        if what == "list":
+        if what in ("list", "continuation"):
             text = self.rules.text(generation)
         elif what == "program":
             text = OPENING + self.rules.text(generation)

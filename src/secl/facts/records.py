@@ -62,8 +62,12 @@ def _candidates(value: str, fact: FactEvidence) -> CandidateEvidence | None:
     # The difference of both is that of the passage, for the same tokens.
     alone = fact.value + fact.alone - fact.log_p
     likelihood = Likelihood(given=fact.value, alone=alone, tokens=fact.tokens)
+    others = tuple(Likelihood(given=log_p, alone=math.nan, tokens=0) for _, log_p in fact.others)
     return CandidateEvidence(
-        candidates=(value, NONE_OF_THESE), letters=(), likelihoods=(likelihood, None), source=Source("facts")
+        candidates=(value, *(text for text, _ in fact.others), NONE_OF_THESE),
+        letters=(),
+        likelihoods=(likelihood, *others, None),
+        source=Source("facts"),
     )
 
 

@@ -37,6 +37,10 @@ DIGITS = 3
 """Number of digits of a number that count. Models of different sizes are sure of different later digits."""
 
 
+OTHERS, LEAST_OTHER = 2, math.log(0.05)
+"""Maximum number of other values in place of a fact, and their least ln probability."""
+
+
 class PlacedToken(NamedTuple):
     """A token with its place in a text, in characters."""
 
@@ -117,6 +121,7 @@ def read_facts(
                 value=_log_p_of_value(span, value, own) if own else math.nan,
                 tokens=len(own),
                 in_passage=stands if passage else None,
+                others=_beginnings_of_others(own[0].token, _beginning(value)) if own else (),
             )
         )
     return tuple(facts)
@@ -154,6 +159,29 @@ def _log_p_of_kind(token: Token, beginning: str) -> float:
     unknown = 0.0 if len(others) < len(token.top) else 1 - math.fsum(p for _, p in others)
     alike = math.fsum(p for text, p in others if _beginning(text) == beginning)
     return math.log(min(1.0, max(unknown, math.exp(token.log_p)) + alike))
+
+
+def _beginnings_of_others(token: Token, beginning: str) -> tuple[tuple[str, float], ...]:
+    """Return the most probable other tokens that begin a value of the same kind, each with its share of the kind."""
+    whole = _log_p_of_kind(token, beginning)
+    alike = [(text, log_p - whole) for text, log_p in token.top if text != token.text and _beginning(text) == beginning]
+    return tuple(each for each in alike[:OTHERS] if each[1] >= LEAST_OTHER)
+
+
+def complete_other(text: str, fact: FactEvidence, beginning: str, continuation: str) -> str | None:
+    """Return the value that stands in place of a fact if the text goes on like this; None without such a value.
+
+    >>> fact = FactEvidence(start=14, end=22, kind="name", log_p=-2.0, value=-1.0, tokens=3)
+    >>> complete_other("The capital is Trujillo.", fact, " L", "ima, and the currency")
+    'Lima'
+    """
+    other = text[: fact.start].rstrip() + (" " if beginning[:1].isspace() else "") + beginning.lstrip() + continuation
+    first = len(other) - len(beginning.lstrip()) - len(continuation)
+    for span in find_spans(other):
+        if span.start <= first < span.end and span.end < len(other):
+            value = other[span.start : span.end]
+            return None if _plain(value) == _plain(text[fact.start : fact.end]) else value
+    return None
 
 
 _NUMBER = re.compile(r"[\d.,]+")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +20,7 @@ from secl.evidence import (
     Source,
 )
 from secl.facts.spans import find_spans
-from secl.facts.tokens import read_facts
+from secl.facts.tokens import complete_other, read_facts
 from secl.flow.further import (
     NO_DISTRACTORS,
     SAMPLED_LISTS,
@@ -57,6 +58,9 @@ MAX_THOUGHTS = 3
 LONGEST_KNOWN = 300
 """Maximum number of characters of a question whose words are no facts in the answer. A longer message holds a document,
 and what the answer takes from a document can be wrong."""
+
+DOUBTFUL, MOST_DOUBTFUL = math.log(0.6), 8
+"""A fact of a lower ln probability is doubtful; maximum number of doubtful facts of a text with other candidates."""
 
 Kinds = Collection[EvidenceKind]
 
@@ -329,13 +333,38 @@ def _states_facts(question: Question, answer: str) -> bool:
 
 
 def _find_facts(case: Case, text: str, *, complete: bool) -> Flow:
-    """Find the facts of a text. With a passage, also read them without the passage."""
+    """Find the facts of a text, and other values in place of doubtful facts.
+
+    With a passage, also read the facts without the passage.
+    """
     question, tokens = case.question, None if case.stated is None else case.stated.tokens
     case.facts = read_facts(text, tokens, known=_known(question), passage=question.context, complete=complete)
-    if case.facts and question.context and case.driver.likelihoods:
+    if not case.driver.likelihoods:
+        case.facts = tuple(replace(fact, others=()) for fact in case.facts)
+        return
+    yield from _complete_others(case, text)
+    if case.facts and question.context:
         without = replace(question, context="")
         alone = yield [ReadWithin(without, text, fact.start, fact.end) for fact in case.facts]
         case.facts = tuple(replace(fact, alone=log_p) for fact, log_p in zip(case.facts, alone, strict=True))
+
+
+def _complete_others(case: Case, text: str) -> Flow:
+    """Continue the text with the beginnings of other values in place of the first doubtful facts."""
+    facts, continues = [*(case.facts or ())], not (case.driver.thinks or case.reply.thought)
+    doubtful = [fact for fact in facts if continues and fact.value < DOUBTFUL][:MOST_DOUBTFUL]
+    others = [(fact, beginning, log_p) for fact in doubtful for beginning, log_p in fact.others]
+    writes = [
+        Write(case.question, "continuation", begun=text[: fact.start].rstrip() + beginning)
+        for fact, beginning, _ in others
+    ]
+    written = (yield writes) if writes else []
+    found: dict[int, dict[str, float]] = {}
+    for (fact, beginning, log_p), continued in zip(others, written, strict=True):
+        value = complete_other(text, fact, beginning, continued.text)
+        if value is not None:
+            found.setdefault(fact.start, {}).setdefault(value, log_p)
+    case.facts = tuple(replace(fact, others=(*found.get(fact.start, {}).items(),)) for fact in facts)
 
 
 def _plan_texts(case: Case, kinds: Kinds, *, thinks: bool) -> list[Write]:

@@ -23,17 +23,21 @@ from secl.writing import Chunk
 class Write:
     """Write an answer to an open question, a list of answers to it, or a program that computes the answer -> `Text`.
 
+    A "continuation" goes on with a free answer for some tokens; its `Text` has only the new part.
+
     Attributes:
+        begun: beginning of the free answer that a continuation continues.
         draw: number of a draw at temperature 1; None for greedy decoding.
         think: whether the model thinks first.
         spare: whether the flow can do without the text; the driver then writes it or returns None, whichever is faster.
     """
 
     question: Question
-    what: Literal["answer", "list", "program"] = "answer"
+    what: Literal["answer", "list", "program", "continuation"] = "answer"
     draw: int | None = None
     think: bool = False
     spare: bool = False
+    begun: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,7 @@ class Driver(Protocol):
 
     @property
     def likelihoods(self) -> bool:
-        """Whether the driver answers `Read` and `ReadWithin`."""
+        """Whether the driver answers `Read` and `ReadWithin`, and writes continuations."""
 
     @property
     def letters(self) -> int:

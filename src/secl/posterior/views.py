@@ -180,10 +180,17 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Vi
 
 
 def _fact(candidates: CandidateEvidence) -> ViewValues:
-    """Return ln P of the tokens of a value in a text, and of other values in its place."""
-    own = candidates.likelihoods[0]
-    right = math.log1p(-LEAST_WRONG) if own is None else min(own.given, math.log1p(-LEAST_WRONG))
-    return right, math.log1p(-math.exp(right))
+    """Return ln P of the tokens of a value in a text, of other values in its place, and of all unlisted values.
+
+    The probabilities of other values are those of their first tokens, so together they may exceed what the value
+    leaves.
+    """
+    own, *others = (each.given for each in candidates.likelihoods if each is not None)
+    right = min(own, math.log1p(-LEAST_WRONG))
+    left = -math.expm1(right)
+    listed = math.fsum(map(math.exp, others))
+    scale = min(1.0, (left - LEAST_WRONG / 2) / listed) if listed else 1.0
+    return right, *(other + math.log(scale) for other in others), math.log(left - scale * listed)
 
 
 def _average_thoughts(candidates: CandidateEvidence, reply: Reply) -> ViewValues:

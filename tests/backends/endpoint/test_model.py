@@ -115,6 +115,15 @@ def test_an_answer_without_a_letter_cannot_be_read(model: Any, server: FakeServe
     assert model.gather(CHOICE, reply, ["candidates"]).candidates is None
 
 
+def test_a_candidate_without_a_verdict_is_left_out_of_them(model: Any, server: FakeServer) -> None:
+    def rule(body: Body) -> list[Distribution]:
+        return [PLAIN] if "Proposed answer: Rome" in body["messages"][-1]["content"] else knowing(body)
+
+    server.rule = rule
+    p_true = model.gather(CHOICE, model.answer(CHOICE).reply, ["p_true"]).p_true
+    assert p_true.candidates == ("Lima!", "Paris", "Bonn")
+
+
 def test_samples_of_an_open_answer_are_drawn_and_letters_come_from_the_answer(model: Any, server: FakeServer) -> None:
     assert sampled(model, OPEN, 3) == ("Lima",) * 3
     assert len({body["seed"] for body in server.asked}) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -40,6 +41,7 @@ class CalibratedModel(Shown):
         self.calibrator = calibrator
         self._judgements: list[Judgement] = []
         self._labels: list[Label] = []
+        self._turn = asyncio.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -98,6 +100,19 @@ class CalibratedModel(Shown):
         """
         asked = Question.of(question, options=options, form=form, context=context, system=system, history=history)
         return self._note(self.calibrator.ask(asked))
+
+    async def aask(self, question: Question | str, **parts: Any) -> Record:
+        """Ask one question in a thread, while the event loop goes on; see `ask`.
+
+        Questions wait for each other. To answer many at once, use `ask_all` or a server.
+
+        >>> import asyncio, secl
+        >>> model = secl.load(secl.testing.ScriptedModel())
+        >>> asyncio.run(model.aask("Capital of Peru?", options=["Lima", "Cusco"])).text
+        'Lima'
+        """
+        async with self._turn:
+            return await asyncio.to_thread(self.ask, question, **parts)
 
     def ask_all(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,3 +86,27 @@ def test_an_unwanted_confidence_is_not_made(sdk: openai.OpenAI, model: Slow, ser
         assert {choice.message.content for choice in choices} == {TEXT}
     assert not model.begun.is_set()
     assert len(service.state) == 0
+
+
+def test_a_stream_waits_for_a_slow_confidence_if_the_request_says_so(sdk: openai.OpenAI, model: Slow) -> None:
+    chunks = ask(sdk, stream=True, extra_body={"secl": {"wait": True}})
+    text = ""
+    for chunk in chunks:
+        text += chunk.choices[0].delta.content or ""
+        if text == TEXT:
+            break
+    assert model.begun.wait(60)
+    timer = threading.Timer(1.0, model.go.set)
+    timer.start()
+    *_, last = chunks
+    timer.join()
+    assert last.secl["confidence"] == pytest.approx(0.85)
+
+
+@pytest.mark.parametrize("route", ["/responses", "/completions", "/embeddings"])
+def test_a_route_that_the_server_lacks_names_the_one_it_has(sdk: openai.OpenAI, route: str) -> None:
+    with pytest.raises(
+        openai.NotFoundError, match=f"no /v1{route}; send the conversation as messages to /v1/chat"
+    ) as why:
+        sdk.post(route, body={"input": "Hello"}, cast_to=object)
+    assert why.value.code == "not_found"

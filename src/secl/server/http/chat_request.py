@@ -94,13 +94,15 @@ class ChatMessage(BaseModel):
 class SeclOptions(BaseModel):
     """The field `secl` of a chat request, which OpenAI's API does not have.
 
-    domain: group of similar questions. confidence: false asks for texts without confidences. detail: "full" asks for
-    the whole record.
+    domain: group of similar questions. confidence: false asks for texts without confidences. wait: whether a stream
+    ends only when the confidence is known; by default, a confidence that takes longer than half a second is only in the
+    record. detail: "full" asks for the whole record.
     """
 
     model_config = ConfigDict(extra="forbid")
     domain: Domain = "default"
     confidence: StrictBool = True
+    wait: StrictBool = False
     detail: Detail = "brief"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Request
@@ -17,7 +18,7 @@ from secl.server.entries import JsonObject, StoredText
 from secl.server.http.chat_request import ChatMessage, ChatRequest, Detail, Domain, check_length, question_in, turns_of
 from secl.server.http.errors import ERROR_RESPONSES, json_response
 from secl.server.http.replies import UNWANTED, AnswerReply, Completion, ModelCard, ModelList, answer_reply, unrated
-from secl.server.http.streams import ChatReply, TextEvents, sent, unless_gone, wait_for
+from secl.server.http.streams import GRACE, ChatReply, TextEvents, sent, unless_gone, wait_for
 from secl.server.http.structured import structured_reply, structured_request, without_effect
 from secl.server.online.service import Service
 from secl.server.online.texts import Ended
@@ -56,6 +57,9 @@ class ScoreRequest(AskRequest):
     rivals: Annotated[list[StoredText], Field(max_length=20)] = []
 
 
+OTHER_ROUTES = ("/v1/responses", "/v1/completions", "/v1/embeddings")
+"""Routes of OpenAI's API that clients try, and that this server does not have."""
+
 STREAMED: dict[int | str, dict[str, object]] = {
     200: {"content": {"text/event-stream": {}}, "description": "The reply, or the events of a stream."}
 }
@@ -68,6 +72,8 @@ def answers_router(service: Service) -> APIRouter:
     name = limits.served_model_name or public_name(service.model.name)
     card: ModelCard = {"id": name, "object": "model", "created": int(service.started), "owned_by": "secl"}
     _add_chat(router, service, name)
+    for path in OTHER_ROUTES:
+        router.add_api_route(path, partial(_refuse, path), methods=["POST"], include_in_schema=False)
 
     @router.get("/v1/models")
     async def models() -> ModelList:
@@ -101,6 +107,12 @@ def answers_router(service: Service) -> APIRouter:
         return json_response(answer_reply(answer, full=body.detail == "full"))
 
     return router
+
+
+async def _refuse(path: str) -> Response:
+    raise RequestError(
+        404, f"this server has no {path}; send the conversation as messages to /v1/chat/completions.", "not_found"
+    )
 
 
 def _add_chat(router: APIRouter, service: Service, name: str) -> None:
@@ -137,7 +149,8 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
         if not body.stream:
             return json_response(reply.texts(await written(service, question, sampling, request, rate=rate)))
         with writing(service, question, sampling, rate=rate) as texts:
-            return await streamed(reply.chunks_of(texts), request, lambda: service.texts.cancel(texts))
+            chunks = reply.chunks_of(texts, limits.timeout if body.secl.wait else GRACE)
+            return await streamed(chunks, request, lambda: service.texts.cancel(texts))
 
 
 @contextmanager

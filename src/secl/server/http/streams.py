@@ -172,10 +172,10 @@ class ChatReply:
         usage = usage_of(ended.texts[0].prompt_tokens, sum(text.completion_tokens for text in ended.texts))
         return self.whole(choices, usage)
 
-    async def chunks_of(self, texts: TextEvents) -> AsyncGenerator[JsonObject]:
+    async def chunks_of(self, texts: TextEvents, seconds: float = GRACE) -> AsyncGenerator[JsonObject]:
         """Yield the chunks of the reply while the model writes.
 
-        A confidence that takes longer than `GRACE` is only in the record, not in the stream.
+        A confidence that takes longer than `seconds` is only in the record, not in the stream.
         """
         event = await texts.next()
         for index in range(texts.sampling.n):
@@ -186,7 +186,7 @@ class ChatReply:
             if event.text or event.tokens:
                 yield self._chunk(event.choice, {"content": event.text}, logprobs=log_probs(event.tokens))
             event = await texts.next()
-        rated = await texts.next_within(GRACE)
+        rated = await texts.next_within(seconds)
         late = [unrated(LATER.format(name), name) for name in texts.record_ids]
         for chunk in self._last_chunks(self.texts(rated if isinstance(rated, Ended) else event, late)):
             yield chunk

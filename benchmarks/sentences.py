@@ -98,6 +98,24 @@ def said(draw: Draw, size: int, seed: int) -> set[str]:
     return found | ({"share within"} if low <= correct.mean() <= high else set())
 
 
+def said_of_texts(count: int, seed: int, *, together: bool, by_text: bool) -> set[str]:
+    """Return codes of the verdict about calibrated facts of `count` texts, each of 1 to 20 facts.
+
+    Args:
+        together: whether the facts of a text are wrong together, up to a chance that the text draws once.
+        by_text: whether the verdict knows the text of each fact.
+    """
+    generator = np.random.default_rng(seed)
+    sizes = generator.integers(1, 21, count)
+    texts = np.repeat(np.arange(count), sizes)
+    confidence = generator.beta(3, 2, len(texts))
+    chance = np.repeat(generator.random(count), sizes) if together else generator.random(len(texts))
+    graded = list(zip(confidence.tolist(), (chance < confidence).tolist(), strict=True))
+    verdict = from_grades(graded, texts=texts.tolist() if by_text else None, noun="fact")
+    found = {str(reason.code) for reason in verdict.reasons} & {*CODES}
+    return found | ({"do not act"} if verdict.level == "do not act on it" else set())
+
+
 def orders(folder: Path) -> str:
     """Return the accuracies of own answers that the model gives in all orders of the options, and of other answers."""
     grades: dict[bool, list[bool]] = {True: [], False: []}
@@ -121,6 +139,8 @@ def table(title: str, lines: Sequence[str], cases: Mapping[str, Say], streams: i
 
 PAIRS: dict[str, tuple[float, float]] = {"equally good": (0.6, 0.6), "B better": (1.0, 0.5), "B worse": (0.5, 1.0)}
 """Standard deviations of the confidences A and B around the probability of being right, in logits."""
+TEXT_SIZES = (30, 100)
+"""Numbers of texts."""
 COMPARED = ("Brier falls *", "Brier rises *", "AUROC *", "adapt", "do not adapt", "cannot tell")
 
 
@@ -203,6 +223,15 @@ def main() -> None:
     if chosen.runs:
         print("", *map(orders, chosen.runs), sep="\n")
         return
+    kinds = {"independent": False, "wrong together": True}
+    of_texts = {
+        f"facts {name}, {'one of each text' if by_text else 'all facts'}": partial(
+            said_of_texts, together=together, by_text=by_text
+        )
+        for name, together in kinds.items()
+        for by_text in (False, True)
+    }
+    table("Calibrated facts of texts", (*CODES, "do not act"), of_texts, chosen.streams, TEXT_SIZES)
     pairs = {name: partial(compared, noise) for name, noise in PAIRS.items()}
     table("Two confidences of the same answers", COMPARED, pairs, chosen.streams, SIZES[1:])
     table("Thresholds", PROMISED, {"calibrated": promised}, chosen.streams, SIZES[1:])

@@ -13,10 +13,12 @@ import pytest
 import secl
 from benchmarks.sentences import WORLDS, said
 from examples import agent
+from examples.facts import correct, main, rewrite, uncertain
 from secl.runs.store import Store
 from secl.server.store import ServerStore
 from tests.conftest import ROOT
 from tests.fields.scribe import CallScribe, Scribe, call, reply, written
+from tests.texts import POEM, Writer, asked_about
 
 
 @pytest.mark.slow
@@ -42,6 +44,28 @@ def test_a_morning_ends_with_a_table_of_accepted_answers_and_a_picture(
     assert f"of {accepted.count('yes')} accepted ones" in said
     assert (out / "threshold.png").read_bytes().startswith(b"\x89PNG")
     assert sum("Deurle" in row["answer"] for row in rows) == 1  # it read the passage
+
+
+def test_uncertain_facts_are_left_out_of_a_text_or_corrected_by_a_person(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`facts.py`, with a model whose facts have known confidences."""
+    model = secl.load(Writer())
+    text = model.ask(asked_about(3), form="text")
+    assert [fact.text for fact in uncertain(text)] == ["1687"]
+    assert correct(model, text, lambda _: "1535") == str(text.text).replace("1687", "1535")
+    assert correct(model, text, lambda _: "") == text.text
+    assert "- 1687\n\nThe text:\nThe town" in rewrite(model, text).question.text
+    monkeypatch.setattr(secl, "load", lambda *_: model)
+    monkeypatch.setattr("builtins.input", lambda _: "1700")
+    main(asked_about(3), "--person")
+    said = capsys.readouterr().out
+    assert "of 4 facts are uncertain" in said
+    assert "founded in 1700" in said
+    main(asked_about(3), "smollm2")
+    assert "The town was founded" in capsys.readouterr().out
+    main(POEM)
+    assert "0 of 0 facts" in capsys.readouterr().out
 
 
 COUNTED = """

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from secl.calibrator import Calibrator
 from secl.data.question_files import read_given, read_rows, texts_in
-from secl.display import Shown, tracked
+from secl.display import Shown, counted, tracked
 from secl.errors import ParameterError, SeclError
 from secl.evaluation.acceptance import Advice, Judgement, advise, answers_of, judgement_of, judgements_of
 from secl.fields.calls import Calls, WritesCalls, weigh_calls
@@ -21,7 +21,7 @@ from secl.fields.tools import CallRequest
 from secl.labels.label import Label, label_of, moment_of
 from secl.model import learner_of
 from secl.question import Form, GivenAnswer, Question
-from secl.records import Record
+from secl.records import Record, answers_in
 from secl.runs.extracting import writer_of
 
 
@@ -314,7 +314,7 @@ class CalibratedModel(Shown):
             skipped: whether a reviewer saw the answer and gave no judgement; `correct` is then None.
 
         Raises:
-            ParameterError: a chance outside [1e-4, 1], or a judgement of a skipped answer.
+            ParameterError: a chance outside [1e-4, 1], a judgement of a skipped answer, or a text with facts.
 
         >>> import secl
         >>> model = secl.load(secl.testing.ScriptedModel())
@@ -323,6 +323,10 @@ class CalibratedModel(Shown):
         >>> model.ask("Capital of Peru?").confidence < answer.confidence
         True
         """
+        if answer.parts is not None:
+            raise ParameterError(
+                f"this answer is a text with {counted(len(answer.parts), 'fact')}; label its facts (answer.facts)."
+            )
         (label,) = self._take([label_of(answer, correct, chance=chance, skipped=skipped)])
         return label
 
@@ -339,7 +343,8 @@ class CalibratedModel(Shown):
         >>> model.label_references(model.ask_all(rows), chance=None)
         1
         """
-        graded = [(each, right) for each in answers if (right := judgement_of(each).reference) is not None]
+        rated = answers_in(answers)
+        graded = [(each, right) for each in rated if (right := judgement_of(each).reference) is not None]
         return len(self._take([label_of(*each, source="reference", chance=chance) for each in graded]))
 
     def _take(self, labels: Sequence[Label]) -> list[Label]:

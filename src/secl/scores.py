@@ -306,7 +306,7 @@ def by_view(name: str, view: View) -> Score:
     rule = PosteriorRule((name,))
 
     def of(record: Record) -> float | None:
-        (posterior,) = replayed(rule, [record])
+        (posterior,) = [None] if record.kind == "fact" else replayed(rule, [record])  # facts have no such views
         return None if posterior is None else posterior.own_probability
 
     def mapped(series: Series, records: Sequence[Record]) -> Series:

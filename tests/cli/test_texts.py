@@ -293,3 +293,30 @@ def test_a_right_value_in_a_sheet_grades_the_fact(shell: Shell, folder: Path, tm
     with Store(folder) as store:
         assert [(label.fact, label.correct) for label in store.labels()] == [(1, True), (2, False)]
     assert second.text != "Simón Bolívar"
+
+
+def test_two_runs_of_texts_are_compared_over_their_facts(shell: Shell, folder: Path, tmp_path: Path) -> None:
+    other = run_of_texts(tmp_path / "other", 6, accept=0.5)
+    total = len(facts_of_run(folder))
+    for each in (folder, other):
+        with Store(each, writable=True) as store:
+            for fact in (fact for record in store.records() for fact in record.facts or ()):
+                store.add_feedback(fact.position, fact.confidence > 0.5, drawn=True, fact=fact.fact)
+    plain = json.loads(shell("compare", folder, other, "--json").fine.out)
+    assert (plain["shared"], plain["graded"], plain["answers_differ"], plain["unfinished"]) == (total, total, 0, False)
+    assert shell("verify", folder).code == 0
+
+
+def test_secl_check_needs_short_answers(refused: Any, folder: Path) -> None:
+    refused(("check", folder), "name a run with short answers")
+
+
+def test_a_sweep_of_texts_has_a_table(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Use) -> None:
+    use(Writer())
+    monkeypatch.setattr("secl.runs.sweep.load_model", lambda *_, **__: Writer())
+    path = tmp_path / "poem.jsonl"
+    path.write_text(json.dumps({"question": POEM, "form": "text"}))
+    recipe = tmp_path / "grid.toml"
+    recipe.write_text(f'stream.questions = "{path}"\n[grid]\nmethod = ["posterior", "stated"]\n')
+    out = shell("sweep", recipe, "--out", tmp_path / "sweep").fine.out
+    assert "Stated (frozen)" in out  # the method "stated" reads no facts

@@ -174,6 +174,14 @@ def test_labels_of_facts_move_the_facts_of_later_texts() -> None:
     assert model.recalibrate([before])[0].confidence == pytest.approx(after.confidence)
 
 
+def test_a_text_has_no_label_of_its_own_but_its_facts_have() -> None:
+    model = secl.load(ScriptedModel())
+    record = scored(model=model)
+    with pytest.raises(secl.ParameterError, match="a text with 5 facts; label its facts"):
+        model.label(record, True, chance=1)
+    assert model.label_references([record], chance=1) == 0
+
+
 def test_a_threshold_accepts_facts_and_a_text_if_it_accepts_all_of_them() -> None:
     model = secl.load(ScriptedModel(), accept=0.5)
     record = scored(model=model)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from secl.display import as_sentence
 from secl.evaluation.compare import Side, compare
 from secl.evaluation.summary import summarise
 from secl.evaluation.trust import assess, from_grades, one_of_each
@@ -17,7 +18,7 @@ from secl.facts.records import expected_wrong
 from secl.records import Record, answers_in
 from secl.reports.answers import neediest, signs_of
 from secl.reports.folder import write_report
-from secl.reports.result import estimate_share, result_sentences
+from secl.reports.result import estimate_share, next_step, result_sentences
 from secl.reports.run_report import RunReport
 from secl.reports.sections import sections_of
 from secl.runs import RunSettings, Store, resume_run, start_run
@@ -120,6 +121,7 @@ def test_a_run_of_poems_alone_has_a_report(tmp_path: Path) -> None:
     run.proceed()
     run.store.close()
     report = report_of(tmp_path / "run")
+    assert next_step(report, tmp_path / "run") == "ask for texts that state facts, or for short answers"
     assert result_sentences(report) == ["1 question answered. 1 text has no facts, and so no confidence."]
     assert write_report(tmp_path / "report", report).exists()
 
@@ -154,7 +156,7 @@ def test_a_report_shows_the_texts_with_most_wrong_facts_first(folder: Path, tmp_
     wrong = [expected_wrong(record.facts or ()) for record in section.texts]
     assert wrong == sorted(wrong, reverse=True)
     page = write_report(tmp_path / "report", report).read_text()
-    assert explain(section.texts[0]).number in page
+    assert as_sentence(explain(section.texts[0]).number) in page
     assert page.index("facts of the text") < page.index("Which facts may be accepted?")
     assert 'data-c=""' in page  # the poem
 

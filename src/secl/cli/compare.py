@@ -153,7 +153,7 @@ def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | 
     if name not in sides:
         raise ParameterError(f"there is no estimator {name!r}; take {', '.join(sides)}, or FILE.py:NAME for your own.")
     if not len(sides[name].series) or (scores[name].learned and "secl" not in own):
-        present = ", ".join(each for each in own if len(sides[each].series))
+        present = ", ".join(each for each in own if len(sides[each].series)) or "none"
         raise RunError(f"{run} has no confidences of {name!r}; its estimators are {present}.")
     return sides[name]
 

@@ -118,7 +118,7 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
             scores, records = scores_of(Manifest.of(store)), list(held_out_records(store))
         by_name = summarise(records, scores.values(), intervals=False).estimators
         name = job.settings.named_method.foremost(by_name)
-        cells = score_cells(summarise(records, [scores[name]]).estimators[name])
+        cells = score_cells(summarise(records, [scores[name]]).estimators.get(name))
         best = by_name.get("posterior_best") if name != "posterior_best" else None
         share = None if best is None else best.accuracy
         accuracy = Cell(cells["Accuracy"].text, "" if share is None else f"best {percent(share, 1)}")

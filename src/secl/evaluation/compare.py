@@ -32,7 +32,6 @@ import numpy as np
 from secl.errors import RunError
 from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference, Interval, paired_differences
 from secl.metrics.measures import OF_BOTH_KINDS, EceFloor, ece_floor
-from secl.question import Question
 from secl.records import Record, answers_in
 from secl.scores import Score, Series, key_of
 
@@ -52,10 +51,17 @@ class Side:
     estimator: Score
     by_text: bool = False
 
-    def key(self, question: Question) -> QuestionKey:
+    def key(self, record: Record) -> QuestionKey:
+        question = record.question
         if self.by_text:
-            return question.text, question.context, *sorted(question.options)
+            text = self._asked[record.position] if record.kind == "fact" else ""
+            return question.text, question.context, *sorted(question.options), text
         return question.id, question.text
+
+    @cached_property
+    def _asked(self) -> dict[int, str]:
+        """The text of each question by position, for its facts."""
+        return {record.position: record.question.text for record in self.records}
 
     @cached_property
     def series(self) -> Series:
@@ -68,14 +74,14 @@ class Side:
 
     @cached_property
     def by_question(self) -> dict[QuestionKey, Record]:
-        return {self.key(record.question): record for record in self.rated}
+        return {self.key(record): record for record in self.rated}
 
     @cached_property
     def answers(self) -> dict[QuestionKey, object]:
         """For each question, a key of the rated answer (`secl.scores.key_of`); None if unreadable."""
-        rated = ((record.question, self.estimator.answer(record)) for record in self.rated)
+        rated = ((record, self.estimator.answer(record)) for record in self.rated)
         # Keys, not letters, because the other run may show the options in another order.
-        return {self.key(question): key_of(question, answer) for question, answer in rated}
+        return {self.key(record): key_of(record.question, answer) for record, answer in rated}
 
     def graded(self) -> dict[QuestionKey, tuple[float, bool]]:
         """Return confidence and grade of each graded question."""

@@ -141,8 +141,10 @@ def next_step(run: RunReport, folder: Path) -> str:
         return f"secl run --resume {shell_name}"
     if run.answers.doubt == "partly":
         return f"secl label {shell_name} --references, with --random if you drew the rows with right answers at random"
+    if not run.rated:
+        return "ask for texts that state facts, or for short answers"
     graded = run.trust.graded
-    if graded < MIN_GRADED and graded < len(run.records):
+    if graded < MIN_GRADED and graded < len(run.rated):
         return f"secl label {shell_name}"
     advice = advise(run.answers, RISK)
     if advice.threshold is not None and advice.basis == "labels":

@@ -105,7 +105,7 @@ def print_sections(sections: Sequence[Section], screen: Console) -> None:
 def sections_of(run: RunReport) -> Iterator[Section]:
     """Yield the sections of a report, the result first."""
     table = main_table(run) or bins_table(run.rated)
-    yield Section("Result", result_sentences(run), [table], warning=not run.complete)
+    yield Section("Result", result_sentences(run), [table] if run.rated else [], warning=not run.complete)
     verdict = run.trust
     reasons = [reason.sentence for reason in verdict.reasons]
     answer = VERDICT_TEXTS[verdict.level].format(source=verdict.source)

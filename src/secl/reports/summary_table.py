@@ -72,11 +72,13 @@ def _span(interval: Interval | None) -> str:
 
 def caption(summary: Summary) -> str:
     """Return a note on the number of questions, on learning, on the measured cost, and on the cells of ECE."""
+    of_texts = 0 < summary.facts == summary.answers
+    without = f"of {counted(summary.facts, 'fact')} without a label" if of_texts else "without a reference"
     parts = [f"{amount(summary.trained)} trained the adapter", counted(summary.alarms, "alarm")]
     if summary.failed:
         parts.append(f"{counted(summary.failed, 'update')} undone because some numbers were not finite")
     for count, words in (
-        (summary.unlabelled, "without a reference"),
+        (summary.unlabelled, without),
         (summary.unparsed, "without a readable answer"),
         (summary.low_digit_mass, "with improbable digits of the stated confidence"),
     ):

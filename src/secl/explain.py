@@ -144,7 +144,8 @@ def caveat(record: Record, plan: Plan | None = None) -> str | None:
     None if the posterior gives the confidence, or if the plan computes no posterior for this question.
     """
     if record.answer is None:
-        return "the answer could not be read, so it has no confidence."
+        repeats = record.question.free and record.reply.text.strip()
+        return f"the {'text repeats itself' if repeats else 'answer could not be read'}, so it has no confidence."
     if record.parts is not None:
         return _caveat_of_text(record.parts)
     if record.confidences.source == "posterior":

@@ -200,7 +200,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RunSettings, str]]:
     """The settings and modes of runs, each of which stops at once."""
     seen: list[tuple[RunSettings, str]] = []
 
-    def start_run(settings: RunSettings, _folder: Path, *, mode: str = "ask") -> None:
+    def start_run(settings: RunSettings, _folder: Path, *, mode: str = "ask", **_: object) -> None:
         seen.append((settings, mode))
         raise KeyboardInterrupt
 

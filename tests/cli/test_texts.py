@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from secl.model import ModelAnswer
+from secl.question import Question
 from secl.records import Record
 from secl.runs import Store
 from secl.runs.labelling import current_records, review_queue, row_id
@@ -69,6 +72,19 @@ def test_ask_gives_a_text_without_facts_a_reason_and_no_number(shell: Shell) -> 
     assert "%" not in out
     plain = json.loads(shell("ask", POEM, "--form", "text", "--json").fine.out)
     assert (plain["confidence"], plain["facts"]) == (None, [])
+
+
+def test_ask_prints_a_text_that_repeats_itself_and_gives_the_reason(shell: Shell, use: Use) -> None:
+    class Loop(Writer):
+        def answer(self, question: Question, **how: Any) -> ModelAnswer:
+            told = super().answer(question, **how)
+            reply = replace(told.reply, text="It is by the sea. " * 40, answer=None)
+            return replace(told, reply=reply, frozen=reply)
+
+    use(Loop())
+    out = " ".join(shell("ask", asked_about(3), "--form", "text").fine.out.split())
+    assert out.startswith("It is by the sea. It is by the sea.")
+    assert "The text repeats itself, so it has no confidence." in out
 
 
 @pytest.mark.usefixtures("writer")

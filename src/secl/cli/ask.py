@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, Flag, Full, app, console, echo, print_json
 from secl.cli.run import NoCache, open_cache, print_result, proceed
 from secl.data.benchmarks import BENCHMARKS
-from secl.display import as_sentence, counted, terminal_text
+from secl.display import as_sentence, counted, terminal_lines, terminal_text
 from secl.errors import ParameterError
 from secl.evaluation.json_values import json_value
 from secl.evaluation.trust import assess
@@ -76,6 +76,8 @@ def ask(
         return
     screen = console()
     if record.parts is None:
+        if record.question.free and record.answer is None:
+            screen.print(terminal_lines(record.reply.text), highlight=False)
         screen.print(to_rich(answer_table(record)))
     else:
         _print_text(record, explained, full=full)

@@ -105,7 +105,7 @@ def _place(answer: Record) -> dict[str, object]:
         return {}
     (start, end), question = answer.span, answer.question
     place = {"fact": answer.fact, "kind": question.domain, "sentence": question.text, "start": start, "end": end}
-    return place | {"in_passage": answer.in_passage}
+    return place | {"in_passage": answer.in_passage, "support": defined(answer.support)}
 
 
 def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:

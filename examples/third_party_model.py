@@ -83,8 +83,7 @@ def main(command: str, folder: Path) -> None:
     values = {"method": "secl", "gate.name": "always", "stream.benchmarks": ("capitals:40", "science:20")}
     load = lambda _settings: LetterModel()  # noqa: E731
     if command == "run":
-        settings = RunSettings.of(values)
-        run = resume_run(folder, load=load) if folder.exists() else start_run(settings, folder, load)
+        run = resume_run(folder, load=load) if folder.exists() else start_run(RunSettings.of(values), folder, load)
         print(len(run.records), "questions are recorded already", flush=True)
         run.proceed()
         run.finish()

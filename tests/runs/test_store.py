@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from secl import Question, References, read_rows
 from secl.data.tables import open_table
 from secl.errors import ParameterError, RunError, StorageError
+from secl.evidence import FactEvidence
 from secl.model import ModelAnswer
 from secl.question import Form
 from secl.records import Record
@@ -53,7 +54,9 @@ def questions(draw: st.DrawFn) -> Question:
 st.register_type_strategy(Question, questions())
 st.register_type_strategy(str, TEXT)
 st.register_type_strategy(int, st.integers(0, 2**40))
-st.register_type_strategy(float, st.floats(-1e300, 1e300))  # ten of them have a sum
+FINITE = st.floats(-1e300, 1e300)  # ten of them have a sum
+st.register_type_strategy(float, FINITE)
+st.register_type_strategy(FactEvidence, st.builds(FactEvidence, alone=FINITE))  # the default nan equals no other nan
 
 
 @given(record=st.from_type(Record).map(lambda record: replace(record, position=0)))

@@ -11,7 +11,7 @@ from secl.errors import ParameterError
 from secl.runs.loading import build_calibrator, load_local, load_model
 from secl.runs.loading import calibration as calibration_of
 from secl.runs.settings import Recipe
-from secl.settings.groups import Device, Dtype, Quantize, Thinking
+from secl.settings.groups import ChatTemplate, Device, Dtype, Quantize, Thinking
 
 if TYPE_CHECKING:
     from secl.model import Model
@@ -36,6 +36,7 @@ def load(
     device: Device = "auto",
     device_map: Literal["auto"] | None = None,
     quantize: Quantize | None = None,
+    chat_template: ChatTemplate = "own",
     seed: int = 42,
     settings: Mapping[str, object] | None = None,
 ) -> CalibratedModel:
@@ -61,6 +62,8 @@ def load(
         device_map: "auto" spreads the model over all devices of this machine. For another placement, load the model
             with transformers, and pass the model and its tokenizer.
         quantize: "8bit" or "4bit" quantises the linear layers (bitsandbytes).
+        chat_template: "plain" asks without the model's chat template, in the form "Question: ... Answer:". Base models
+            need it. A plain template has no earlier turns and no tools.
         seed: seed of sampled answers and of the adapter's initial weights.
         settings: any other setting by its name, as in {"loop.alpha": 0.3, "gate.name": "always"}
             (docs/reference/settings.md).
@@ -75,6 +78,7 @@ def load(
     True
     """
     values: dict[str, object] = {"method": method, "loop.accept": accept, "seed": seed, "prompts.thinking": thinking}
+    values["model.chat_template"] = chat_template
     if calibration is not None:
         values["model.calibration"] = str(calibration)
     if isinstance(source, str | Path):
@@ -105,8 +109,10 @@ def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -
     if all(hasattr(source, name) for name in MODEL_ATTRIBUTES):
         if recipe.prompts.thinking != "off":
             raise ParameterError("the argument thinking has no effect on a model of your own; drop thinking=.")
+        if recipe.model.chat_template != "own":
+            raise ParameterError("chat_template has no effect on a model of your own; drop chat_template=.")
         model: Model = source
         return model
     from secl.backends.local.loading.loader import adopt  # torch takes seconds to import
 
-    return load_local(recipe, loaded=adopt(source, tokenizer))
+    return load_local(recipe, loaded=adopt(source, tokenizer, recipe.model.chat_template))

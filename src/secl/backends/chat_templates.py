@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -53,6 +54,9 @@ class Tokenizer(Decoder, Protocol):
     chat_template: str | None
 
     @property
+    def bos_token_id(self) -> int | None: ...
+
+    @property
     def added_tokens_decoder(self) -> Mapping[int, Any]: ...
 
     def __hash__(self) -> int: ...
@@ -73,8 +77,44 @@ class Tokenizer(Decoder, Protocol):
 def no_template(name: str) -> ModelError:
     """Return the error for a model without a chat template."""
     return ModelError(
-        f"the model {name!r} has no chat template, so it cannot be asked questions; use its instruction-tuned variant."
+        f"the model {name!r} has no chat template, so it cannot be asked questions; use its instruction-tuned variant, "
+        'or the plain template for base models: --chat-template plain (in Python chat_template="plain").'
     )
+
+
+PLAIN_TEMPLATE = (
+    "{% for turn in messages %}"
+    "{% if turn.role in ('system', 'assistant') %}{{ turn.content + '\\n\\n' }}"
+    "{% elif (loop.first or loop.previtem.role == 'system') and 'Question: ' not in turn.content"
+    " and turn.content[:1] != '\\n' %}{{ 'Question: ' + turn.content + '\\nAnswer:\\n' }}"
+    "{% else %}{{ turn.content + '\\n' }}{% endif %}"
+    "{% endfor %}"
+)
+"""The chat template for base models: the texts of a prompt without marks of roles.
+
+secl's prompts begin with "Question:" and end with a prefill such as "Answer:". A user's bare text gets both marks. A
+prompt that begins with a line break has no question (`secl.prompts.templates.candidate_prompt`).
+"""
+
+PLAIN_STOPS = ("\nQuestion:",)
+"""Texts that end a base model's reply, because a base model goes on with the next question."""
+
+PLAIN_PARAGRAPH = "\n\n"
+"""Text that ends a base model's free text."""
+
+
+def with_plain_template(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a copy of a tokenizer with `PLAIN_TEMPLATE`, after the token with which the tokenizer begins a text."""
+    plain = copy.copy(tokenizer)
+    first = tokenizer("", add_special_tokens=True)["input_ids"][:1]
+    begins = bool(first) and first == [tokenizer.bos_token_id]
+    plain.chat_template = ("{{ bos_token }}" if begins else "") + PLAIN_TEMPLATE
+    return plain
+
+
+def is_plain(tokenizer: object) -> bool:
+    """Return whether the tokenizer's chat template is `PLAIN_TEMPLATE`, possibly with an addition."""
+    return PLAIN_TEMPLATE in (getattr(tokenizer, "chat_template", None) or "")
 
 
 def template_error(name: str, problem: jinja2.TemplateError) -> ModelError:
@@ -342,6 +382,8 @@ class CallForm:
 
         `ends` are the texts of the tokens that end a reply.
         """
+        if is_plain(tokenizer):
+            return replace(DESCRIBED, native=True)  # so that `TokenIds.render` sees the tools, and refuses them
         with suppress(jinja2.TemplateError, TypeError):
             return _find_form(tokenizer, ends) or DESCRIBED
         return DESCRIBED

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
-from secl.backends.chat_templates import Decoder
+from secl.backends.chat_templates import PLAIN_PARAGRAPH, PLAIN_STOPS, Decoder, is_plain
 from secl.evidence import Thought
 from secl.prompts.parsing import THINK_TAGS, ThinkTags, bare_thought, is_brief, is_complete, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
@@ -128,10 +128,14 @@ class Generation:
 
 
 class TextRules:
-    """Decodes generations and tells when they are finished; `end_ids` of model and tokenizer end every text."""
+    """Decodes generations and tells when they are finished; `end_ids` of model and tokenizer end every text.
+
+    With the plain template, a new question ends every text, too, and a paragraph's end ends a free text.
+    """
 
     def __init__(self, tokenizer: Decoder, end_ids: int | Sequence[int | None] | None) -> None:
         self.tokenizer = tokenizer
+        self.plain = is_plain(tokenizer)
         listed = end_ids if isinstance(end_ids, Sequence) else [end_ids]
         self.end_ids = {token for token in (*listed, tokenizer.eos_token_id) if token is not None}
 
@@ -149,21 +153,32 @@ class TextRules:
 
     def answer(self, generation: Generation) -> str:
         """Return the answer at the beginning of a generation."""
-        return trim_answer(self.text(generation), generation.form, prefilled=generation.prefilled)
+        text = self.text(generation)
+        text = text[: _first_stop(text, self.stops(generation))]
+        return trim_answer(text, generation.form, prefilled=generation.prefilled)
 
     def thought(self, generation: Generation) -> Thought:
         """Return a finished thought without its end mark."""
         written = generation.written
         closed = self._closed(generation)
         text = decode_after(self.tokenizer, generation.prompt[-CONTEXT:], written[:-1] if closed else written)
-        stop = _first_stop(text, generation.stop)
+        stop = _first_stop(text, self.stops(generation))
         return Thought(text=bare_thought(text[:stop]), tokens=len(written), cut=not closed and stop is None)
+
+    def stops(self, generation: Generation) -> tuple[str, ...]:
+        """Return the texts that finish a generation."""
+        if not self.plain:
+            return generation.stop
+        paragraph = (PLAIN_PARAGRAPH,) if generation.free else ()
+        return (*generation.stop, *PLAIN_STOPS, *paragraph)
 
     def ended(self, generation: Generation) -> bool:
         if len(generation.written) >= generation.limit or self._closed(generation):
             return True
         text = self.text(generation)
-        if _first_stop(text, generation.stop) is not None or (generation.brief and not is_brief(text, generation.form)):
+        if _first_stop(text, self.stops(generation)) is not None or (
+            generation.brief and not is_brief(text, generation.form)
+        ):
             return True
         return is_complete(text, generation.form) if generation.lines is None else text.count("\n") >= generation.lines
 
@@ -180,14 +195,14 @@ class TextRules:
         generation.written.append(token)
         if self._closed(generation):
             return self.end(generation, "stop")
-        new, text = self._new(generation, generation.written), ""
+        new, text, stops = self._new(generation, generation.written), "", self.stops(generation)
         if not new.endswith(REPLACEMENT_CHARACTER):
             generation.shown = len(generation.written)
             text, generation.held = generation.held + new, ""
-            stop = _first_stop(text, generation.stop)
+            stop = _first_stop(text, stops)
             if stop is not None:
                 return self.end(generation, "stop", text[:stop], reported)
-            held = max((_overlap(text, each) for each in generation.stop), default=0)
+            held = max((_overlap(text, each) for each in stops), default=0)
             text, generation.held = text[: len(text) - held], text[len(text) - held :]
         if len(generation.written) == generation.limit:
             return self.end(generation, "length", text, reported)

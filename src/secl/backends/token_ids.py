@@ -10,7 +10,15 @@ from functools import cached_property
 
 import jinja2
 
-from secl.backends.chat_templates import DESCRIBED, ThinkingFormat, Tokenizer, no_template, render, template_error
+from secl.backends.chat_templates import (
+    DESCRIBED,
+    ThinkingFormat,
+    Tokenizer,
+    is_plain,
+    no_template,
+    render,
+    template_error,
+)
 from secl.conversation import Message, Prompt
 from secl.errors import ModelError, QuestionError
 from secl.prompts.templates import (
@@ -69,8 +77,9 @@ class TokenIds:
             raise ModelError(f"the tokenizer of the model {name!r} splits digits, so secl cannot read its confidences.")
         letters = _last_tokens(tokenizer, answer, [f" {letter}" for letter in LETTERS])
         letters = letters[: [*letters, None].index(None)]
-        true = _last_tokens(tokenizer, judge, WORDS_TRUE)
-        false = _last_tokens(tokenizer, judge, WORDS_FALSE)
+        # Read together, because a split "True" has a first part that "False" lacks.
+        verdicts = _last_tokens(tokenizer, judge, (*WORDS_TRUE, *WORDS_FALSE))
+        true, false = verdicts[: len(WORDS_TRUE)], verdicts[len(WORDS_TRUE) :]
         verify = sample_text(tokenizer, name, verification_prompt(SAMPLE, "yes"))
         yes_no = _last_tokens(tokenizer, verify, WORDS_YES_NO)
         if len(letters) < 2 or true[0] is None or false[0] is None:
@@ -88,6 +97,11 @@ class TokenIds:
         return tuple(dict.fromkeys((*self.digits, *self.letters, *self.true, *self.false, *self.yes_no)))
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether prompts are plain texts for a base model."""
+        return is_plain(self.tokenizer)
+
+    @cached_property
     def reserved(self) -> tuple[str, ...]:
         """Tokens that only the chat template may write: special tokens and role marks."""
         template, added = self.tokenizer.get_chat_template(), self.tokenizer.added_tokens_decoder.values()
@@ -103,8 +117,15 @@ class TokenIds:
         conversation's history, calls and results become texts.
 
         Raises:
-            QuestionError: the chat template rejects the conversation, or leaves out or changes one of its texts.
+            QuestionError: the chat template rejects the conversation, or leaves out or changes one of its texts; or
+                a conversation for the plain template, which has no turns and no tools.
         """
+        if self.plain and (prompt.history or prompt.tools):
+            what = "tools" if prompt.tools else "earlier turns"
+            raise QuestionError(
+                f"the request has {what}, but the model's plain template has none; take a chat model, or ask a single "
+                "question."
+            )
         try:
             with suppress(jinja2.TemplateError):
                 return render(self.tokenizer, self._quoted_prompt(prompt, 0), self.thinking_format, thinking=thinking)

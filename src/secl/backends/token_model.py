@@ -110,7 +110,7 @@ class TokenModel(FlowModel):
     ) -> None:
         self.name, self.fingerprint = facts.name, facts.fingerprint
         self.tau, self.letters = facts.preset.tau, facts.preset.letters
-        known = facts.preset.prefilled
+        known = True if token_ids.plain else facts.preset.prefilled
         prefers = partial(prefers_prefill, engine, token_ids) if known is None else lambda: known
         thinking = check_thinking(thinking)
         thinking_format = None if thinking == "off" else with_budget(facts.thinking_format, thinking)

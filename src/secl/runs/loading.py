@@ -176,7 +176,12 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
 
         model = settings.model
         loaded = loaded or model_cache().load(
-            model.name, dtype=model.dtype, device=model.device, device_map=model.device_map, quantize=model.quantize
+            model.name,
+            dtype=model.dtype,
+            device=model.device,
+            device_map=model.device_map,
+            quantize=model.quantize,
+            chat_template=model.chat_template,
         )
         local = LocalModel(
             loaded,

@@ -109,6 +109,11 @@ class Recipe(RecipeTables):
             raise ParameterError("--endpoint names a server, but --engine is local; leave one of them out.")
         if engine in ("vllm", "openai") and not endpoint:
             raise ParameterError(f"--engine {engine} needs the address of a server; give it with --endpoint URL.")
+        if self.model.chat_template == "plain" and self.model.answered_by != "local":
+            raise ParameterError(
+                f"--chat-template plain needs a model in this process, but --engine {self.model.answered_by} names a "
+                "server; leave one of them out."
+            )
         if self.model.versions is not None and self.model.answered_by != "vllm":
             raise ParameterError("--versions needs a vLLM server; name the server with --engine vllm --endpoint URL.")
         # With versions, a copy of the server's model in this process learns and searches beams.

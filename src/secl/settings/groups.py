@@ -110,6 +110,9 @@ Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 Quantize = Literal["8bit", "4bit"]
 """Bits per weight of quantised linear layers."""
 
+ChatTemplate = Literal["own", "plain"]
+"""The form of prompts: the model's own chat template, or plain text for a base model."""
+
 
 def check_device(name: str) -> str:
     """Return the name of a device, or raise a ParameterError."""
@@ -228,6 +231,9 @@ class ModelSettings(Settings):
     device: Device = Field("auto", description="Device: auto, cpu, cuda, cuda:1, ... or mps.")
     device_map: Literal["auto"] | None = Field(None, description="auto: spread the layers over all devices.")
     quantize: Quantize | None = Field(None, description="Quantize layers to 8bit or 4bit (bitsandbytes).")
+    chat_template: ChatTemplate = Field(
+        "own", description="plain: prompts without the model's chat template, for base models."
+    )
     answer_weights: AnswerWeights | None = Field(None, description="Weights that write the answers: adapted or frozen.")
     calibration: str | None = Field(None, description="Run whose labels calibrate the confidences.")
 

@@ -23,7 +23,7 @@ from secl.flow.model import Answered, SharedAnswers, key_of
 from secl.ledger import Meter
 from secl.question import Question
 from secl.records import Reply, Update
-from secl.settings.groups import AdapterSettings, AnswerWeights, Device, Dtype, Quantize, Thinking
+from secl.settings.groups import AdapterSettings, AnswerWeights, ChatTemplate, Device, Dtype, Quantize, Thinking
 from secl.writing import SamplingParameters
 
 
@@ -231,6 +231,7 @@ class LocalModel(TokenModel, StructuredWriting):
         device: Device = "auto",
         device_map: Literal["auto"] | None = None,
         quantize: Quantize | None = None,
+        chat_template: ChatTemplate = "own",
         cache: ModelCache | None = None,
         **settings: Any,
     ) -> LocalModel:
@@ -239,7 +240,10 @@ class LocalModel(TokenModel, StructuredWriting):
         A `cache` keeps the weights for the next model of the same name.
         """
         loading = cache.load if cache else load
-        return cls(loading(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize), **settings)
+        loaded = loading(
+            name, dtype=dtype, device=device, device_map=device_map, quantize=quantize, chat_template=chat_template
+        )
+        return cls(loaded, **settings)
 
     @property
     def learner(self) -> LocalLearner:

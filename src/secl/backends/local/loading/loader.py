@@ -23,7 +23,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from secl.backends.chat_templates import ThinkingFormat, Tokenizer
+from secl.backends.chat_templates import ThinkingFormat, Tokenizer, with_plain_template
 from secl.backends.local.loading.conversion import convert_gguf, is_gguf, sampled_digest
 from secl.backends.local.loading.guard import NO_CODE, as_model_error, check_tokenizer, quiet
 from secl.backends.local.loading.model_parts import AUTO, choose_device, text_config, twin
@@ -32,7 +32,7 @@ from secl.backends.local.loading.quantisation import check_quantisable, quantisa
 from secl.backends.local.loading.thinking import Begin, find_thinking_format, first_tokens
 from secl.backends.token_ids import sample_text
 from secl.errors import ModelError, ParameterError
-from secl.settings.groups import Device, Dtype, Quantize
+from secl.settings.groups import ChatTemplate, Device, Dtype, Quantize
 
 DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -92,14 +92,25 @@ class ModelCache:
         device: Device = "auto",
         device_map: Literal["auto"] | None = None,
         quantize: Quantize | None = None,
+        chat_template: ChatTemplate = "own",
     ) -> Loaded:
         """See `secl.backends.local.loading.loader.load`."""
         # The key has the precision instead of "auto", because a resumed run names the precision that "auto" chose.
         precision = dtype if device_map else str(choose_dtype(dtype, choose_device(device)))
-        key = (name, precision, device, device_map, quantize)
+        key = (name, precision, device, device_map, quantize, chat_template)
         if self._kept is None or self._kept[0] != key:
             self._kept = None  # two large models may not fit together
-            self._kept = key, load(name, dtype=dtype, device=device, device_map=device_map, quantize=quantize)
+            self._kept = (
+                key,
+                load(
+                    name,
+                    dtype=dtype,
+                    device=device,
+                    device_map=device_map,
+                    quantize=quantize,
+                    chat_template=chat_template,
+                ),
+            )
         loaded = self._kept[1]
         return replace(loaded, model=twin(loaded.model))
 
@@ -111,6 +122,7 @@ def load(
     device: Device = "auto",
     device_map: Literal["auto"] | None = None,
     quantize: Quantize | None = None,
+    chat_template: ChatTemplate = "own",
 ) -> Loaded:
     """Load a model for asking and adapting.
 
@@ -120,6 +132,7 @@ def load(
         device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the best available device.
         device_map: "auto" spreads the model over all devices.
         quantize: "8bit" or "4bit" quantises the linear layers of the body.
+        chat_template: "own" takes the model's chat template; "plain" writes prompts without one, for base models.
 
     Raises:
         ModelError: the model cannot be found, read or used.
@@ -133,7 +146,7 @@ def load(
     precision = choose_dtype(dtype, home)
     if quantize is not None:
         check_quantisable(quantize, home, locate(name))
-    source, config, tokenizer = _read(name, precision)
+    source, config, tokenizer = _read(name, precision, chat_template)
     with as_model_error(name), quiet():
         kind = text_class(name, config)
         # Only the eager implementation caps attention scores (Gemma 2). With None, transformers chooses a faster one.
@@ -186,20 +199,24 @@ def load_facts(name: str, begin: Begin) -> ModelFacts:
     return _facts(name, config, tokenizer, rows, preset, fingerprint, generation.eos_token_id, begin)
 
 
-def _read(name: str, precision: torch.dtype) -> tuple[Path | str, PreTrainedConfig, Tokenizer]:
+def _read(
+    name: str, precision: torch.dtype, chat_template: ChatTemplate = "own"
+) -> tuple[Path | str, PreTrainedConfig, Tokenizer]:
     """Return folder or hub id, configuration and tokenizer; convert a GGUF file to a folder first."""
     source = locate(name)
     if is_gguf(source):
-        source = convert_gguf(Path(source), precision, chats=True)
+        source = convert_gguf(Path(source), precision, chats=chat_template == "own")
     with as_model_error(name), quiet():
         config = AutoConfig.from_pretrained(str(source), **NO_CODE)
         text_class(name, config)
         tokenizer = AutoTokenizer.from_pretrained(str(source), **NO_CODE)
+        if chat_template == "plain":
+            tokenizer = with_plain_template(tokenizer)
     sample_text(tokenizer, name)  # refuses a missing or broken chat template before secl fetches the weights
     return source, config, tokenizer
 
 
-def adopt(model: Any, tokenizer: Any) -> Loaded:
+def adopt(model: Any, tokenizer: Any, chat_template: ChatTemplate = "own") -> Loaded:
     """Return the caller's causal language model with new modules over the same weights. secl never changes the weights.
 
     Raises:
@@ -212,6 +229,8 @@ def adopt(model: Any, tokenizer: Any) -> Loaded:
         raise ParameterError(f"the model {name!r} came without its tokenizer; call secl.load(model, tokenizer).")
     if not isinstance(tokenizer, transformers.PreTrainedTokenizerBase):
         raise ParameterError(f"{type(tokenizer).__name__} is not a tokenizer of transformers; use AutoTokenizer.")
+    if chat_template == "plain":
+        tokenizer = with_plain_template(tokenizer)
     with as_model_error(name):
         own = twin(model).eval()
         # Only the eager implementation caps attention scores (Gemma 2).

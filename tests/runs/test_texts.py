@@ -21,6 +21,7 @@ from secl.reports.folder import write_report
 from secl.reports.result import estimate_share, next_step, result_sentences
 from secl.reports.run_report import RunReport
 from secl.reports.sections import sections_of
+from secl.reports.summary_table import caption
 from secl.runs import RunSettings, Store, resume_run, start_run
 from secl.runs.encoding import from_body, to_body, to_export
 from secl.runs.labelling import current_records
@@ -87,6 +88,8 @@ def test_a_summary_counts_facts_and_their_expected_errors(folder: Path) -> None:
     assert summary.expected_wrong == pytest.approx(sum(1 - fact.confidence for fact in facts))
     assert summary.unlabelled == len(facts)
     assert {*summary.domains} == {"date", "name", "number"}
+    assert f"{len(facts)} of {len(facts)} facts without a label" in caption(summary)
+    assert "95% intervals over facts, as if they were independent" in caption(summarise(records))
     assert summary.estimators["posterior"].cost_measured == 1.0
 
 

@@ -12,6 +12,7 @@ import openai
 import pytest
 
 from secl.errors import StorageError
+from secl.server.http import streams
 from secl.server.online.service import Service
 from tests.server.conftest import Make, Patch, raising
 from tests.server.test_openai import TEXT, ask
@@ -60,6 +61,14 @@ def test_a_stream_ends_before_a_slow_confidence_found_later(sdk: openai.OpenAI, 
         assert told["record"]["reply"]["text"] == TEXT
     sdk.post("/feedback", body={"record_id": names[1], "correct": True}, cast_to=object)
     assert service.state.served(1).label is True
+
+
+def test_a_stream_of_a_text_that_took_long_waits_longer(sdk: openai.OpenAI, model: Slow, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(streams, "GRACE", 0.001)
+    monkeypatch.setattr(streams, "SHARE_OF_TEXT", 1e6)
+    threading.Timer(0.2, model.go.set).start()
+    *_, last = ask(sdk, stream=True)
+    assert last.secl["confidence"] == pytest.approx(0.85)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), StorageError("the disk is full.")], ids=str)

@@ -96,7 +96,8 @@ def caption(summary: Summary) -> str:
         "calibration"
     )
     intervals = any(row.intervals for row in summary.estimators.values())
-    return f"{text}; ranges are 95% intervals over questions." if intervals else f"{text}."
+    over = "facts, as if they were independent" if of_texts else "questions"
+    return f"{text}; ranges are 95% intervals over {over}." if intervals else f"{text}."
 
 
 def footnotes(summary: Summary) -> list[str]:

@@ -158,8 +158,8 @@ def test_a_template_that_cannot_be_had_is_refused(source: Any, options: dict[str
 def test_a_run_keeps_the_template_and_resumes_with_it_alone(tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path / "model")
     (folder / "chat_template.jinja").unlink()
-    values = {"model.name": str(folder), "model.chat_template": "plain", "stream.benchmarks": ("capitals",)}
-    values |= {"stream.per_domain": 3}
+    values: dict[str, object] = {"model.name": str(folder), "model.chat_template": "plain"}
+    values |= {"stream.benchmarks": ("capitals",), "stream.per_domain": 3}
     with start_run(RunSettings.of(values), tmp_path / "run", load=load_local).store as store:
         assert Manifest.of(store).settings.model.chat_template == "plain"
     with pytest.raises(RunError, match="chat_template"):

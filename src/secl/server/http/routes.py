@@ -18,7 +18,7 @@ from secl.server.entries import JsonObject, StoredText
 from secl.server.http.chat_request import ChatMessage, ChatRequest, Detail, Domain, check_length, question_in, turns_of
 from secl.server.http.errors import ERROR_RESPONSES, json_response
 from secl.server.http.replies import UNWANTED, AnswerReply, Completion, ModelCard, ModelList, answer_reply, unrated
-from secl.server.http.streams import GRACE, ChatReply, TextEvents, sent, unless_gone, wait_for
+from secl.server.http.streams import ChatReply, TextEvents, sent, unless_gone, wait_for
 from secl.server.http.structured import structured_reply, structured_request, without_effect
 from secl.server.online.service import Service
 from secl.server.online.texts import Ended
@@ -149,7 +149,7 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
         if not body.stream:
             return json_response(reply.texts(await written(service, question, sampling, request, rate=rate)))
         with writing(service, question, sampling, rate=rate) as texts:
-            chunks = reply.chunks_of(texts, limits.timeout if body.secl.wait else GRACE)
+            chunks = reply.chunks_of(texts, limits.timeout if body.secl.wait else None)
             return await streamed(chunks, request, lambda: service.texts.cancel(texts))
 
 

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 GRACE = 0.5
 """Seconds that a stream waits for the confidence after its text. After a longer wait, some clients report an error."""
 
+SHARE_OF_TEXT = 0.2
+"""Further wait, as a share of the time of the text. Reading the facts of a long text takes about a tenth of its time."""
+
 log = logging.getLogger("secl.server")
 
 T = TypeVar("T")
@@ -172,11 +175,13 @@ class ChatReply:
         usage = usage_of(ended.texts[0].prompt_tokens, sum(text.completion_tokens for text in ended.texts))
         return self.whole(choices, usage)
 
-    async def chunks_of(self, texts: TextEvents, seconds: float = GRACE) -> AsyncGenerator[JsonObject]:
+    async def chunks_of(self, texts: TextEvents, seconds: float | None = None) -> AsyncGenerator[JsonObject]:
         """Yield the chunks of the reply while the model writes.
 
-        A confidence that takes longer than `seconds` is only in the record, not in the stream.
+        A confidence that takes longer than `seconds` is only in the record, not in the stream. By default, the stream waits
+        for `GRACE`, or for `SHARE_OF_TEXT` of the time of the text.
         """
+        began = time.monotonic()
         event = await texts.next()
         for index in range(texts.sampling.n):
             yield self._chunk(index, {"role": "assistant", "content": ""})
@@ -186,7 +191,8 @@ class ChatReply:
             if event.text or event.tokens:
                 yield self._chunk(event.choice, {"content": event.text}, logprobs=log_probs(event.tokens))
             event = await texts.next()
-        rated = await texts.next_within(seconds)
+        waits = max(GRACE, SHARE_OF_TEXT * (time.monotonic() - began)) if seconds is None else seconds
+        rated = await texts.next_within(waits)
         late = [unrated(LATER.format(name), name) for name in texts.record_ids]
         for chunk in self._last_chunks(self.texts(rated if isinstance(rated, Ended) else event, late)):
             yield chunk

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from secl.cli.state import explanation_page
 from secl.evaluation.acceptance import answers_of
 from secl.labels.state import LabelState
 from secl.question import Question
@@ -267,6 +268,11 @@ def test_the_page_of_a_text_shows_each_fact_in_the_text_and_in_a_row(make_servic
     )
     assert "People labelled 2 of 5 facts, 1 of them as wrong." in explained["why"]
     assert explained["fact_labels"] == {"1": True, "2": False}
+    expected = sum(1 - fact.confidence for fact in (record.facts or ())[2:]) + 1
+    assert f'<span class="figure">{expected:.1f}</span>' in page
+    assert f"of the 5 facts of the text, {5 - expected:.1f} are expected to be right" in explained["why"][0].lower()
+    shown = "\n".join(map(str, explanation_page(service.state.served(0), explained)))
+    assert "1535" in shown
     assert "The text states no fact, so it has no confidence." in poem
     assert "data-correct" not in poem
     assert re.findall(r"\d+ facts, [\d.]+ expected wrong", listed) == ["5 facts, 2.6 expected wrong"]

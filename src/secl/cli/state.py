@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +17,10 @@ from rich.text import Text
 from secl.cli.app import AsJson, app, console, echo, print_json
 from secl.display import UNDEFINED, counted, number, terminal_lines
 from secl.errors import ParameterError
-from secl.reports.console import evidence_tables
-from secl.reports.table import listing
+from secl.reports.console import evidence_tables, marked_text
+from secl.reports.table import listing, to_rich
+from secl.reports.texts import facts_table
+from secl.runs.labelling import labelled
 from secl.server.entries import JsonObject, Served, answer_text, moment
 from secl.server.explain import Explained, explain_served
 from secl.server.http.api_keys import Keys
@@ -46,6 +49,7 @@ def show(state: StateFolder, record: str, /, *, as_json: AsJson = False) -> None
     """
     with ServerStore(state) as store:
         served = store.find(record)
+        served = replace(served, record=labelled(served.record, store.verdicts(served.record.position)))
         explained = explain_served(store, served)
     _print(explained if as_json else explanation_page(served, explained))
 
@@ -206,9 +210,13 @@ def explanation_page(served: Served, explained: Explained) -> list[RenderableTyp
             chat.add_row(Text(role, style="dim"), Text(terminal_lines(text)))
     answer = answer_text(record) if record.answer else "no readable answer"
     bold = Text(terminal_lines(answer), style="bold")
+    shows_facts = bool(record.parts) and explained["keep_text"] == "full"
+    bold = marked_text(record) if shows_facts else bold
     parts: list[RenderableType] = [Text(title, style="bold"), "", chat, "", bold]
     parts.append(f"reported confidence  {number(record.confidence, 4)} ({explained['source']})")
     parts += map(terminal_lines, explained["why"])
+    if shows_facts:
+        parts += ["", to_rich(facts_table(record.parts or (), None))]
     for table in evidence_tables(record):
         parts += ["", table]
     return parts

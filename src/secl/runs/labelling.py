@@ -91,15 +91,17 @@ def held_out_records(store: Store) -> Iterator[Record]:
 
 
 def _graded(records: Iterable[Record], log: Sequence[Label]) -> Iterator[Record]:
-    grades = {label.key: bool(label.correct) for label in standing(log)}
+    verdicts: dict[int, dict[int, bool]] = {}
+    for label in standing(log):
+        verdicts.setdefault(label.position, {})[label.fact] = bool(label.correct)
+    return (labelled(record, verdicts.get(record.position, {})) for record in records)
 
-    def graded(record: Record) -> Record:
-        grade = grades.get(record.key)
-        return record if grade is None else record.with_label(grade)
 
-    for record in records:
-        facts = None if record.facts is None else tuple(map(graded, record.facts))
-        yield graded(replace(record, facts=facts))
+def labelled(record: Record, verdicts: Mapping[int, bool]) -> Record:
+    """Return a record with its label and the labels of its facts, by the number of the fact; 0 for the whole answer."""
+    facts = None if record.facts is None else tuple(labelled(fact, verdicts) for fact in record.facts)
+    record = replace(record, facts=facts)
+    return record.with_label(verdicts[record.fact]) if record.fact in verdicts else record
 
 
 @dataclass(frozen=True, slots=True)

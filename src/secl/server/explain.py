@@ -13,6 +13,7 @@ from secl.prompts.templates import answer_prompt, confidence_prompt, request_for
 from secl.question import Question
 from secl.records import ConfidenceSource, Reply
 from secl.runs.encoding import to_export
+from secl.runs.labelling import labelled
 from secl.runs.manifest import Manifest
 from secl.server.entries import Keep, Served
 from secl.server.store import ServerStore
@@ -53,12 +54,14 @@ def explain_served(state: ServerStore, served: Served) -> Explained:
     settings, environment = manifest.settings, manifest.environment
     known = settings.gate_name in GATES  # a user's own gate is not loaded, because its file may have moved
     threshold: float | None = getattr(settings.build_gate(), "threshold", None) if known else None
-    explained = explain(record, manifest.plan, threshold=threshold, paused=state.paused(served.time))
-    verdicts = state.verdicts(record.position)
+    of_facts = {fact: correct for fact, correct in state.verdicts(record.position).items() if fact}
+    explained = explain(
+        labelled(record, of_facts), manifest.plan, threshold=threshold, paused=state.paused(served.time)
+    )
     label = "The answer has no label."
-    if record.facts and any(verdicts):
-        wrong = list(verdicts.values()).count(False)
-        label = f"People labelled {len(verdicts)} of {counted(len(record.facts), 'fact')}, {wrong} of them as wrong."
+    if record.facts and of_facts:
+        wrong = list(of_facts.values()).count(False)
+        label = f"People labelled {len(of_facts)} of {counted(len(record.facts), 'fact')}, {wrong} of them as wrong."
     elif served.label is not None:
         label = f"A person labelled it as {'right' if served.label else 'wrong'}."
     prompt: list[PromptMessage] | None = None
@@ -76,7 +79,7 @@ def explain_served(state: ServerStore, served: Served) -> Explained:
         "time": served.time,
         "batch": served.batch,
         "label": served.label,
-        "fact_labels": {fact: correct for fact, correct in verdicts.items() if fact},
+        "fact_labels": of_facts,
         "source": explained.source,
         "why": [*explained.lines, label],
         "keep_text": state.keep_text,

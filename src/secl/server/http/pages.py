@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
@@ -26,10 +25,10 @@ from secl.display import as_sentence, counted, number
 from secl.errors import ParameterError
 from secl.facts.records import expected_wrong
 from secl.metrics.measures import running_mean
-from secl.records import Record, answers_in
+from secl.records import Record
 from secl.reports.html import TEMPLATES, html_templates
 from secl.reports.texts import LEGEND, around_gap, segments_of, short
-from secl.runs.labelling import RECENT, answer_of, review_queue, row_id
+from secl.runs.labelling import RECENT, answer_of, labelled, review_queue, row_id
 from secl.runs.store import Store
 from secl.server.entries import JsonObject, StoredText, answer_text, moment
 from secl.server.explain import PromptMessage, explain_served
@@ -227,12 +226,8 @@ def card(reader: Store, record: Record, name: str) -> JsonObject:
     `label`: whether the answer is labelled as right; None without a label. `facts`: the facts of a text with their
     labels. `segments`: the segments of this text; empty if the server keeps no texts.
     """
-    question, labels = record.question, reader.verdicts(record.position)
-    facts = tuple(
-        fact.with_label(labels[fact.fact]) if fact.fact in labels else fact
-        for fact in answers_in([record])
-        if fact.fact
-    )
+    record = labelled(record, reader.verdicts(record.position))
+    question, facts = record.question, record.parts or ()
     kept = reader.manifest.get("keep_text", "full") == "full"
     turns = [("system", question.system)] if question.system else []
     turns += [(turn.role, turn.text) for turn in question.history]
@@ -243,9 +238,9 @@ def card(reader: Store, record: Record, name: str) -> JsonObject:
         "record": record,
         "turns": [PromptMessage(role=role, content=text) for role, text in turns],
         "answer": answer_text(record) if record.answer is not None else None,
-        "label": labels.get(0),
+        "label": record.label,
         "facts": facts,
-        "segments": segments_of(replace(record, facts=facts)) if facts and kept else [],
+        "segments": segments_of(record) if facts and kept else [],
     }
 
 

@@ -44,7 +44,7 @@ GRACE = 0.5
 """Seconds that a stream waits for the confidence after its text. After a longer wait, some clients report an error."""
 
 SHARE_OF_TEXT = 0.2
-"""Further wait, as a share of the time of the text. Reading the facts of a long text takes about a tenth of its time."""
+"""Further wait, as a share of the time of the text. Reading the facts takes about a tenth of this time."""
 
 log = logging.getLogger("secl.server")
 
@@ -178,8 +178,8 @@ class ChatReply:
     async def chunks_of(self, texts: TextEvents, seconds: float | None = None) -> AsyncGenerator[JsonObject]:
         """Yield the chunks of the reply while the model writes.
 
-        A confidence that takes longer than `seconds` is only in the record, not in the stream. By default, the stream waits
-        for `GRACE`, or for `SHARE_OF_TEXT` of the time of the text.
+        A confidence that takes longer than `seconds` is only in the record, not in the stream. The default is `GRACE`, or
+        `SHARE_OF_TEXT` of the time of the text.
         """
         began = time.monotonic()
         event = await texts.next()

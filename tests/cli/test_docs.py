@@ -48,11 +48,7 @@ QWEN, FLOAT32 = "others[qwen2.5-coder-1.5b-instruct-q4_k_m.gguf][ratios]", "othe
 
 MEASURED = {
     "README.md": (
-        "takes at least [{fewest[10]} labels](docs/labels.md#what-20-labels-give) without a wrong answer; "
-        '"at most 5 %" takes {fewest[5]}.',
-        "| stated | 21.6 % | 71 % | .43 | .51 | 1.1 | {seconds[stream_posterior][answered]:.2f} |",
-        "| **posterior** of the first row's answers | 21.6 % | 26 % | .13 | .82 | {fwd_equivalents[posterior]:.1f} | "
-        "{seconds[stream_posterior][posterior]:.2f} |",
+        "| guarantee of at most x % wrong | from [{fewest[10]} labels](docs/labels.md#what-20-labels-give) | no |",
     ),
     "docs/findings.md": (
         "| SECL, always learning | .268 / .547 / .151 | .185 / .513 / .025 | {fwd_equivalents[stream_always]:.1f} |",

@@ -394,7 +394,8 @@ def test_a_stored_answer_and_the_terminal_have_the_same_sentences() -> None:
     said = {
         "chooses C. Accra": turned,
         "too long to be compared with other answers, so the confidence is the stated one.": long,
-        "could not be read, so it has no confidence.": replace(long, reply=replace(long.reply, answer=None)),
+        "could not be read, so it has no confidence.": replace(turned, reply=replace(turned.reply, answer=None)),
+        "the text repeats itself, so it has no confidence.": replace(long, reply=replace(long.reply, answer=None)),
         "3 labels, 1 of them in the same domain, moved the confidence by -0.1000": replace(turned, labelled=moved),
         "not accepted: ": replace(turned, threshold=0.9),
     }

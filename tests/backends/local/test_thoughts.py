@@ -233,7 +233,6 @@ def test_a_free_text_stands_behind_a_thought_and_is_read_behind_it_again(templat
     for record, text in zip(together, texts, strict=True):
         assert record.reply.thought == text.whole_thought
         assert record.reply.text == str(text).strip()
-        assert 0 < record.confidence < 1
         alone: Any = calibrator.answer_window([FREE], [text])[0]
         again = model.answer(FREE, written=record.reply.written).reply  # as a server that verifies
         alike([alone.reply, again], [record.reply] * 2, 1e-4, 1e-3)

@@ -178,8 +178,8 @@ class ChatReply:
     async def chunks_of(self, texts: TextEvents, seconds: float | None = None) -> AsyncGenerator[JsonObject]:
         """Yield the chunks of the reply while the model writes.
 
-        A confidence that takes longer than `seconds` is only in the record, not in the stream. The default is `GRACE`, or
-        `SHARE_OF_TEXT` of the time of the text.
+        A confidence that takes longer than `seconds` is only in the record, not in the stream. By default, the stream
+        waits for `GRACE`, or for `SHARE_OF_TEXT` of the time of the text.
         """
         began = time.monotonic()
         event = await texts.next()

@@ -187,7 +187,7 @@ def make_report(
         total=len(records) if total is None else total,
         model="f" * 64,
         stream="e" * 64,
-        environment={"secl": "0.1.0", "machine": "abacus"},
+        environment={"secl": "0.2.0", "machine": "abacus"},
         adapter={"r": 8, "target_modules": ["q_proj"], "layers_to_transform": [3]} | (adapter or {}),
         skipped=skipped,
         created="2026-01-01T00:00:00+00:00",

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from secl.records import Confidences as Confidences
     from secl.records import Record as Record
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__, __getattr__, __dir__ = lazy_names(
     "secl",
     {

@@ -1,5 +1,7 @@
 """Share of 95% intervals that contain the true value: `python -m benchmarks.coverage [--streams 200]`, ten minutes.
 
+With `--units`, documents of eight answers: a fraction of the documents have answers that are right or wrong together.
+
 Each stream has n answers. Confidences come from a distribution, and each answer is right with a probability that
 depends on its confidence. secl measures each stream as a report does. True values come from 2,000,000 answers.
 """
@@ -94,10 +96,55 @@ def coverage(world: World, size: int, streams: int) -> dict[str, tuple[float, fl
     }
 
 
+UNIT_SIZE = 8
+"""Answers of each document in `--units`."""
+
+
+def draw_units(generator: np.random.Generator, units: int, together: float) -> tuple[Vector, Vector]:
+    """Return confidences and grades of documents with `UNIT_SIZE` answers each, calibrated on average.
+
+    In a fraction `together` of the documents, one number decides about all answers: an answer is right if its
+    confidence is above this number. Half of the spread of the confidences is between documents.
+    """
+    stated = generator.beta(4, 2, (units, 1)) * 0.5 + generator.beta(4, 2, (units, UNIT_SIZE)) * 0.5
+    luck = np.where(
+        generator.random((units, 1)) < together, generator.random((units, 1)), generator.random(stated.shape)
+    )
+    return stated.ravel(), (luck < stated).astype(np.float64).ravel()
+
+
+def coverage_of_units(units: int, together: float, streams: int, *, known: bool) -> dict[str, float]:
+    """Return for each measure the share of intervals with the true value; `known`: whether secl knows the units."""
+    truth = standard_measures(*draw_units(np.random.default_rng(0), ANSWERS // UNIT_SIZE, 0.0))
+    names = np.repeat(np.arange(units), UNIT_SIZE).tolist() if known else None
+    hits = dict.fromkeys(SHOWN, 0)
+    for number in range(streams):
+        answers = draw_units(np.random.default_rng((units, number)), units, together)
+        spans = measure(*answers, units=names).intervals or {}
+        for name in SHOWN:
+            hits[name] += spans[name].low - MARGIN <= truth[name] <= spans[name].high + MARGIN
+    return {name: count / streams for name, count in hits.items()}
+
+
+def print_units(streams: int) -> None:
+    print(f"| together | documents | {' | '.join(MEASURES[name] for name in SHOWN)} |")
+    print("|--:|--:|" + "--:|" * len(SHOWN))
+    for together in (0.0, 0.3, 1.0):
+        for units in (10, 20, 60, 250):
+            before, now = (coverage_of_units(units, together, streams, known=known) for known in (False, True))
+            cells = " | ".join(f"{before[name]:.2f} → {now[name]:.2f}" for name in SHOWN)
+            print(f"| {together} | {units} | {cells} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, default=200)
-    streams = parser.parse_args().streams
+    parser.add_argument("--units", action="store_true")
+    chosen = parser.parse_args()
+    streams = chosen.streams
+    if chosen.units:
+        print_units(streams)
+        return
     print(f"| world | n | {' | '.join(MEASURES[name] for name in SHOWN)} (undefined) |")
     print("|---|--:|" + "--:|" * len(SHOWN))
     for world in WORLDS:

@@ -111,7 +111,7 @@ def said_of_texts(count: int, seed: int, *, together: bool, by_text: bool) -> se
     confidence = generator.beta(3, 2, len(texts))
     chance = np.repeat(generator.random(count), sizes) if together else generator.random(len(texts))
     graded = list(zip(confidence.tolist(), (chance < confidence).tolist(), strict=True))
-    verdict = from_grades(graded, texts=texts.tolist() if by_text else None, noun="fact")
+    verdict = from_grades(graded, units=texts.tolist() if by_text else None, noun="fact")
     found = {str(reason.code) for reason in verdict.reasons} & {*CODES}
     return found | ({"do not act"} if verdict.level == "do not act on it" else set())
 

@@ -144,7 +144,7 @@ def test_the_verdict_tests_one_fact_of_each_text() -> None:
     # Six texts whose ten facts are all right or all wrong together: calibrated, but 60 independent facts would not be.
     graded = [(0.9, number >= 20) for number in range(60)]
     assert "overconfident" in from_grades(graded, noun="fact").codes
-    assert "overconfident" not in from_grades(graded, texts=texts, noun="fact").codes
+    assert "overconfident" not in from_grades(graded, units=texts, noun="fact").codes
 
 
 def test_an_estimate_of_right_facts_allows_for_facts_that_are_wrong_together() -> None:

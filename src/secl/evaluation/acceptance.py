@@ -341,7 +341,7 @@ def answers_of(
     if since is not None:
         first = min(sample.verdicts, default=(0, 0))
         judged = [each for each in judged if each.key >= first]
-    unit = _units(judged)
+    unit = unit_numbers((each.key, each.document, each.asked) for each in judged)
     if sample.doubt is None and _unlike(judged, sample, unit):
         sample = LabelledSample({}, "unlike", left_out=sample.left_out + len(sample.verdicts))
     verdicts = [sample.verdicts.get(each.key, math.nan) for each in judged]
@@ -369,19 +369,28 @@ def _entries(log: Sequence[Label]) -> dict[LabelKey, Label]:
     return {entry.key: entry for entry in (*valid(log), *drawn(log))}
 
 
-def _units(judged: Sequence[Judgement]) -> Integers:
+def unit_numbers(answers: Iterable[tuple[LabelKey, int | None, int | None]]) -> Integers:
     """Return the number of each answer's unit: the text of a fact, else its document, else its question, else itself.
 
     A document that all answers share distinguishes none of them, so it counts neither as a document nor as a question.
+
+    Args:
+        answers: key of each answer, and hashes of its document and of its question (`Judgement`).
     """
-    names = [name for name in ("document", "asked") if len({getattr(each, name) for each in judged} - {None}) > 1]
+    keyed = [(key, {"document": document, "asked": asked}) for key, document, asked in answers]
+    names = [name for name in ("document", "asked") if len({texts[name] for _, texts in keyed} - {None}) > 1]
     numbers: dict[object, int] = {}
     units = []
-    for each in judged:
-        name = next((name for name in names if getattr(each, name) is not None), "key")
-        shared = ("text", each.position) if each.fact else (name, getattr(each, name))
+    for (position, fact), texts in keyed:
+        name = next((name for name in names if texts[name] is not None), "")
+        shared = ("text", position) if fact else (name, texts[name] if name else (position, fact))
         units.append(numbers.setdefault(shared, len(numbers)))
     return np.array(units, np.intp)
+
+
+def units_of(records: Iterable[Record]) -> Integers:
+    """Return the number of the unit of each answer (`unit_numbers`)."""
+    return unit_numbers((record.key, *_texts_of(record)) for record in records)
 
 
 def _unlike(judged: Sequence[Judgement], sample: LabelledSample, unit: Integers) -> bool:

@@ -30,6 +30,7 @@ from typing import Literal
 import numpy as np
 
 from secl.errors import RunError
+from secl.evaluation.acceptance import units_of
 from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference, Interval, paired_differences
 from secl.metrics.measures import OF_BOTH_KINDS, EceFloor, ece_floor
 from secl.records import Record, answers_in
@@ -147,8 +148,9 @@ def compare(a: Side, b: Side) -> Comparison:
     def measures(keys: Sequence[QuestionKey]) -> dict[str, Difference]:
         confidence_a, correct_a = zip(*(graded_a[key] for key in keys), strict=True)
         confidence_b, correct_b = zip(*(graded_b[key] for key in keys), strict=True)
-        inside = [a.by_question[key].question.domain for key in keys]
-        return paired_differences(confidence_a, correct_a, confidence_b, correct_b, domains=inside)
+        answers = [a.by_question[key] for key in keys]
+        inside, units = [each.question.domain for each in answers], units_of(answers).tolist()
+        return paired_differences(confidence_a, correct_a, confidence_b, correct_b, domains=inside, units=units)
 
     measured = measures(graded)
     if not (a.estimator.ranks and b.estimator.ranks):

@@ -18,10 +18,11 @@ import numpy.typing as npt
 
 from secl.display import Shown
 from secl.errors import ParameterError
+from secl.evaluation.acceptance import units_of
 from secl.evaluation.json_values import HIDDEN
 from secl.evaluation.symptoms import LOW_DIGIT_MASS, true_masses
 from secl.facts.records import expected_wrong
-from secl.metrics.intervals import RESAMPLES, Interval, ada_ece_interval, ece_interval, intervals
+from secl.metrics.intervals import RESAMPLES, Interval, ada_ece_interval, design_effect, ece_interval, intervals
 from secl.metrics.measures import MEASURES, OF_BOTH_KINDS, ece_floor, prr, standard_measures
 from secl.metrics.probability import graded
 from secl.own import is_own, load_own
@@ -143,6 +144,7 @@ def measure(
     correct: npt.ArrayLike,
     *,
     domains: Sequence[Hashable] | None = None,
+    units: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
     ranks: bool = True,
 ) -> Measures:
@@ -157,11 +159,15 @@ def measure(
     confidences, grades = graded(confidence, correct)
     spans, undefined = None, () if ranks else OF_ORDER
     if resamples != 0:
-        errors = {"ece": ece_interval(confidences, grades), "ada_ece": ada_ece_interval(confidences, grades)}
-        spans = errors | intervals(confidences, grades, domains=domains, resamples=resamples)
+        errors = {
+            "ece": ece_interval(confidences, grades, units),
+            "ada_ece": ada_ece_interval(confidences, grades, units),
+        }
+        spans = errors | intervals(confidences, grades, domains=domains, units=units, resamples=resamples)
         spans |= dict.fromkeys(undefined, Interval(math.nan, math.nan))
         spans = {name: spans[name] for name in MEASURES}
-    standard, floor = standard_measures(confidences, grades, domains), ece_floor(confidences)
+    standard = standard_measures(confidences, grades, domains)
+    floor = ece_floor(confidences, design_effect(grades - confidences, units))
     values: dict[str, Any] = {**standard, "prr": prr(confidences, grades), **dict.fromkeys(undefined, math.nan)}
     return Measures(
         **values,
@@ -302,10 +308,15 @@ def _rows(
             continue
         score = scores[name]
         rated = [answers[row] for row in part.rows.tolist()]
-        domains = [each.question.domain for each, known in zip(rated, part.has_grade, strict=True) if known]
-        several = domains if len(set(domains)) > 1 else None
-        resamples = RESAMPLES if name in intervals else 0
-        measures = measure(*part.graded(), domains=several, resamples=resamples, ranks=score.ranks)
+        known = [each for each, has_grade in zip(rated, part.has_grade, strict=True) if has_grade]
+        domains = [each.question.domain for each in known]
+        measures = measure(
+            *part.graded(),
+            domains=domains if len(set(domains)) > 1 else None,
+            units=units_of(known).tolist(),
+            resamples=RESAMPLES if name in intervals else 0,
+            ranks=score.ranks,
+        )
         questions = [asked[position] for position in {each.position for each in rated}]
         plain = sum(record.plain_tokens for record in questions)
         rows[name] = replace(

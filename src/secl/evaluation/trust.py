@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from secl.display import counted, number, percent
+from secl.evaluation.acceptance import units_of
 from secl.evaluation.symptoms import MIN_QUESTIONS, RARE, UNLIKELY, Code, Reason, Severity, seen
 from secl.grading.rules import reported_correct
 from secl.metrics.intervals import Interval, intervals
@@ -84,7 +85,7 @@ def assess(records: Sequence[Record]) -> Verdict:
     on_labels = from_grades(
         [(answer.confidences.expected_grade, bool(reported_correct(answer))) for answer in known],
         ranks=[answer.confidences.uncalibrated for answer in known],
-        texts=[answer.position for answer in known],
+        units=units_of(known).tolist(),
         answers=len(answers),
         noun=noun_of(answers),
     )
@@ -116,7 +117,7 @@ def from_grades(
     graded: Sequence[tuple[float, bool]],
     *,
     ranks: Sequence[float] | None = None,
-    texts: Sequence[int] | None = None,
+    units: Sequence[int] | None = None,
     chosen: bool = False,
     answers: int | None = None,
     review: str = "secl label",
@@ -124,13 +125,14 @@ def from_grades(
 ) -> Verdict:
     """Return the verdict by graded answers alone.
 
-    The facts of one text may be right or wrong together, so the tests use one fact of each text, drawn at random.
+    Answers of one unit may be right or wrong together, so the tests use one answer of each unit, drawn at random.
 
     Args:
         graded: confidence and grade of each graded answer.
         ranks: label-free confidences of the same answers, for the test of ranking; by default the confidences in
             `graded`. Confidences that labels have moved cannot serve for this test, because they contain the grades.
-        texts: number of the text of each answer; by default, each answer is its own text.
+        units: number of the unit of each answer, such as its document (`secl.evaluation.acceptance.unit_numbers`); by
+            default, each answer is a unit.
         chosen: whether volunteers, who may prefer wrong answers, chose the answers to label.
         answers: number of all answers; None if the stream goes on.
         review: where people can label answers.
@@ -142,16 +144,17 @@ def from_grades(
         return Verdict("unproven", (Reason("unlabelled", "doubt", sentence),), 0, 0)
     accuracy, mean = fmean(right for _, right in graded), fmean(each for each, _ in graded)
     left = None if answers is None else answers - n
-    rows = range(n) if texts is None else one_of_each(texts)
-    tested = counted(len(rows), f"graded {noun}") + (" (one of each text)" if len(rows) < n else "")
+    rows = range(n) if units is None else one_of_each(units)
+    unit = "text" if noun == "fact" else "document or question"
+    tested = counted(len(rows), f"graded {noun}") + (f" (one of each {unit})" if len(rows) < n else "")
     confidences, grades = tuple(graded[row][0] for row in rows), tuple(bool(graded[row][1]) for row in rows)
     ranks = confidences if ranks is None else tuple(ranks[row] for row in rows)
     of_level = _level_reasons(confidences, grades, chosen=chosen, tested=tested)
     reasons = [*of_level, *_ranking_reasons(ranks, grades, left, noun=noun, tested=tested)]
     if len(rows) < MIN_GRADED and all(reason.code != "few_labels" for reason in reasons):
-        more, of = MIN_GRADED - len(rows), noun if len(rows) == n else "text"
+        more, of = MIN_GRADED - len(rows), noun if len(rows) == n else "text" if noun == "fact" else "document"
         many = f"Only one {of} has" if len(rows) == 1 else f"Only {len(rows)} {of}s have"
-        missing = describe_missing(more, left) if of == noun else f"label {counted(more, 'more text')}"
+        missing = describe_missing(more, left) if of == noun else f"label {counted(more, f'more {of}')}"
         sentence = f"{many} a label or a reference; {missing} to test the confidences."
         reasons.append(Reason("few_labels", "doubt", sentence, {"graded": len(rows), "more": more}))
     if reasons:
@@ -174,14 +177,14 @@ def describe_missing(more: int, left: int | None) -> str:
     return f"label the {others} and {ask}" if left else ask
 
 
-def one_of_each(texts: Sequence[int]) -> list[int]:
-    """Return the row of one answer of each text, drawn at random; the draw depends on the texts alone.
+def one_of_each(units: Sequence[int]) -> list[int]:
+    """Return the row of one answer of each unit, drawn at random; the draw depends on the units alone.
 
     >>> one_of_each([3, 4, 5]), len(one_of_each([7, 7, 8, 7]))
     ([0, 1, 2], 2)
     """
-    order = np.random.default_rng(0).permutation(len(texts))
-    return sorted(order[np.unique(np.array(texts)[order], return_index=True)[1]].tolist())
+    order = np.random.default_rng(0).permutation(len(units))
+    return sorted(order[np.unique(np.array(units)[order], return_index=True)[1]].tolist())
 
 
 def _level_reasons(

@@ -12,6 +12,9 @@ Brier score. A calibration error adds up the gaps of its bins in absolute value,
 Resamples add the same bias again, and percentiles of resamples lie above the truth.
 
 Both confidences of a difference are measured on the same questions, so the difficulty of the questions cancels out.
+
+Answers of one unit, such as the fields of a document or the facts of a text, may be right or wrong together. With
+`units`, resamples draw whole units, and the other intervals take n answers for n / `design_effect` independent answers.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +50,9 @@ FEWEST_COMPARED = 20
 
 ADDED = 4.0
 """Answers that `mean_interval` adds to the sample for its standard error, half of them right."""
+
+UNIT_PRIOR = 2.0
+"""Weight, in units, of the prior of `design_effect` that answers of one unit are alike."""
 
 BLOCK_SIZE = 2**17
 """Maximum number of resamples times answers in a block, which then fits a processor's cache."""
@@ -89,6 +96,43 @@ class Difference:
         return self.interval.high < 0.0
 
 
+def design_effect(values: npt.ArrayLike, units: Sequence[Hashable] | None) -> float:
+    """Return how many times the variance of a mean is larger than that of independent answers (Kish 1965), at least 1.
+
+    The variance between units has a prior: answers of one unit that are all alike, with the weight of `UNIT_PRIOR`
+    units.
+
+    Args:
+        values: value of each answer, such as its grade.
+        units: the unit of each answer; None if each answer is a unit.
+
+    >>> design_effect([1, 0, 1, 0], None), design_effect([1, 1, 0, 0], ["a", "a", "b", "b"])
+    (1.0, 2.0)
+    """
+    left = np.asarray(values, dtype=np.float64)
+    numbers, count = _number(units, left.size)
+    if count == left.size:
+        return 1.0
+    most = float((np.bincount(numbers) ** 2).sum() / left.size)
+    left = left - left.mean()
+    squares = float((left**2).sum())
+    if count < 2 or squares <= 0.0:
+        return most
+    found = count / (count - 1) * float((np.bincount(numbers, left) ** 2).sum()) / squares
+    return max(1.0, (count * min(found, most) + UNIT_PRIOR * most) / (count + UNIT_PRIOR))
+
+
+def _number(units: Sequence[Hashable] | None, count: int) -> tuple[Indices, int]:
+    """Return the number of each answer's unit, and how many units there are."""
+    if units is None:
+        return np.arange(count), count
+    if len(units) != count:
+        raise ParameterError(f"units has {len(units)} entries; it needs one for each of the {count} answers.")
+    of_unit: dict[Hashable, int] = {}
+    numbers = np.array([of_unit.setdefault(unit, len(of_unit)) for unit in units], np.intp)
+    return numbers, len(of_unit)
+
+
 def percentile_interval(values: npt.ArrayLike) -> Interval:
     """Return the middle `LEVEL` of the defined values (linear quantiles); nan if fewer than half are defined."""
     numbers = np.asarray(values, dtype=np.float64)
@@ -120,22 +164,32 @@ def intervals(
     correct: npt.ArrayLike,
     *,
     domains: Sequence[Hashable] | None = None,
+    units: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
-    """Return 95% intervals of all measures except calibration errors (`ece_interval`)."""
+    """Return 95% intervals of all measures except calibration errors (`ece_interval`).
+
+    Args:
+        confidence, correct: of each answer.
+        domains: the domain of each answer, for the AUROC inside domains.
+        units: the unit of each answer, such as its document; None if each answer is a unit.
+        resamples: number of resamples of the bootstrap.
+    """
     confidences, grades = graded(confidence, correct)
-    resampled = resampled_measures(confidences, grades, domains=domains, resamples=resamples, errors=False)
+    resampled = resampled_measures(confidences, grades, domains=domains, units=units, resamples=resamples, errors=False)
     undefined = OF_BOTH_KINDS if rarer_kind(grades) < FEWEST_OF_A_KIND else ()
     spans = {name: percentile_interval(values) for name, values in resampled.items()}
     spans |= dict.fromkeys((*undefined, "brier", "accuracy"), UNDEFINED)
     if grades.size:
         losses = (confidences - grades) ** 2
-        spans["brier"] = mean_interval(losses, (confidences**2, (1.0 - confidences) ** 2))
-        spans["accuracy"] = Interval(*wilson(float(grades.mean()), grades.size))
+        spans["brier"] = mean_interval(losses, (confidences**2, (1.0 - confidences) ** 2), units=units)
+        spans["accuracy"] = Interval(*wilson(float(grades.mean()), grades.size / design_effect(grades, units)))
     return spans
 
 
-def mean_interval(values: Vector, others: Sequence[Vector], least: float = 0.0) -> Interval:
+def mean_interval(
+    values: Vector, others: Sequence[Vector], least: float = 0.0, units: Sequence[Hashable] | None = None
+) -> Interval:
     """Return the 95% interval of a mean: 1.96 standard errors on each side, clipped to [`least`, 1].
 
     The standard error counts `ADDED` more answers, so that a sample without a wrong answer still allows for wrong ones
@@ -144,13 +198,15 @@ def mean_interval(values: Vector, others: Sequence[Vector], least: float = 0.0) 
     Args:
         values: value of each answer, such as its squared error; not empty.
         others: for each possible grade, the value that each answer would have; each has the same part of `ADDED`.
+        least: lowest possible mean.
+        units: the unit of each answer; None if each answer is a unit.
     """
     count, added = values.size, ADDED / len(others)
     total, squares = values.sum(), (values**2).sum()
     for each in others:
         total, squares = total + added * each.mean(), squares + added * (each**2).mean()
     n = count + ADDED
-    half = Z * math.sqrt(max(0.0, squares / n - (total / n) ** 2) / n)
+    half = Z * math.sqrt(max(0.0, squares / n - (total / n) ** 2) / n * design_effect(values, units))
     mean = float(values.mean())
     return Interval(max(least, mean - half), min(1.0, mean + half))
 
@@ -162,6 +218,7 @@ def paired_differences(
     correct_b: npt.ArrayLike,
     *,
     domains: Sequence[Hashable] | None = None,
+    units: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
 ) -> dict[str, Difference]:
     """Return the differences of all standard measures between two confidences of the same n questions.
@@ -177,13 +234,14 @@ def paired_differences(
             f"a paired comparison needs the same questions on both sides, not {sizes[0]} and {sizes[1]}."
         )
     # The draw depends on n and resamples alone, so both sides get the same questions.
-    drawn_a, drawn_b = (resampled_measures(*side, domains=domains, resamples=resamples) for side in sides)
+    how: dict[str, Any] = {"domains": domains, "units": units, "resamples": resamples}
+    drawn_a, drawn_b = (resampled_measures(*side, **how) for side in sides)
     of_a, of_b = (standard_measures(*side, domains) for side in sides)
     rarer = min(rarer_kind(grades) for _, grades in sides)
     spans = dict.fromkeys(MEASURES, UNDEFINED)
     if sizes[0] >= FEWEST_COMPARED:
         spans = {name: symmetric_interval(of_b[name] - of_a[name], drawn_b[name] - drawn_a[name]) for name in drawn_a}
-        spans |= _mean_differences(*sides)
+        spans |= _mean_differences(*sides, units)
         if rarer < FEWEST_OF_A_KIND:
             spans |= dict.fromkeys(OF_BOTH_KINDS, UNDEFINED)
     differences = {}
@@ -193,7 +251,9 @@ def paired_differences(
     return differences
 
 
-def _mean_differences(a: tuple[Vector, Vector], b: tuple[Vector, Vector]) -> dict[str, Interval]:
+def _mean_differences(
+    a: tuple[Vector, Vector], b: tuple[Vector, Vector], units: Sequence[Hashable] | None
+) -> dict[str, Interval]:
     """Return intervals of the differences b - a of Brier score and accuracy, from confidences and grades."""
     (stated_a, right_a), (stated_b, right_b) = a, b
     same = bool((right_a == right_b).all())  # two confidences of the same answers, so the added grades agree, too
@@ -201,8 +261,8 @@ def _mean_differences(a: tuple[Vector, Vector], b: tuple[Vector, Vector]) -> dic
     losses = (stated_b - right_b) ** 2 - (stated_a - right_a) ** 2
     of_cases = [(stated_b - y) ** 2 - (stated_a - x) ** 2 for x, y in cases]
     return {
-        "brier": mean_interval(losses, of_cases, least=-1.0),
-        "accuracy": mean_interval(right_b - right_a, [np.full(len(right_a), y - x) for x, y in cases], least=-1.0),
+        "brier": mean_interval(losses, of_cases, -1.0, units),
+        "accuracy": mean_interval(right_b - right_a, [np.full(len(right_a), y - x) for x, y in cases], -1.0, units),
     }
 
 
@@ -211,6 +271,7 @@ def resampled_measures(
     correct: npt.ArrayLike,
     *,
     domains: Sequence[Hashable] | None = None,
+    units: Sequence[Hashable] | None = None,
     resamples: int = RESAMPLES,
     errors: bool = True,
 ) -> dict[str, Vector]:
@@ -223,68 +284,71 @@ def resampled_measures(
     confidences, grades = graded(confidence, correct)
     order = np.argsort(confidences, kind="stable")
     places, confidences, grades = np.argsort(order), confidences[order], grades[order]
-    count, gaps = order.size, grades - confidences
-    parts = [] if domains is None else [np.sort(places[numbers]) for numbers in members(domains, count)]
+    gaps, unit = grades - confidences, _number(units, order.size)
+    parts = [] if domains is None else [np.sort(places[numbers]) for numbers in members(domains, order.size)]
     bin_starts = np.flatnonzero(np.diff(bin_index(confidences), prepend=-1))
     tie_starts = np.flatnonzero(np.diff(confidences, prepend=-1.0))
     blocks: dict[str, list[Vector]] = {name: [] for name in RESAMPLED if errors or name not in OF_BINS}
     # Each row of `times` is a resample: how often it has each answer, the least confident answer first.
-    for times in _draws(places, resamples):
+    for times in _draws(places, *unit, resamples):
+        sizes = times.sum(axis=1)
         if errors:
             sums = times * gaps
-            blocks["ece"].append(np.abs(np.add.reduceat(sums, bin_starts, axis=1)).sum(axis=1) / count)
+            blocks["ece"].append(np.abs(np.add.reduceat(sums, bin_starts, axis=1)).sum(axis=1) / sizes)
             drawn, summed = (np.add.reduceat(each, tie_starts, axis=1) for each in (times, sums))
-            blocks["ada_ece"].append(_equal_mass_error(drawn, summed, count) / count)
+            blocks["ada_ece"].append(_equal_mass_error(drawn, summed, sizes) / sizes)
         lost, pairs = _lost_pairs(times, confidences, grades)
         blocks["auroc"].append(_count_wins(lost, pairs))
         if len(parts) > 1:
             within = [_lost_pairs(times[:, part], confidences[part], grades[part]) for part in parts]
             lost, pairs = np.sum(within, axis=0)
         blocks["auroc_within"].append(_count_wins(lost, pairs))
-        blocks["mean_confidence"].append(_mean(times, confidences))
+        blocks["mean_confidence"].append(_mean(times, confidences, sizes))
     return {name: np.concatenate(values) if values else np.empty(0) for name, values in blocks.items()}
 
 
-def _draws(places: Indices, resamples: int) -> Iterator[Vector]:
+def _draws(places: Indices, unit: Indices, count: int, resamples: int) -> Iterator[Vector]:
     """Yield blocks of resamples (rows, n): the number of times that the answer of each rank is drawn.
 
-    `places` has the rank of each answer by confidence. The generator draws indices of answers, not ranks. Two
-    confidences of the same answers, with different ranks, therefore have the same resamples.
+    A resample draws `count` units; `unit` has the number of each answer's unit, and `places` its rank by confidence.
+    The generator draws numbers of units, not ranks. Two confidences of the same answers, with different ranks,
+    therefore have the same resamples.
     """
-    count = places.size
     if count == 0:
         return
     generator = np.random.default_rng(0)
-    resamples = min(resamples, max(FEWEST_RESAMPLES, MOST_DRAWN // count))
-    most = max(1, BLOCK_SIZE // count)
+    resamples = min(resamples, max(FEWEST_RESAMPLES, MOST_DRAWN // places.size))
+    most = max(1, BLOCK_SIZE // places.size)
+    by_rank = unit[np.argsort(places)]
     for start in range(0, resamples, most):
         rows = min(most, resamples - start)
-        drawn = places[generator.integers(count, size=(rows, count))]
+        drawn = generator.integers(count, size=(rows, count))
         # With an offset for each row, no number occurs in two rows, so one call of bincount counts all rows.
         flat = drawn + count * np.arange(rows)[:, None]
-        yield np.bincount(flat.ravel(), minlength=rows * count).astype(np.float64).reshape(rows, count)
+        times = np.bincount(flat.ravel(), minlength=rows * count).astype(np.float64).reshape(rows, count)
+        yield times[:, by_rank]
 
 
-def _mean(times: Vector, values: Vector) -> Vector:
+def _mean(times: Vector, values: Vector, sizes: Vector) -> Vector:
     # Not a matrix product, because its last digits could depend on the number of threads.
-    return np.asarray(np.einsum("ij,j->i", times, values) / values.size)
+    return np.asarray(np.einsum("ij,j->i", times, values) / sizes)
 
 
-def _equal_mass_error(times: Vector, sums: Vector, count: int) -> Vector:
-    """Return n times the adaptive ECE of each resample of n = `count` answers.
+def _equal_mass_error(times: Vector, sums: Vector, sizes: Vector) -> Vector:
+    """Return n times the adaptive ECE of each resample of n answers; `sizes` has the n of each resample.
 
     `times` (rows, distinct confidences) is how many answers of each confidence are drawn, the lowest confidence first;
     `sums` are the sums of their gaps.
     """
     rows, distinct = times.shape
-    runs = min(BINS, count)
-    size, longer = divmod(count, runs)
+    runs, most = int(min(BINS, sizes.min())), sizes.max()
+    size, longer = (each[:, None] for each in np.divmod(sizes, runs))
     # The first `longer` bins have one more answer, as with numpy.array_split.
     cuts = np.arange(1, runs) * size + np.minimum(np.arange(1, runs), longer)
     drawn, total = np.cumsum(times, axis=1), np.cumsum(sums, axis=1)
     # One search finds the confidences at the cuts of all rows: with offsets, the joined rows are one sorted sequence.
     row = np.arange(rows)[:, None]
-    at = np.searchsorted((drawn + count * row).ravel(), cuts + count * row) - distinct * row
+    at = np.searchsorted((drawn + most * row).ravel(), cuts + most * row) - distinct * row
     of_answer, mass = np.take_along_axis(sums, at, axis=1), np.take_along_axis(times, at, axis=1)
     beyond = np.take_along_axis(drawn, at, axis=1) - cuts
     until = np.take_along_axis(total, at, axis=1) - beyond * (of_answer / mass)
@@ -322,7 +386,9 @@ DRAWS = 400
 """Number of simulated sets of grades for each world of `ece_interval`."""
 
 
-def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:
+def ece_interval(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, units: Sequence[Hashable] | None = None
+) -> Interval:
     """Return the range of true expected calibration errors that agree with the observed error.
 
     secl simulates worlds with different true gaps: fractions (`SCALES`) of the observed gaps, the observed gaps plus or
@@ -333,11 +399,13 @@ def ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:
     """
     confidences, grades = graded(confidence, correct)
     index = bin_index(confidences)
-    used, units = np.unique(index, return_inverse=True)
-    return _error_interval(np.eye(used.size), units, confidences, grades)
+    used, parts = np.unique(index, return_inverse=True)
+    return _error_interval(np.eye(used.size), parts, confidences, grades, design_effect(grades - confidences, units))
 
 
-def ada_ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Interval:
+def ada_ece_interval(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, units: Sequence[Hashable] | None = None
+) -> Interval:
     """Return the interval of the adaptive ECE, computed as in `ece_interval`."""
     confidences, grades = graded(confidence, correct)
     order = np.argsort(confidences, kind="stable")
@@ -348,39 +416,43 @@ def ada_ece_interval(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> Inter
     np.minimum.at(first, ties, bins)
     np.maximum.at(last, ties, bins)
     names = np.where((first < last)[ties], BINS + ties, bins)
-    distinct, units = np.unique(names, return_inverse=True)
+    distinct, parts = np.unique(names, return_inverse=True)
     part = np.zeros((BINS, distinct.size))
-    np.add.at(part, (bins, units), 1.0 / np.bincount(units)[units])
+    np.add.at(part, (bins, parts), 1.0 / np.bincount(parts)[parts])
     of_answer = np.empty(order.size, np.intp)
-    of_answer[order] = units
-    return _error_interval(part, of_answer, confidences, grades)
+    of_answer[order] = parts
+    return _error_interval(part, of_answer, confidences, grades, design_effect(grades - confidences, units))
 
 
-def _error_interval(part: Vector, units: npt.NDArray[np.intp], confidences: Vector, grades: Vector) -> Interval:
-    """Return the interval of sum over bins |sum over units part[bin, unit] size (accuracy - confidence)| / n.
+def _error_interval(
+    part: Vector, parts: npt.NDArray[np.intp], confidences: Vector, grades: Vector, design: float
+) -> Interval:
+    """Return the interval of sum over bins |sum over parts part[bin, p] size (accuracy - confidence)| / n.
 
     Args:
-        part: share of each unit (column) that lies in each bin (row); a column sums to 1.
-        units: the unit of each answer.
+        part: share of each part (column) that lies in each bin (row); a column sums to 1.
+        parts: the part of each answer.
         confidences, grades: of each answer.
+        design: number of answers that vary as one independent answer (`design_effect`).
     """
     if confidences.size == 0:
         return UNDEFINED
-    sizes = np.bincount(units)
-    stated, right = np.bincount(units, confidences) / sizes, np.bincount(units, grades) / sizes
+    sizes = np.bincount(parts)
+    stated, right = np.bincount(parts, confidences) / sizes, np.bincount(parts, grades) / sizes
     weights = sizes / confidences.size
     share = (part * weights).T
     observed = float(np.abs((stated - right) @ share).sum())
     gaps = right - stated
     rate = (right * sizes + 0.5) / (sizes + 1.0)  # never 0 or 1, because then the standard error would be 0
-    spread, signs = np.sqrt(rate * (1.0 - rate) / sizes), np.where(gaps < 0.0, -1.0, 1.0)
+    worth = np.maximum(1, np.rint(sizes / design).astype(np.intp))
+    spread, signs = np.sqrt(rate * (1.0 - rate) / worth), np.where(gaps < 0.0, -1.0, 1.0)
     whole = float(np.sqrt(weights**2 @ spread**2))  # standard error of the observed error
     totals = np.concatenate([SCALES * observed, np.maximum(0.0, observed + STEPS * whole)])
     scaled = totals[:, None] / max(observed, 1e-300) * gaps
     moved = gaps + STEPS[STEPS > 0, None] * signs * spread
     truths = np.clip(stated + np.concatenate([scaled, moved, totals[:, None] * signs]), 0.0, 1.0)
     errors = np.abs((stated - truths) @ share).sum(axis=1)
-    drawn = np.random.default_rng(0).binomial(sizes, truths, size=(DRAWS, *truths.shape)) / sizes
+    drawn = np.random.default_rng(0).binomial(worth, truths, size=(DRAWS, *truths.shape)) / worth
     simulated = np.abs((stated - drawn) @ share).sum(axis=2)
     margin = 1e-9  # sums in another order may differ in the last digits
     not_too_low = (simulated >= observed - margin).mean(axis=0) >= (1.0 - LEVEL) / 2.0

@@ -59,13 +59,17 @@ class EceFloor:
     upper: float
 
 
-def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
+def ece_floor(confidence: npt.ArrayLike, design: float = 1.0) -> EceFloor:
     """Return the ECE that n calibrated confidences have by chance alone: about .05 for 450 answers.
 
     The ECE adds up the gaps of bins in absolute value, so chance makes the ECE positive. The floor is simulated with
     grades from Bernoulli(confidence). For 450 answers spread over all bins, `FLOOR_DRAWS` simulations have a standard
     error of about .0005 for the mean and .001 for the quantile. Beyond `MOST_EXACT` answers, the gaps are drawn from
     normal distributions.
+
+    Args:
+        confidence: of each answer.
+        design: number of answers that vary as one independent answer (`secl.metrics.intervals.design_effect`).
     """
     confidences = np.sort(graded(confidence, np.zeros(np.shape(confidence)))[0])
     index = bin_index(confidences)
@@ -80,6 +84,8 @@ def ece_floor(confidence: npt.ArrayLike) -> EceFloor:
         right = generator.random((FLOOR_DRAWS, confidences.size)) < confidences
         gaps = np.add.reduceat(right, starts, axis=1, dtype=np.float64) - np.add.reduceat(confidences, starts)
     simulated = np.abs(gaps).sum(axis=1) / confidences.size
+    if design > 1.0:
+        simulated = np.minimum(simulated * math.sqrt(design), 1.0)
     return EceFloor(float(simulated.mean()), float(np.quantile(simulated, 0.95)))
 
 
@@ -115,16 +121,17 @@ def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> list[Bin]:
     return bars
 
 
-def wilson(share: float, n: int) -> tuple[float, float]:
-    """Return Wilson's 95% interval of a share of n answers, for n of at least 1.
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Return Wilson's 95% interval of a share of n independent answers, for n of at least 1.
 
     >>> [round(end, 3) for end in wilson(0.5, 100)]
     [0.404, 0.596]
     """
-    from scipy.stats import binomtest
-
-    interval = binomtest(round(share * n), n).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
+    added = Z * Z / n
+    half = Z * math.sqrt(share * (1.0 - share) / n + added / (4.0 * n))
+    ends = ((share + added / 2.0 + each) / (1.0 + added) for each in (-half, half))
+    low, high = (min(max(end, 0.0), 1.0) for end in ends)
+    return low, high
 
 
 @lru_cache(maxsize=32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -148,17 +148,31 @@ def latest_points(state: ServerStore, count: int) -> list[Point]:
     return [_point(row) for row in state.rows(f"{_POINTS} WHERE {latest} ORDER BY position", count)]
 
 
-def labelled_answers(state: ServerStore, count: int) -> list[tuple[float, bool, float, float | None]]:
-    """Return confidence, label, label-free confidence and chance of the latest `count` labelled answers and facts.
+class LabelledAnswer(NamedTuple):
+    """A labelled answer or fact of a server.
 
-    The chance is the probability with which the answer was chosen for rating; None if unknown.
+    Attributes:
+        confidence: as the client saw it.
+        uncalibrated: the label-free confidence.
+        chance: probability with which the answer was chosen for rating; None if unknown.
+        position: of the record. The facts of a text have the same position.
     """
+
+    confidence: float
+    correct: bool
+    uncalibrated: float
+    chance: float | None = None
+    position: int = 0
+
+
+def labelled_answers(state: ServerStore, count: int) -> list[LabelledAnswer]:
+    """Return the latest `count` labelled answers and facts, in order."""
     query = """
-        SELECT reported, correct, confidence, chance FROM labels l WHERE correct IS NOT NULL
+        SELECT reported, correct, confidence, chance, position FROM labels l WHERE correct IS NOT NULL
         AND number = (SELECT max(number) FROM labels WHERE position = l.position AND fact = l.fact)
         ORDER BY position DESC, fact DESC LIMIT ?"""
     rows = state.rows(query, count)[::-1]
-    return [(float(reported), bool(right), float(free), chance) for reported, right, free, chance in rows]
+    return [LabelledAnswer(float(shown), bool(right), float(free), *others) for shown, right, free, *others in rows]
 
 
 def history(state: ServerStore) -> JsonObject:

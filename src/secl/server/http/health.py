@@ -27,7 +27,7 @@ from secl.server.entries import Event, Keep
 from secl.server.online.learner import DISK
 from secl.server.online.queue import ServedAnswer
 from secl.server.online.service import STORAGE, Service
-from secl.server.records import Point, labelled_answers, latest_points
+from secl.server.records import LabelledAnswer, Point, labelled_answers, latest_points
 from secl.server.settings import MAX_DRIFT, public_name
 from secl.server.store import ServerStore, at_one_moment
 
@@ -273,16 +273,16 @@ def view(service: Service) -> ServerState:
     )
 
 
-def label_measures(labelled: Sequence[tuple[float, bool, float, float | None]]) -> Labels:
-    """Return measures of labelled answers, as `labelled_answers` returns them.
+def label_measures(labelled: Sequence[LabelledAnswer]) -> Labels:
+    """Return measures of labelled answers.
 
-    >>> label_measures([(0.75, True, 0.5, None), (0.75, False, 0.5, 1.0)]).ece
+    >>> label_measures([LabelledAnswer(0.75, True, 0.5), LabelledAnswer(0.75, False, 0.5)]).ece
     0.25
     """
-    confidence, correct = [label[0] for label in labelled], [label[1] for label in labelled]
+    confidence, correct = [each.confidence for each in labelled], [each.correct for each in labelled]
     return Labels(
         count=len(labelled),
-        drawn=sum(chance is not None for *_, chance in labelled),
+        drawn=sum(each.chance is not None for each in labelled),
         accuracy=float(np.mean(correct)) if labelled else None,
         brier=defined(brier(confidence, correct)),
         ece=defined(ece(confidence, correct)),

@@ -44,7 +44,7 @@ from secl.server.online.queue import (
     records_of,
 )
 from secl.server.online.texts import TextWriters, WritingJob
-from secl.server.records import labelled_answers
+from secl.server.records import LabelledAnswer, labelled_answers
 from secl.server.retention import Pruner, Retention
 from secl.server.settings import SHARE, TEXTS, TIDY, Limits
 from secl.server.store import ServerStore
@@ -97,7 +97,7 @@ class Service:
         self.unstored: deque[str] = deque(maxlen=1000)
         self.on_answer: Callable[[ServedAnswer], None] = lambda _: None
         self._latest: deque[Record] = deque(maxlen=VERDICT_ANSWERS)
-        self._labelled: Sequence[tuple[float, bool, float, float | None]] = ()
+        self._labelled: Sequence[LabelledAnswer] = ()
         self._level: Level = "unproven"
         self._loaded: Version | None = None
         self._closing = False
@@ -179,8 +179,13 @@ class Service:
     def verdict(self) -> Verdict:
         """The verdict on the latest confidences; answers from elsewhere do not count."""
         records, labelled = tuple(self._latest), self._labelled
-        pairs, ranks = [label[:2] for label in labelled], [label[2] for label in labelled]
-        grades = from_grades(pairs, ranks=ranks, chosen=True, review="the page /review")
+        grades = from_grades(
+            [(each.confidence, each.correct) for each in labelled],
+            ranks=[each.uncalibrated for each in labelled],
+            units=[each.position for each in labelled],
+            chosen=True,
+            review="the page /review",
+        )
         return conclude(seen(records), grades, len(records))
 
     def _answer_all(self) -> None:

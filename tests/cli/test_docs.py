@@ -23,7 +23,14 @@ PAGES = [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY"
 COMMANDS = {name for page in PAGES for name in pages.commands(page.read_text(encoding="utf-8"))}
 PAGE = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 
-FOREIGN = {"--max-logprobs", "--max-lora-rank", "--max-loras", "--max-num-batched-tokens", "--max-num-seqs"}
+FOREIGN = {
+    "--logprobs",
+    "--max-logprobs",
+    "--max-lora-rank",
+    "--max-loras",
+    "--max-num-batched-tokens",
+    "--max-num-seqs",
+}
 """Flags of other programs that the text names."""
 
 FOREIGN_CODE = {

@@ -1,13 +1,12 @@
 """Clients that know nothing of us get from `secl serve` what plain transformers writes: openai, LangChain, litellm.
 
-make test-clients CLIENTS=PYTHON            # for LangChain and litellm; PYTHON has langchain-openai and litellm
+`make test-integrations` installs LangChain and litellm; without them, their tests are skipped.
 """
 
-import json
+import asyncio
 import os
 import socket
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,19 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.processes import finish
-from tests.server.foreign_clients import TALK
 from tests.server.test_process import served
 from tests.tiny import tiny_folder
 
 pytestmark = pytest.mark.heavy
 
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise litellm asks the network for prices
+
+TALK = [
+    ("system", "Answer like a pirate."),
+    ("user", "What is the capital of France?"),
+    ("assistant", "Paris, arr."),
+    ("user", "And of Italy?"),
+]
 MESSAGES: list[Any] = [{"role": role, "content": text} for role, text in TALK]
 TOKENS = 20
 
@@ -106,21 +112,38 @@ def test_what_is_longer_than_the_model_reads_is_refused_with_both_numbers(client
         assert why.value.code == "context_length_exceeded"
 
 
-@pytest.mark.elsewhere("SECL_CLIENTS")
-def test_langchain_and_litellm_work_unchanged(address: str, plain: Plain) -> None:
-    script = Path(__file__).parent / "foreign_clients.py"
-    ran = subprocess.run(
-        [os.environ["SECL_CLIENTS"], str(script), address, "served"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
-    )
-    assert ran.returncode == 0, ran.stderr
-    replies = json.loads(ran.stdout)
-    print(json.dumps(replies, indent=1))  # noqa: T201  (what -s shows)
-    for client in ("langchain", "litellm"):
-        assert {replies[client][way] for way in ("whole", "stream", "async")} == {plain.chat(MESSAGES)}
-        assert replies[client]["tokens"] == plain.length(MESSAGES) + TOKENS
-    assert 0 < replies["litellm"]["confidence"] < 1
+def with_langchain(url: str, model: str) -> dict[str, Any]:
+    """What `ChatOpenAI` returns: whole, as a stream, and asynchronously."""
+    package = pytest.importorskip("langchain_openai", reason="needs langchain-openai: make test-integrations")
+    chat = package.ChatOpenAI(model=model, base_url=url, api_key="none", temperature=0, max_tokens=20, max_retries=0)
+    whole = chat.invoke(TALK)
+    return {
+        "whole": whole.content,
+        "tokens": dict(whole.usage_metadata)["total_tokens"],
+        "stream": "".join(chunk.content for chunk in chat.stream(TALK, stream_usage=True)),
+        "async": asyncio.run(chat.ainvoke(TALK)).content,
+    }
+
+
+def with_litellm(url: str, model: str) -> dict[str, Any]:
+    """What `litellm.completion` returns: whole, as a stream, and asynchronously."""
+    litellm = pytest.importorskip("litellm", reason="needs litellm: make test-integrations")
+    messages = [{"role": role, "content": text} for role, text in TALK]
+    request: dict[str, Any] = {"model": f"openai/{model}", "api_base": url, "api_key": "none", "max_tokens": 20}
+    whole = litellm.completion(messages=messages, temperature=0, user="me", **request)
+    chunks = list(litellm.completion(messages=messages, stream=True, **request))
+    return {
+        "whole": whole.choices[0].message.content,
+        "tokens": whole.usage.total_tokens,
+        "stream": "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices),
+        "async": asyncio.run(litellm.acompletion(messages=messages, **request)).choices[0].message.content,
+    }
+
+
+@pytest.mark.parametrize("client", [with_langchain, with_litellm])
+def test_langchain_and_litellm_work_unchanged(
+    client: Callable[[str, str], dict[str, Any]], address: str, plain: Plain
+) -> None:
+    replies = client(address, "served")
+    assert {replies[way] for way in ("whole", "stream", "async")} == {plain.chat(MESSAGES)}
+    assert replies["tokens"] == plain.length(MESSAGES) + TOKENS

@@ -70,6 +70,7 @@ def test_wrong_keys_are_turned_away_everywhere(address: str, keys: Keys, service
     assert service.position == 0
     for path in ("/healthz", "/readyz", "/openapi.json", "/", "/static/style.css"):
         assert httpx.get(f"{address}{path}").status_code == 200
+    assert httpx.get(f"{address}/docs", follow_redirects=True).url.path == "/openapi.json"
     assert 'data-locked="' in httpx.get(f"{address}/").text
 
 

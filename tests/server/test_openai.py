@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from secl.client import reply_of
 from secl.conversation import Message
-from secl.errors import RequestError
+from secl.errors import ParameterError, RequestError
 from secl.model import learner_of
 from secl.question import Question
 from secl.runs.encoding import from_plain
@@ -278,3 +279,22 @@ def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monke
     with pytest.raises(RequestError, match="10 characters, more than the 9") as refused:
         check_length(question, "x")
     assert refused.value.status == 413
+
+
+def test_requests_may_call_the_model_by_an_alias_and_the_list_has_all_names(make_service: Make) -> None:
+    with sdk_of(make_service(limits=Limits(alias=("gpt-4o", "org/large")))) as sdk:
+        assert [card.id for card in sdk.models.list()] == ["scripted", "gpt-4o", "org/large"]
+        assert sdk.models.retrieve("org/large").id == "org/large"
+        reply: Any = sdk.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "Hello"}])
+        assert reply.model == "scripted"
+        assert 0 < (reply_of(reply)["confidence"] or 0) < 1
+        with pytest.raises(
+            openai.NotFoundError, match=r"no model 'gpt-5'; its model is 'scripted' or 'gpt-4o' or .*--alias"
+        ):
+            sdk.chat.completions.create(model="gpt-5", messages=[{"role": "user", "content": "Hello"}])
+
+
+def test_a_reply_of_another_server_has_no_confidence_and_the_helper_says_so() -> None:
+    for completion in ({"choices": []}, {"secl": None}, object(), None):
+        with pytest.raises(ParameterError, match="has no object `secl`; send the request to a server of secl"):
+            reply_of(completion)

@@ -60,6 +60,9 @@ class Limits(Settings):
     served_model_name: Annotated[str | None, OF_HTTP] = Field(
         None, description="Model name in requests and replies; by default the name of the loaded model."
     )
+    alias: Annotated[tuple[str, ...], Parameter(show_default=False), OF_HTTP] = Field(
+        (), description="Further model name that requests may give, such as gpt-4o; several flags give several names."
+    )
 
 
 def public_name(name: str) -> str:

@@ -30,7 +30,7 @@ log = logging.getLogger("secl.server")
 BEARER = HTTPBearer(auto_error=False, description="An API key, which `secl keys add` makes.")
 """Reads the token from the header Authorization; FastAPI also documents this header in /openapi.json."""
 
-PUBLIC_PATHS = ("/healthz", "/readyz", "/openapi.json")
+PUBLIC_PATHS = ("/healthz", "/readyz", "/openapi.json", "/docs")
 """Paths that need no key."""
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")

@@ -137,6 +137,7 @@ def _bare_app(**boundary: Any) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
+    app.add_api_route("/docs", lambda: RedirectResponse("openapi.json"), include_in_schema=False)
     app.add_middleware(Boundary, **boundary)
     app.exception_handler(SeclError)(_on_secl_error)
     app.exception_handler(RequestValidationError)(_on_invalid_request)

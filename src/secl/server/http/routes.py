@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated
@@ -11,13 +11,14 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from secl.client import AnswerReply
 from secl.errors import RequestError
 from secl.prompts.parsing import MAX_WORDS, is_brief
 from secl.question import Form, GivenAnswer, Question
 from secl.server.entries import JsonObject, StoredText
 from secl.server.http.chat_request import ChatMessage, ChatRequest, Detail, Domain, check_length, question_in, turns_of
 from secl.server.http.errors import ERROR_RESPONSES, json_response
-from secl.server.http.replies import UNWANTED, AnswerReply, Completion, ModelCard, ModelList, answer_reply, unrated
+from secl.server.http.replies import UNWANTED, Completion, ModelCard, ModelList, answer_reply, unrated
 from secl.server.http.streams import ChatReply, TextEvents, sent, unless_gone, wait_for
 from secl.server.http.structured import structured_reply, structured_request, without_effect
 from secl.server.online.service import Service
@@ -70,21 +71,24 @@ def answers_router(service: Service) -> APIRouter:
     router = APIRouter(tags=["answers"], responses=ERROR_RESPONSES)
     limits = service.limits
     name = limits.served_model_name or public_name(service.model.name)
-    card: ModelCard = {"id": name, "object": "model", "created": int(service.started), "owned_by": "secl"}
-    _add_chat(router, service, name)
+    created = int(service.started)
+    cards = {
+        each: ModelCard(id=each, object="model", created=created, owned_by="secl") for each in (name, *limits.alias)
+    }
+    _add_chat(router, service, name, cards)
     for path in OTHER_ROUTES:
         router.add_api_route(path, partial(_refuse, path), methods=["POST"], include_in_schema=False)
 
     @router.get("/v1/models")
     async def models() -> ModelList:
-        """List the model that answers."""
-        return {"object": "list", "data": [card]}
+        """List the model that answers, by each of its names."""
+        return {"object": "list", "data": list(cards.values())}
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str) -> ModelCard:
         """Return the model that answers, by its name."""
-        check_model(model, name)
-        return card
+        check_model(model, cards)
+        return cards[model]
 
     @router.post("/v1/ask", response_model=AnswerReply)
     async def ask(body: AskRequest, request: Request) -> Response:
@@ -115,7 +119,7 @@ async def _refuse(path: str) -> Response:
     )
 
 
-def _add_chat(router: APIRouter, service: Service, name: str) -> None:
+def _add_chat(router: APIRouter, service: Service, name: str, names: Collection[str]) -> None:
     """Add the route /v1/chat/completions."""
     limits = service.limits
 
@@ -126,7 +130,7 @@ def _add_chat(router: APIRouter, service: Service, name: str) -> None:
         With "secl": {"confidence": false}, the server neither rates nor records the answer. With `--engine
         openai`, the upstream server answers the chats that secl cannot rate.
         """
-        check_model(body.model, name)
+        check_model(body.model, names)
         upstream, rate = service.upstream, body.secl.confidence
         with_usage = bool(body.stream_options and body.stream_options.include_usage)
         reply = ChatReply(name, full=body.secl.detail == "full", with_usage=with_usage)
@@ -190,10 +194,13 @@ async def only_chunk(chunks: AsyncGenerator[JsonObject], request: Request) -> Re
     return json_response(first)
 
 
-def check_model(requested: str, name: str) -> None:
+def check_model(requested: str, names: Collection[str]) -> None:
     """Raise a `RequestError` (404) if a request names another model."""
-    if requested != name:
-        message = f"this server has no model {requested[:100]!r}; its model is {name!r}."
+    if requested not in names:
+        known = " or ".join(map(repr, names))
+        message = (
+            f"this server has no model {requested[:100]!r}; its model is {known} (secl serve --alias adds a name)."
+        )
         raise RequestError(404, message, "model_not_found", "model")
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import Request
 
+from secl.client import Secl
 from secl.errors import REQUEST_ERRORS, RequestError, SeclError, UnavailableError
 from secl.question import Question
 from secl.server.entries import JsonObject
@@ -26,7 +27,6 @@ from secl.server.http.replies import (
     UNWANTED,
     Choice,
     Completion,
-    Secl,
     Usage,
     choice_of,
     log_probs,

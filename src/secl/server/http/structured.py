@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fastapi import Request
 
+from secl.client import AnswerReply, Secl
 from secl.display import excerpt
 from secl.errors import ParameterError, QuestionError, RequestError, UnfinishedError
 from secl.evaluation.json_values import defined
@@ -27,9 +28,7 @@ from secl.server.http.chat_request import (
 from secl.server.http.errors import unsupported
 from secl.server.http.replies import (
     UNWANTED,
-    AnswerReply,
     Completion,
-    Secl,
     answer_reply,
     call_secl,
     candidates_of,

@@ -29,7 +29,7 @@ $(VENV)/developer: $(VENV)/product
 	$(INSTALL) --requirement $(VENV)/dev.txt
 	touch $@
 
-demo: $(VENV)/product  ## install, then run the whole method on the embedded model: at most four minutes on two cores
+demo: $(VENV)/product  ## install, then show on the embedded model what it states, what secl says and what is right: at most four minutes
 	$(BIN)/secl demo --out runs/demo
 
 lint: $(VENV)/developer  ## format, lint, types, layers, and the container file

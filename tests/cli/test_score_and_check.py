@@ -1,4 +1,4 @@
-"""`secl score`, `check`, `compare` and `demo` from the shell, on models that follow a script."""
+"""`secl score`, `check` and `compare` from the shell, on models that follow a script."""
 
 import json
 from collections.abc import Collection
@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-import secl.cli.run as demo
 from secl import Question
 from secl.evidence import OPTIONS, Evidence, EvidenceKind, Posterior, PTrue
 from secl.metrics.measures import MEASURES
 from secl.records import Reply
 from secl.reports.run_report import command
 from secl.runs.settings import score_settings
-from secl.scores import SCORES
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import give_labels, stored
 from tests.cli.conftest import Interrupt, Shell, ask_file, scripted_run
@@ -246,25 +244,6 @@ def test_flags_reach_the_posterior_and_equal_options_are_equally_probable(shell:
     assert all(record.best_returned and record.evidence.p_true is not None for record in records)
     assert json.loads((folder / "summary.json").read_text())["answered_best"] == 61
     assert any(record.best_answer != record.reply.answer for record in records)
-
-
-@pytest.mark.usefixtures("scripted")
-def test_the_demo_ends_in_one_screen(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(demo.DEMO, "stream.benchmarks", ("capitals:40", "science:40"))
-    ended = shell("demo").fine
-    lines = ended.out.splitlines()
-    assert len(lines) <= 25
-    assert max(map(len, lines)) <= 80
-    assert "80 questions answered." in lines
-    rows = json.loads((tmp_path / "runs" / "demo" / "summary.json").read_text())["estimators"]
-    for name in ("stated", "posterior", "posterior_best", "secl"):
-        row, title = rows[name], SCORES[name].title
-        shares = [f"{100 * row[key]:.1f}%" for key in ("accuracy", "mean_confidence")]
-        cells = f"{title} {' '.join(shares)} {row['brier']:.3f} {row['auroc']:.3f}"
-        assert cells in [" ".join(line.split()) for line in lines]
-    assert (tmp_path / "runs" / "demo" / "report.html").exists()
 
 
 def test_useless_settings_are_left_out_and_others_reach_the_run(shell: Shell, begun: list[Any], pairs: Path) -> None:

@@ -89,7 +89,9 @@ def test_a_summary_counts_facts_and_their_expected_errors(folder: Path) -> None:
     assert summary.unlabelled == len(facts)
     assert {*summary.domains} == {"date", "name", "number"}
     assert f"{len(facts)} of {len(facts)} facts without a label" in caption(summary)
-    assert "95% intervals over facts, as if they were independent" in caption(summarise(records))
+    assert "95% intervals, which allow for answers of one document or text that are wrong together" in caption(
+        summarise(records)
+    )
     assert summary.estimators["posterior"].cost_measured == 1.0
 
 

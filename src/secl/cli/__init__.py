@@ -4,7 +4,7 @@
 from secl.cli.app import ASK, BACK, LISTS, SERVE, STUDY, app, main
 
 # Importing a module registers its commands.
-from secl.cli import ask, compare, extract, label, report, run, serve, state, sweep  # noqa: F401
+from secl.cli import ask, compare, demo, extract, label, report, run, serve, state, sweep  # noqa: F401
 
 for group, names in {
     ASK: "ask extract score demo",

@@ -1,4 +1,4 @@
-"""Commands that ask many questions: run and demo; and the progress of long commands."""
+"""The command run, and the progress of long commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from secl.errors import ParameterError, StorageError
 from secl.records import Record
 from secl.runs.cache import ReadingCache, maximum_size
 from secl.runs.extracting import DocumentFile
-from secl.runs.folder import FILE
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings, read_toml
 from secl.settings.groups import FLAT
@@ -34,22 +33,8 @@ NoCache = Annotated[bool, Flag, OF_OUTPUT]
 Finisher = Callable[["Run"], None]
 """Reports a run after its last question."""
 
-DEMO: dict[str, object] = {
-    "method": "secl",
-    "model.name": "smollm2",
-    "stream.benchmarks": ("capitals:60", "science:40", "misconceptions:20"),
-    "loop.evidence_on": "always",
-    "evidence.extra_evidence": ("candidates",),
-}
-"""Settings of `secl demo`: the built-in quiz, with evidence for SECL and for the posterior."""
-
 TASKS = {"ask": ("asking", "question"), "score": ("rating", "answer"), "extract": ("extracting", "field")}
 """For each mode of a run: its verb for the progress bar, and the noun for what the bar counts."""
-
-DEMO_NEXT = (
-    'next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi\n'
-    "your own questions: secl run --questions FILE --out RUN"
-)
 
 
 @app.command(help_epilogue=FURTHER_SETTINGS)
@@ -110,22 +95,6 @@ def _estimate(open_run: Callable[[Path], Run]) -> None:
 
 def open_cache(no_cache: bool) -> ReadingCache | None:
     return None if no_cache or not maximum_size() else ReadingCache()
-
-
-@app.command
-def demo(*, out: Path = Path("runs/demo")) -> None:
-    """Show the posterior and SECL on the embedded model and the built-in quiz, in a few minutes.
-
-    Args:
-        out: Folder of the run; if it has an unfinished run, secl continues this run.
-    """
-    settings = RunSettings.of(DEMO)
-
-    def begin(place: Path) -> Run:
-        return resume_run(place) if (place / FILE).exists() else start_run(settings, place)
-
-    proceed(begin, out, print_result())
-    echo(DEMO_NEXT)
 
 
 def print_result(*, full: bool = False) -> Finisher:

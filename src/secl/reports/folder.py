@@ -35,13 +35,13 @@ def check_folder(folder: Path) -> None:
         raise ParameterError(f"{folder} is not empty and holds no report; name another folder with --out.")
 
 
-def write_report(folder: Path, run: RunReport, *, of_run: bool = False) -> Path:
+def write_report(folder: Path, run: RunReport, *, of_run: bool = False, first: Sequence[Section] = ()) -> Path:
     """Write the report of a run into a new or existing folder, and return the path of the page.
 
     The files are `report.html`, which is self-contained, and every picture as `.png` and `.svg`. The run's own folder
-    (`of_run`) gets only the page.
+    (`of_run`) gets only the page. The sections `first` stand before those of the report.
     """
-    sections = list(sections_of(run))
+    sections = [*first, *sections_of(run)]
     with storage_errors(folder, ELSEWHERE):
         folder.mkdir(parents=True, exist_ok=True)
         pictures = {

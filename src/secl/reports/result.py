@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from secl.display import amount, counted, excerpt, number, percent, percents
-from secl.evaluation.acceptance import advise
+from secl.evaluation.acceptance import advise, units_of
 from secl.evaluation.symptoms import MIN_QUESTIONS
 from secl.evaluation.trust import MIN_GRADED, Level, separation
 from secl.grading.rules import reported_correct
@@ -168,14 +168,14 @@ RANGES = (
 """Note on the table of domains."""
 
 
-def estimate_share(confidences: Sequence[float], texts: Sequence[int] | None = None) -> tuple[float, float, float]:
+def estimate_share(confidences: Sequence[float], units: Sequence[int] | None = None) -> tuple[float, float, float]:
     """Return the mean confidence as an estimate of the share of right answers, with its lower and upper 95% limit.
 
-    The limits assume calibrated confidences and independent texts (normal approximation). The facts of a text may be
+    The limits assume calibrated confidences and independent units (normal approximation). The answers of a unit may be
     wrong together. Without answers, all three numbers are nan.
 
     Args:
-        texts: number of the text of each answer; by default, each answer is its own text.
+        units: number of the unit of each answer, such as its document; by default, each answer is a unit.
 
     >>> [round(number, 3) for number in estimate_share([0.5] * 100)]
     [0.5, 0.402, 0.598]
@@ -183,14 +183,14 @@ def estimate_share(confidences: Sequence[float], texts: Sequence[int] | None = N
     if not confidences:
         return math.nan, math.nan, math.nan
     share, deviations = fmean(confidences), Counter[int]()
-    for text, c in zip(range(len(confidences)) if texts is None else texts, confidences, strict=True):
-        deviations[text] += math.sqrt(c * (1 - c))  # type: ignore[assignment]
+    for unit, c in zip(range(len(confidences)) if units is None else units, confidences, strict=True):
+        deviations[unit] += math.sqrt(c * (1 - c))  # type: ignore[assignment]
     half = Z * math.sqrt(sum(deviation**2 for deviation in deviations.values())) / len(confidences)
     return share, max(share - half, 0.0), min(share + half, 1.0)
 
 
 def _grouped(records: Sequence[Record]) -> tuple[list[float], list[int]]:
-    return [record.confidences.expected_grade for record in records], [record.position for record in records]
+    return [record.confidences.expected_grade for record in records], units_of(records).tolist()
 
 
 def ungraded(records: Sequence[Record]) -> list[Record]:

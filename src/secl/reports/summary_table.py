@@ -96,8 +96,8 @@ def caption(summary: Summary) -> str:
         "calibration"
     )
     intervals = any(row.intervals for row in summary.estimators.values())
-    over = "facts, as if they were independent" if of_texts else "questions"
-    return f"{text}; ranges are 95% intervals over {over}." if intervals else f"{text}."
+    allow = "; ranges are 95% intervals, which allow for answers of one document or text that are wrong together."
+    return f"{text}{allow}" if intervals else f"{text}."
 
 
 def footnotes(summary: Summary) -> list[str]:

@@ -70,6 +70,25 @@ def test_an_unfinished_run_is_reported_and_the_page_says_so(shell: Shell, made: 
     assert '<p class="warning">7 of 16 questions answered.' in (run / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("scripted", "sketched")
+def test_the_users_columns_stand_beside_the_answer_and_the_template_stands_once(shell: Shell, tmp_path: Path) -> None:
+    table = tmp_path / "tickets.csv"
+    table.write_text("Ticket ID,Date,Subject,Team\nT-7,2026-03-01,Login fails,bug\nT-8,2026-03-02,Add a theme,wish\n")
+    asked = ("--option", "bug", "--option", "wish", "--template", "Which team should answer this? {Subject} (ticket)")
+    run = tmp_path / "run"
+    ended = shell("run", "--questions", table, "--columns", "reference=Team", *asked, "--out", run)
+    assert (ended.code, "Which team" in ended.out) == (0, False)
+    page = ET.fromstring((run / "report.html").read_text(encoding="utf-8"))
+    (section,) = (each for each in page.iter() if each.get("id") == "every-question")
+    lines = [["".join(cell.itertext()).split() for cell in line] for line in section.iter() if line.tag.endswith("}tr")]
+    titles, *rows = ([" ".join(words) for words in line] for line in lines)
+    assert titles == ["#", "Question", "Answer", "Confidence", "Grade", "Ticket ID", "Date"]
+    assert [row[5:7] for row in rows] == [["T-7", "2026-03-01"], ["T-8", "2026-03-02"]]
+    assert [row[1].split(" A. ")[0] for row in rows] == ["Login fails Login fails", "Add a theme Add a theme"]
+    text = "".join(page.itertext())
+    assert text.count("Which team should answer this?") == 3  # above the table, in the settings, and in the command
+
+
 def test_what_cannot_be_reported_is_refused(refused: Any, made: Callable[..., Path], tmp_path: Path) -> None:
     run, empty = made("first"), made("empty", answered=0)
     (tmp_path / "full").mkdir()

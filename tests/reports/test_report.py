@@ -17,7 +17,16 @@ from secl import Question, Record, References
 from secl.errors import StorageError
 from secl.evidence import CalibratedConfidence
 from secl.reports import folder as folder_module
-from secl.reports.answers import answered, neediest, not_returned, right_answer, signs_of, wrong_table
+from secl.reports.answers import (
+    answered,
+    flags_in,
+    neediest,
+    not_returned,
+    remarks,
+    right_answer,
+    signs_of,
+    wrong_table,
+)
 from secl.reports.folder import write_report
 from secl.reports.result import headline
 from secl.reports.run_report import RunReport, panels
@@ -47,7 +56,7 @@ def headings(page: ET.Element) -> list[str]:
 
 @pytest.fixture
 def various() -> list[Record]:
-    """Answers with 0, 1, 2 and 3 signs, none of them graded."""
+    """A sure answer, two with low confidences, and one that secl could not read; none of them graded."""
     sure, low, differs, unread = (
         make_record(n, digit=digit, digit_mass=mass, answer=answer, correct=None, frozen_correct=None)
         for n, (digit, mass, answer) in enumerate([(9, 0.9, "A"), (2, 0.9, "A"), (8, 0.9, "A"), (1, 0.1, None)])
@@ -59,10 +68,9 @@ def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_fold
     learned, frozen = make_report(make_stream(60)), make_report(make_stream(60), learned=False, method="norm_p_true")
     sections = list(sections_of(learned))
     assert [section.title for section in sections if not section.folded] == [
-        "Result",
         "Can you act on these confidences?",
+        "Result",
         "Summary",
-        "Reliability: does 70% mean 70%?",
         "Which answers may be accepted?",
         "By domain",
         "Most confident wrong answers",
@@ -71,7 +79,8 @@ def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_fold
     ]
     folded = [section.title for section in sections if section.folded]
     assert folded == ["Reliability of the other confidences", "How the run was made"]
-    assert sections[1].sentences[0].startswith(("Yes", "No", "Not proven"))
+    assert sections[0].sentences[0].startswith(("Yes", "No", "Not proven"))
+    assert [picture.name for picture in sections[1].pictures] == ["reliability"]
     assert [title for title, _, _ in panels(learned)[0]] == ["Stated (frozen)", "SECL"]
     assert len(panels(learned)[1]) == len(learned.summary.estimators) - 2
     assert [title for title, _, _ in panels(frozen)[0]] == ["Stated (frozen)", "Normalised P(True)"]
@@ -137,8 +146,8 @@ def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Re
     run = make_report(various)
     page = written(tmp_path, run)
     assert headings(page) == [
-        "Result",
         "Can you act on these confidences?",
+        "Result",
         "Ungraded answers: what the confidences say",
         "Answers that most need a person",
         "Which answers may be accepted?",
@@ -147,11 +156,11 @@ def test_a_page_without_right_answers_estimates(tmp_path: Path, various: list[Re
         "Along the stream",
         "How the run was made",
     ]
-    assert headline(run).startswith("About 38% of 4 answers are right")  # .95, .25, .3 and 0
+    assert "about 38% of 4 answers are right" in headline(run)  # .95, .25, .3 and 0
     assert "the stated confidences, without labels. Stated confidences are often too high." in headline(run)
     text = text_of(page)
     assert headline(run) in text
-    assert "3 answers of 4: low confidence." in text
+    assert "3 answers of 4: confidence below 0.5. 1 answer of 4: no readable answer." in text
     readable = written(tmp_path, make_report(various[:3]))
     assert not any(cell.text == "–" for cell in readable.iter(f"{XHTML}td"))  # noqa: RUF001
     labelled = make_report([various[0].with_label(True), *various[1:]])
@@ -179,13 +188,23 @@ def test_the_surest_wrong_answers_are_listed_with_their_options() -> None:
 
 
 def test_signs_say_why_a_person_should_look(various: list[Record]) -> None:
-    assert [*map(signs_of, various)] == [(), ("low",), ("low", "another"), ("unreadable", "low", "digits")]
-    assert [record.position for record in neediest(various, 9)] == [3, 2, 1, 0]
-    assert (various[2].confidence, answered(various[2]), not_returned(various[2])) == (0.3, "A", "v")
+    assert [*map(signs_of, various)] == [(), (), (), ("unreadable", "digits")]
+    assert [record.position for record in neediest(various, 9)] == [3, 1, 2, 0]
+    assert (various[2].confidence, answered(various[2]), not_returned(various[2])) == (0.3, "A", "more probable: v")
     question = Question("Which?", ("left", "right"), "B")
     posterior = weighed(("left", "right"), 0.2, 0.8)
     record = replace(make_record(correct=False), question=question, posterior=posterior, best_returned=True)
-    assert (answered(record), not_returned(record), right_answer(record)) == ("B. right", "A. left", "B. right")
+    shown = (answered(record), not_returned(record), right_answer(record))
+    assert shown == ("B. right", "the model wrote A. left", "B. right")
+
+
+def test_a_remark_that_most_answers_have_is_no_flag(various: list[Record]) -> None:
+    unread = various[3]
+    assert flags_in([*various[:3], unread]) == {*remarks(unread)}
+    assert flags_in([*various[:2], unread, unread]) == set()
+    changed = replace(make_record(correct=None), reply=replace(various[0].reply, answer="B"))
+    assert remarks(changed) == ["changed by adapting"]
+    assert flags_in([changed] * 3 + [various[1]]) == set()
 
 
 def test_of_too_many_answers_some_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sketched: None) -> None:
@@ -195,7 +214,7 @@ def test_of_too_many_answers_some_are_listed(tmp_path: Path, monkeypatch: pytest
     assert "This table lists 3 of 5 questions" in text_of(page)
     (section,) = (each for each in page.iter(f"{XHTML}section") if each.get("class") == "questions")
     rows = [[text_of(cell) for cell in line] for line in next(section.iter(f"{XHTML}tbody"))]
-    assert rows[0] == ["0", "question 0", "A", "0.050", "right", "</script>", "low confidence"]
+    assert rows[0] == ["0", "question 0", "A", "0.050", "right"]
     assert [row[0] for row in rows] == ["0", "1", "2"]
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(StorageError, match=r"notes\.txt"):
@@ -230,3 +249,12 @@ def test_a_browser_searches_sorts_turns_pages_and_runs_no_text(tmp_path: Path, b
     count.filter(has_text="12 of 120 questions").wait_for()
     page.close()
     assert problems == []
+
+
+def test_each_section_can_be_reached_from_the_navigation(tmp_path: Path, sketched: None) -> None:
+    page = written(tmp_path, make_report(make_stream(30)))
+    links = [str(link.get("href")) for link in page.iter(f"{XHTML}a")]
+    assert links[0] == "#main"
+    assert next(page.iter(f"{XHTML}main")).get("id") == "main"
+    assert links[1:] == [f"#{section.get('id')}" for section in page.iter(f"{XHTML}section")]
+    assert len(set(links)) == len(links) > 8

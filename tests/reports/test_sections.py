@@ -78,7 +78,10 @@ def test_the_result_is_about_the_posterior_and_both_kinds_of_answers_or_the_adap
         ["Posterior", "0.0%"],
         ["Posterior, best answers", "100.0%"],
     ]
-    assert [title for title, _, _ in panels(own)[0]] == ["Stated (frozen)", "Posterior", "Posterior, best answers"]
+    assert [[title for title, _, _ in each] for each in panels(own)] == [
+        ["Stated (frozen)", "Posterior"],
+        ["Posterior, best answers"],
+    ]
     assert table.notes == ()
     ungraded = [
         replace(each.with_grades(None, None), question=replace(each.question, reference=None)) for each in records[20:]
@@ -237,7 +240,7 @@ def report_of(records: list[Record], total: int | None = None) -> RunReport:
 
 def shown(run: RunReport) -> list[str]:
     screen = Console(file=io.StringIO(), width=80)
-    print_sections([next(sections_of(run))], screen)
+    print_sections([next(each for each in sections_of(run) if each.title == "Result")], screen)
     return [line.rstrip() for line in screen.file.getvalue().splitlines()]  # type: ignore[attr-defined]
 
 
@@ -290,7 +293,9 @@ def test_the_table_has_what_matters_and_labels_do_not_rank_the_answers_that_they
 def test_without_grades_the_confidences_speak_and_a_person_is_asked() -> None:
     run = report_of(answered([0.9, 0.2], [None, None]))
     text = " ".join(shown(run))
-    assert "About 55% of 2 answers are right (" in text
+    assert "Level unknown: without labels, the confidences rank the answers, but may all be too" in text
+    assert "By the confidences alone, about 55% of 2 answers are right (" in text
+    assert next(sections_of(run)).sentences[0] == "Level unknown: no label or reference tests the stated confidence."
     cells = [[cell.text for cell in row] for row in bins_table(run.records).sections[""]]
     assert cells == [["0.8 to 1", "1"], ["0.2 to 0.4", "1"]]
     assert look_first(run.records) == 'Look first at: "Question 1?" (A. yes, 0.20)'

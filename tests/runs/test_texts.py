@@ -163,7 +163,7 @@ def test_a_report_shows_the_texts_with_most_wrong_facts_first(folder: Path, tmp_
     page = write_report(tmp_path / "report", report).read_text()
     assert as_sentence(explain(section.texts[0]).number) in page
     assert page.index("facts of the text") < page.index("Which facts may be accepted?")
-    assert 'data-c=""' in page  # the poem
+    assert 'class="c" data-sort="2"' in page  # the poem
 
 
 def test_an_export_of_a_text_has_all_its_facts(folder: Path) -> None:

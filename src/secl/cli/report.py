@@ -154,7 +154,7 @@ def write_and_print(
     page = write_report(out or store.folder, run, of_run=out is None)
     write_summary(store, run.summary, run.trust, page.parent)
     screen, sections = console(), list(sections_of(run))
-    print_sections(sections if full else [replace(sections[0], title="")], screen)
+    print_sections(sections if full else [replace(sections[1], title="")], screen)
     for line in (run.trust.line, None if full else look_first(run.rated)):
         if line is not None:
             screen.print(terminal_text(line), highlight=False)

@@ -159,6 +159,10 @@ def unread(extras: Iterable[str], *, classes: bool = False, asked: bool = False)
 _BRACES = re.compile(r"(\{\{|\}\}|\{[^{}]*\}|[{}])")
 
 
+def _unescape(part: str) -> str:
+    return part[:1] if part in ("{{", "}}") else part
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """A text with the names of columns in braces. "{{" and "}}" stand for the braces "{" and "}".
@@ -189,6 +193,17 @@ class Template:
     def names(self) -> list[str]:
         return [part[1:-1] for part in self._parts if part[:1] == "{" and part[-1:] == "}"]
 
+    @property
+    def frame(self) -> tuple[str, str]:
+        """Return the text before the first column and after the last, which all questions share.
+
+        >>> Template("Which team? {subject}: {body}").frame
+        ('Which team? ', '')
+        """
+        columns = [place for place, part in enumerate(self._parts) if part[:1] == "{" and part[-1:] == "}"]
+        before, after = self._parts[: columns[0]], self._parts[columns[-1] + 1 :]
+        return "".join(map(_unescape, before)), "".join(map(_unescape, after))
+
     def columns(self, columns: Sequence[str]) -> dict[str, str]:
         """Map each name in the template to the column with this name, or else with the same `plain` form."""
         by_plain = {plain(column): column for column in reversed(columns)}
@@ -203,6 +218,5 @@ class Template:
         cells = {name: values.get(column) for name, column in column_of.items()}
         if all(cell in (None, "") for cell in cells.values()):
             raise DataError(f"has no value in the template's columns ({', '.join(map(repr, cells))}); fill one in.")
-        doubled = {"{{": "{", "}}": "}"}
         filled = {f"{{{name}}}": "" if cell is None else str(cell) for name, cell in cells.items()}
-        return "".join((doubled | filled).get(part, part) for part in self._parts)
+        return "".join(filled.get(part, _unescape(part)) for part in self._parts)

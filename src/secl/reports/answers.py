@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -17,22 +18,17 @@ from secl.reports.table import Cell, Column, Table
 from secl.reports.texts import around_gap
 from secl.runs.extracting import document_of
 
-LOW = 0.5
-"""Confidence below which an answer is probably wrong."""
-
-Sign = Literal["unreadable", "low", "another", "digits"]
-"""Reason why a person should look at an answer."""
+Sign = Literal["unreadable", "digits"]
+"""Reason, other than a low confidence, why a person should look at an answer."""
 
 SIGNS: dict[Sign, str] = {
     "unreadable": "no readable answer",
-    "low": "low confidence",
-    "another": "own answer is not the most probable candidate",
-    "digits": "digits of the stated confidence are improbable",
+    "digits": "the model hardly stated a number as its confidence",
 }
 """Signs in words, the most severe first."""
 
-NO_SIGN = "lowest confidence"
-"""Reason shown for an answer that has none of these signs."""
+RARE = 3
+"""A remark is a flag if at most one in `RARE` answers has it. Remarks about more answers distinguish nothing."""
 
 
 def expected_grade(record: Record) -> float:
@@ -44,18 +40,50 @@ def signs_of(record: Record) -> tuple[Sign, ...]:
     """Return the signs of an answer, the most severe first."""
     holds: dict[Sign, bool] = {
         "unreadable": record.answer is None,
-        "low": expected_grade(record) < LOW,
-        "another": record.best_answer != record.reply.answer,
         "digits": record.confidences.source == "stated" and record.reply.digit_mass < LOW_DIGIT_MASS,
     }
     return tuple(sign for sign in SIGNS if holds[sign])
 
 
 def remarks(record: Record) -> list[str]:
-    """Return the signs of an answer in words, with "changed by adapting" and "not accepted" where these are true."""
+    """Return the signs of an answer in words, with "changed by adapting" where learning changed the answer."""
     changed = record.reply.answer != record.frozen.answer
-    more = {"changed by adapting": changed, "not accepted": record.accepted is False}
-    return [*(SIGNS[sign] for sign in signs_of(record)), *(word for word in more if more[word])]
+    return [*(SIGNS[sign] for sign in signs_of(record)), *(["changed by adapting"] if changed else [])]
+
+
+def flags_in(records: Sequence[Record]) -> set[str]:
+    """Return the `remarks` that are rare enough to tell some of these answers from the others."""
+    counts = Counter(remark for record in records for remark in remarks(record))
+    return {remark for remark, count in counts.items() if RARE * count <= len(records)}
+
+
+MOST_OWN, LONGEST_OWN = 5, 60
+"""Maximum number of the user's columns beside the answers, and of characters in their cells."""
+
+
+def own_columns(records: Sequence[Record]) -> list[str]:
+    """Return names of the user's columns that the question of a record does not show already."""
+    names = dict.fromkeys(name for record in records for name, value in record.question.row if value is not None)
+    return [name for name in names if any(not _is_shown(record, name) for record in records)][:MOST_OWN]
+
+
+def own_cell(record: Record, name: str) -> str:
+    """Return the cell of the user's column; a date without a time is a day."""
+    value = dict(record.question.row).get(name)
+    return "" if value is None else excerpt(str(value).removesuffix("T00:00:00"), LONGEST_OWN)
+
+
+def _is_shown(record: Record, name: str) -> bool:
+    """Return whether the page shows the cell elsewhere: in the question, its options, its domain or right answer."""
+    question, value = record.question, str(dict(record.question.row).get(name) or "").strip()
+    reference = question.reference
+    right = (*reference.correct, *reference.incorrect) if isinstance(reference, References) else (reference or "",)
+    options = [option for option in question.options if option not in value]
+    return (
+        any(value in text for text in (question.text, question.context or "", question.system or "", question.domain))
+        or value in (*question.options, *right, right_answer(record))
+        or bool(question.options and not options)
+    )
 
 
 def asked(record: Record) -> str:
@@ -75,12 +103,16 @@ def answered(record: Record) -> str:
 
 
 def not_returned(record: Record) -> str:
-    """Return the own answer if secl returned another candidate, or else the most probable candidate.
+    """Return the own answer if secl returned another candidate, or else the most probable candidate, in words.
 
     Empty if the own answer is the most probable candidate.
     """
     own, best = record.reply.answer, record.best_answer
-    return record.question.named(own if record.best_returned else best) if own != best else ""
+    if own == best:
+        return ""
+    if record.best_returned:
+        return f"the model wrote {record.question.named(own) or 'no readable answer'}"
+    return f"more probable: {record.question.named(best)}"
 
 
 def right_answer(record: Record) -> str:
@@ -116,7 +148,7 @@ def _asked(record: Record) -> Cell:
 
 def _answered(record: Record) -> Cell:
     answer, other = answered(record) or f"{UNREADABLE}: {record.reply.text.strip()!r}", not_returned(record)
-    return Cell(excerpt(answer, MAX_CHARACTERS), f"other: {excerpt(other, MAX_CHARACTERS)}" if other else "")
+    return Cell(excerpt(answer, MAX_CHARACTERS), excerpt(other, MAX_CHARACTERS) if other else "")
 
 
 def _facts(record: Record) -> Cell:
@@ -155,7 +187,7 @@ COLUMNS: dict[str, tuple[Column, Callable[[Record], Cell]]] = {
     ),
     "why": (
         Column("Why", text=True, wraps=True),
-        lambda record: Cell(", ".join(SIGNS[sign] for sign in signs_of(record)) or NO_SIGN),
+        lambda record: Cell(", ".join(SIGNS[sign] for sign in signs_of(record))),
     ),
 }
 """Columns of `questions_table` by name."""

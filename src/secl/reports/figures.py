@@ -118,6 +118,9 @@ def wrapped(title: str, width: int = 26) -> str:
 ACROSS = 4
 """Maximum number of diagrams in a row."""
 
+LONG_COUNT = 1000
+"""Count from which the counts of a diagram are rotated, because they are wider than the bars."""
+
 MIN_ANSWERS = 50
 """Minimum number of answers for an opaque bar; bars of fewer answers are paler."""
 
@@ -175,11 +178,30 @@ def _draw_panel(top: Axes, strip: Axes, title: str, confidence: npt.ArrayLike, c
         top.bar(bar.lo + 0.05, bar.accuracy, 0.09, color=(SKY, alpha), edgecolor=(BLUE, alpha))
         top.plot([bar.lo + 0.05] * 2, wilson(bar.accuracy, bar.count), **WHISKER)
         top.plot([bar.confidence], [bar.accuracy], clip_on=False, zorder=4, **DOT)
-        counts = strip.bar(bar.lo + 0.05, bar.count, 0.09, color=GREY)
-        strip.bar_label(counts, rotation=90, fontsize=7, padding=2)
+        _count(strip, bar.lo, bar.count, upright=all(other.count < LONG_COUNT for other in full))
     if full:
         strip.set_ylim(0, 1.9 * max(bar.count for bar in full))
     top.plot([0, 1], [0, 1], **DIAGONAL)
+
+
+def _count(axes: Axes, low: float, count: int, *, upright: bool, color: str = GREY) -> None:
+    """Draw a bar for the answers of a bin, with their number above it."""
+    bars = axes.bar(low + 0.05, count, 0.09, color=color)
+    axes.bar_label(bars, rotation=0 if upright else 90, fontsize=7, padding=2)
+
+
+@styled
+def histogram_figure(confidences: Sequence[float], noun: str) -> Figure:
+    """Draw the number of answers (or facts: `noun`) in each tenth of the confidence."""
+    counts = np.bincount(np.minimum((np.asarray(confidences) * 10).astype(int), 9), minlength=10)
+    figure = new_figure(4.6, 2.6)
+    axes = figure.add_subplot()
+    for index, count in enumerate(counts.tolist()):
+        if count:
+            _count(axes, index / 10, count, upright=True, color=SKY)
+    axes.set(xlim=(0, 1), xticks=np.arange(0, 1.01, 0.2), xlabel="confidence", ylabel=f"{noun}s")
+    axes.locator_params(axis="y", integer=True)
+    return figure
 
 
 LEVEL = 0.9

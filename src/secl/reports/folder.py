@@ -13,9 +13,21 @@ from secl.errors import ParameterError
 from secl.explain import explain
 from secl.grading.rules import reported_correct
 from secl.records import Record
-from secl.reports.answers import answered, asked, neediest, not_returned, options_of, remarks, right_answer
+from secl.reports.answers import (
+    answered,
+    asked,
+    flags_in,
+    neediest,
+    not_returned,
+    options_of,
+    own_cell,
+    own_columns,
+    remarks,
+    right_answer,
+)
 from secl.reports.figures import write_picture
 from secl.reports.html import TEMPLATES, html_templates
+from secl.reports.result import ungraded
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, sections_of
 from secl.reports.texts import LEGEND, segments_of
@@ -87,7 +99,8 @@ def render(run: RunReport, sections: Sequence[Section], pictures: Mapping[str, s
 
     environment = html_templates(TEMPLATES)
     given = (data_uri, natural_width, listed, asked, answered, not_returned, options_of, reported_correct, remarks)
-    shown = {function.__name__: function for function in (*given, as_sentence, explain, number, right_answer)}
+    more = (flags_in, own_cell, own_columns, as_sentence, explain, number, right_answer, ungraded)
+    shown = {function.__name__: function for function in (*given, *more)}
     environment.globals |= {**shown, "LEGEND": LEGEND, "segments_of": segments_of}
     # CDATA makes an XML parser accept the script.
     text = (TEMPLATES / "questions.js").read_text(encoding="utf-8")

@@ -17,12 +17,15 @@ from secl.grading.rules import reported_correct
 from secl.metrics.measures import Z, wilson
 from secl.records import ConfidenceSource, Record, main_source, noun_of
 from secl.reports.acceptance_report import accepted_sentence
-from secl.reports.answers import SIGNS, UNREADABLE, answered, brief, neediest, signs_of
+from secl.reports.answers import SIGNS, UNREADABLE, answered, brief, expected_grade, neediest, signs_of
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table, plain_table
 
 BINS = 5
 """Number of bins of confidence in `bins_table`."""
+
+LOW = 0.5
+"""Confidence below which an answer is probably wrong."""
 
 RISK = 0.1
 """Risk in the next commands that a report names."""
@@ -36,6 +39,9 @@ VERDICT_TEXTS: dict[Level, str] = {
     "do not act on it": "No: do not act on the {source} confidence.",
 }
 """Answers to "Can you act on these confidences?"."""
+
+UNTESTED = "Level unknown: no label or reference tests the {source} confidence."
+"""The answer for a run without a graded answer."""
 
 
 def result_sentences(run: RunReport) -> list[str]:
@@ -157,7 +163,8 @@ NEEDY = 10
 """Number of rows in the table of answers that most need a person."""
 
 FEW_LABELS = (
-    "Twenty labels (secl label) usually reveal an error of 30 percentage points; smaller errors need more labels."
+    "Label 20 answers drawn at random (secl label) to set the level: 20 labels usually reveal an error of 30 points, "
+    "and smaller errors need more."
 )
 """Advice on the number of labels. docs/lab/log.md has the power of the tests."""
 
@@ -203,10 +210,16 @@ def headline(run: RunReport) -> str:
     unknown, graded = ungraded(run.rated), run.trust.graded
     share, low, high = estimate_share(*_grouped(unknown))
     which = " without a label or a reference" if graded else ""
-    text = (
-        f"About {percent(share)} of {counted(len(unknown), run.noun)}{which} are right ({percents(low, high)}) "
-        f"if the confidences are calibrated. This is the mean of {_basis(run, unknown)}"
+    about = (
+        f"bout {percent(share)} of {counted(len(unknown), run.noun)}{which} are right ({percents(low, high)}), if the "
+        f"confidences are calibrated. This is the mean of {_basis(run, unknown)}"
     )
+    if not graded and not _labels_in(unknown):
+        return (
+            f"Level unknown: without labels, the confidences rank the {run.noun}s, but may all be too low or too high. "
+            f"By the confidences alone, a{about} {FEW_LABELS}"
+        )
+    text = f"A{about}"
     if not graded:
         return f"{text} {FEW_LABELS}"
     low, high = wilson(run.trust.accuracy, graded)
@@ -216,12 +229,17 @@ def headline(run: RunReport) -> str:
     )
 
 
+def _labels_in(records: Sequence[Record]) -> int:
+    """Return the largest number of labels behind a confidence."""
+    return max(record.labelled.labels if record.labelled else 0 for record in records)
+
+
 def _basis(run: RunReport, records: Sequence[Record]) -> str:
     names: dict[ConfidenceSource, str] = {
         "posterior": "the posterior",
         "stated": "the confidences that the adapted model states" if run.summary.trained else "the stated confidences",
     }
-    source, labels = main_source(records), max(record.labelled.labels if record.labelled else 0 for record in records)
+    source, labels = main_source(records), _labels_in(records)
     if labels:
         return f"{names[source]}, calibrated with up to {counted(labels, 'label')}."
     often = " Stated confidences are often too high." if source == "stated" and not run.summary.trained else ""
@@ -229,9 +247,15 @@ def _basis(run: RunReport, records: Sequence[Record]) -> str:
 
 
 def share_notes(records: Sequence[Record]) -> list[str]:
-    """Return a sentence for each sign in `SIGNS`, with the number of answers that have the sign."""
+    """Return sentences with the number of answers that are probably wrong, and of those with each sign in `SIGNS`."""
     counts, total = Counter(sign for record in records for sign in signs_of(record)), amount(len(records))
-    return [f"{counted(counts[sign], noun_of(records))} of {total}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]]
+    noun, doubted = noun_of(records), _count_doubted(records)
+    signs = [f"{counted(counts[sign], noun)} of {total}: {SIGNS[sign]}." for sign in SIGNS if counts[sign]]
+    return [f"{counted(doubted, noun)} of {total}: confidence below {LOW:g}.", *signs]
+
+
+def _count_doubted(records: Sequence[Record]) -> int:
+    return sum(expected_grade(record) < LOW for record in records)
 
 
 def domains_table(records: Sequence[Record]) -> Table:
@@ -242,13 +266,11 @@ def domains_table(records: Sequence[Record]) -> Table:
     of_texts = noun_of(records) == "fact"
     if len(groups) > 1:
         groups = {f"all {'facts' if of_texts else 'questions'}": [*records]} | groups
-    headings = ("Facts" if of_texts else "Questions", "Estimated right", "Worth a look")
+    headings = ("Facts" if of_texts else "Questions", "Estimated right", f"Below {LOW:g}")
     columns = [Column("Domain", text=True, wraps=True), *map(Column, headings)]
     rows = []
     for name, group in groups.items():
         share, *bounds = estimate_share(*_grouped(group))
-        doubted = sum(bool(signs_of(record)) for record in group)
-        rows.append(
-            [Cell(name), Cell(amount(len(group))), Cell(percent(share, 1), percents(*bounds)), Cell(amount(doubted))]
-        )
+        doubted = Cell(amount(_count_doubted(group)))
+        rows.append([Cell(name), Cell(amount(len(group))), Cell(percent(share, 1), percents(*bounds)), doubted])
     return Table(columns, {"": rows}, (RANGES,))

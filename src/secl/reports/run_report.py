@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
+from secl.data.columns import Template
 from secl.errors import ParameterError, RunError
 from secl.evaluation.acceptance import Answers, answers_of
 from secl.evaluation.compare import Check, check
@@ -31,7 +32,8 @@ class RunReport:
     """The data of one run's report.
 
     Attributes:
-        records: records of the questions answered so far, in order, as people see them.
+        records: records of the questions answered so far, in order, as people see them: without the text of the
+            template, which all questions share.
         measured: the same with the confidences that measures of calibration use (`held_out_records`).
         seconds: time spent on these questions.
         answers: confidences and labels, for thresholds.
@@ -75,6 +77,7 @@ class RunReport:
         manifest, name = Manifest.of(store), store.folder.resolve().name
         answers = answers_of(records, store.label_log(), calibration_of(store))
         summary, names = summary_of(manifest, measured, own), tuple(score.name for score in own)
+        records = _without_template(records, manifest.settings.stream.template)
         return cls(name, records, measured, manifest, store.seconds, summary, answers, names)
 
     @cached_property
@@ -120,6 +123,11 @@ class RunReport:
         return name
 
     @property
+    def template(self) -> str | None:
+        """The template of the questions; None without one."""
+        return self.manifest.settings.stream.template
+
+    @property
     def foremost(self) -> tuple[str, ...]:
         """Names of the estimators to show first: "stated", `main`, both posteriors, and the user's."""
         return tuple(dict.fromkeys(("stated", self.main, "posterior", "posterior_best", *self.own)))
@@ -134,15 +142,29 @@ class RunReport:
         return len(self.records) >= self.manifest.total
 
 
+def _without_template(records: Sequence[Record], template: str | None) -> list[Record]:
+    """Return records whose questions lack the text around the columns of a template."""
+    if template is None:
+        return list(records)
+    before, after = Template(template).frame
+    questions = [record.question for record in records]
+    texts = [question.text.removeprefix(before).removesuffix(after).strip() or question.text for question in questions]
+    return [
+        replace(record, question=replace(record.question, text=text))
+        for record, text in zip(records, texts, strict=True)
+    ]
+
+
 def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
-    """Return a list of panels for `RunReport.foremost`, and a list for other estimators, without ungraded answers."""
+    """Return panels for the stated confidence, the main one and the user's, and for the others that have grades."""
     drawn: dict[str, Panel] = {}
     for name, row in run.summary.estimators.items():
         confidences, grades = run.summary.series[name].graded()
         if grades.size:
             drawn[name] = (row.title, confidences, grades)
-    first = [drawn[name] for name in run.foremost if name in drawn]
-    return first, [panel for name, panel in drawn.items() if name not in run.foremost]
+    foremost = dict.fromkeys(("stated", run.main, *run.own))
+    first = [drawn[name] for name in foremost if name in drawn]
+    return first, [panel for name, panel in drawn.items() if name not in foremost]
 
 
 def command(settings: RunSettings, mode: Mode = "ask") -> str:

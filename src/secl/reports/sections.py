@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 
 from secl.display import amount, counted, excerpt, percent, terminal_text
+from secl.evaluation.trust import Level
 from secl.explain import weights_sentence
 from secl.facts.records import expected_wrong
 from secl.grading.rules import grade, grader_of
@@ -19,8 +20,17 @@ from secl.reports.acceptance_report import RISKS, risk_tables
 from secl.reports.answers import neediest, questions_table, wrong_table
 from secl.reports.comparison_report import check_sentences
 from secl.reports.console import marked_text
-from secl.reports.figures import reliability_figure, risk_coverage_figure, timeline_figure
-from secl.reports.result import NEEDY, VERDICT_TEXTS, bins_table, domains_table, result_sentences, share_notes, ungraded
+from secl.reports.figures import histogram_figure, reliability_figure, risk_coverage_figure, timeline_figure
+from secl.reports.result import (
+    NEEDY,
+    UNTESTED,
+    VERDICT_TEXTS,
+    bins_table,
+    domains_table,
+    result_sentences,
+    share_notes,
+    ungraded,
+)
 from secl.reports.run_report import RunReport, command, panels
 from secl.reports.summary_table import domain_table, main_table, summary_table
 from secl.reports.table import Table, plain_table, to_rich
@@ -41,10 +51,15 @@ SHADED = (
 SHOWN, PRINTED = 20, 3
 """Maximum number of texts on the page and in the terminal."""
 
+RELIABILITY = "Reliability diagrams: accuracy against confidence, with bin counts"
+
 DIAGRAMS = (
     "A bar that ends on the dashed line is calibrated. A bar that ends below this line is overconfident. Whiskers are "
     "95% intervals. The strips count the answers of each bin; bars of few answers are paler."
 )
+
+
+Tone = Literal["", "warning"] | Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +80,11 @@ class Section:
         sentences: paragraphs of plain text.
         pictures: pictures on the page; the terminal shows none.
         command: a command of the shell; may be empty.
-        warning: whether the first sentence is a warning.
+        tone: "warning", or the level of a verdict, for the first sentence; may be empty.
         folded: whether the page shows only the title until the reader opens the section.
         answers: records for the page's searchable table. Unless empty, this table replaces `tables`.
         texts: records whose texts are shown with the shades of their facts.
+        short: title in the navigation of the page; by default the title.
     """
 
     title: str
@@ -76,10 +92,20 @@ class Section:
     tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()
     command: str = ""
-    warning: bool = False
+    tone: Tone = ""
     folded: bool = False
     answers: Sequence[Record] = ()
     texts: Sequence[Record] = ()
+    short: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.short or self.title
+
+    @property
+    def anchor(self) -> str:
+        """Name of the section in links, such as "every-question"."""
+        return self.name.lower().replace(" ", "-")
 
 
 def print_sections(sections: Sequence[Section], screen: Console) -> None:
@@ -104,36 +130,39 @@ def print_sections(sections: Sequence[Section], screen: Console) -> None:
 
 def sections_of(run: RunReport) -> Iterator[Section]:
     """Yield the sections of a report, the result first."""
-    table = main_table(run) or bins_table(run.rated)
-    yield Section("Result", result_sentences(run), [table] if run.rated else [], warning=not run.complete)
     verdict = run.trust
     reasons = [reason.sentence for reason in verdict.reasons]
-    answer = VERDICT_TEXTS[verdict.level].format(source=verdict.source)
-    yield Section("Can you act on these confidences?", [answer, *reasons], warning=verdict.level != "fine")
+    answer = VERDICT_TEXTS[verdict.level] if verdict.graded or not run.rated else UNTESTED
+    answers = [answer.format(source=verdict.source), *reasons]
+    yield Section("Can you act on these confidences?", answers, tone=verdict.level, short="Verdict")
+    yield _result(run)
     if run.graded:
         disputed = graders_line(run.records)
         notes = [COST_NOTE, disputed] if disputed else [COST_NOTE]
         yield Section("Summary", notes, [summary_table(run.summary)])
-        yield from _reliability(run)
+        if rest := panels(run)[1]:
+            others = Picture("reliability-others", lambda: reliability_figure(rest), RELIABILITY, DIAGRAMS)
+            yield Section("Reliability of the other confidences", pictures=[others], folded=True, short="Diagrams")
     if run.check is not None:
-        yield Section("Which method fits?", check_sentences(run.check))
+        yield Section("Which method fits?", check_sentences(run.check), short="Method")
     if unknown := ungraded(run.rated):
-        yield Section(f"Ungraded {run.noun}s: what the confidences say", share_notes(unknown), [domains_table(unknown)])
+        title, table = f"Ungraded {run.noun}s: what the confidences say", domains_table(unknown)
+        yield Section(title, share_notes(unknown), [table], short="Ungraded")
         needy = questions_table(neediest(unknown, NEEDY), "question", "answer", "confidence", "why")
-        yield Section(f"{run.noun.capitalize()}s that most need a person", tables=[needy])
+        yield Section(f"{run.noun.capitalize()}s that most need a person", tables=[needy], short="Look first")
     if texts := [record for record in run.records if record.parts]:
-        yield Section("Texts with their facts", [SHADED], texts=sorted(texts, key=_doubt)[:SHOWN])
+        yield Section("Texts with their facts", [SHADED], texts=sorted(texts, key=_doubt)[:SHOWN], short="Texts")
     yield _acceptance(run)
     if notes := posterior_notes(run.records):
-        yield Section("Posterior: how probable each candidate is", notes)
+        yield Section("Posterior: how probable each candidate is", notes, short="Posterior")
     if run.graded:
         if len(run.summary.domains) > 1:
-            yield Section("By domain", tables=[domain_table(run)])
+            yield Section("By domain", tables=[domain_table(run)], short="Domains")
         wrong = wrong_table(run.rated)
         note = f"The model was most confident in these wrong {run.noun}s. Sometimes the reference is wrong."
         tables = [wrong] if wrong else []
         none = f"No graded {run.noun} was wrong."
-        yield Section(f"Most confident wrong {run.noun}s", [note] if wrong else [none], tables)
+        yield Section(f"Most confident wrong {run.noun}s", [note] if wrong else [none], tables, short="Wrong")
     yield Section("Every question", ["See the page, or the table that secl export writes."], answers=run.records)
     yield _timeline(run)
     tables = [provenance_table(run), ledger_table(run.records)]
@@ -143,6 +172,7 @@ def sections_of(run: RunReport) -> Iterator[Section]:
         tables,
         command=command(run.manifest.settings, run.manifest.mode),
         folded=True,
+        short="Settings",
     )
 
 
@@ -152,15 +182,16 @@ def _doubt(record: Record) -> tuple[float, int]:
     return math.inf if math.isnan(wrong) else -wrong, record.position
 
 
-def _reliability(run: RunReport) -> Iterator[Section]:
-    shown, rest = panels(run)
-    description = "Reliability diagrams: accuracy against confidence, with bin counts"
-    if shown:
-        first = Picture("reliability", lambda: reliability_figure(shown), description, DIAGRAMS)
-        yield Section("Reliability: does 70% mean 70%?", pictures=[first])
-    if rest:
-        others = Picture("reliability-others", lambda: reliability_figure(rest), description, DIAGRAMS)
-        yield Section("Reliability of the other confidences", pictures=[others], folded=True)
+def _result(run: RunReport) -> Section:
+    """Return the section with the main table and one picture: reliability diagrams, or else a histogram."""
+    table, shown = main_table(run) or bins_table(run.rated), panels(run)[0]
+    picture = Picture("reliability", lambda: reliability_figure(shown), RELIABILITY, DIAGRAMS)
+    if not shown:
+        confidences = [record.confidences.expected_grade for record in run.rated]
+        told = f"Number of {run.noun}s in each tenth of the confidence"
+        picture = Picture("confidences", lambda: histogram_figure(confidences, run.noun), told, f"{told}.")
+    tables, pictures = ([table], [picture]) if run.rated else ([], [])
+    return Section("Result", result_sentences(run), tables, pictures, tone="" if run.complete else "warning")
 
 
 def _acceptance(run: RunReport) -> Section:
@@ -172,7 +203,7 @@ def _acceptance(run: RunReport) -> Section:
         "Dashed: share of wrong answers among accepted answers, as expected from the confidences. Solid: measured "
         "share of wrong answers among labelled accepted answers.",
     )
-    return Section(f"Which {run.noun}s may be accepted?", (), risk_tables(run.answers), [picture])
+    return Section(f"Which {run.noun}s may be accepted?", (), risk_tables(run.answers), [picture], short="Accept")
 
 
 def _timeline(run: RunReport) -> Section:
@@ -191,7 +222,7 @@ def _timeline(run: RunReport) -> Section:
         f"{caption}Domains end at dotted lines.",
     )
     title = "The gate over the stream" if run.watched else "Along the stream"
-    return Section(title, pictures=[picture], folded=not run.watched)
+    return Section(title, pictures=[picture], folded=not run.watched, short="Stream")
 
 
 def posterior_notes(records: Sequence[Record]) -> list[str]:

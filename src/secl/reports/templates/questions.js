@@ -6,25 +6,20 @@
   const table = (section) => {
     const find = (name) => section.querySelector(`[name=${name}]`);
     const body = section.querySelector("tbody"), pages = section.querySelector(".pages");
-    const rows = [...body.rows].map((line, place) => {
-      const text = (key) => line.querySelector(`.${key}`).textContent.trim();
-      const confidence = parseFloat(line.querySelector(".c").dataset.c), signs = text("n").split(", ").filter(Boolean);
-      const grade = line.querySelector(".g").firstChild?.textContent.trim() || "not graded";
-      const labelled = line.querySelector(".g small") ? ["labelled"] : [];
-      return {
-        line, domain: text("d"), confidence, grade, words: line.textContent.toLowerCase(),
-        shows: [grade, ...labelled, ...signs],
-        keys: { p: place, q: text("q"), a: text("a"), c: Number.isFinite(confidence) ? confidence : 2, g: grade, d: text("d"), n: signs.length },
-      };
-    });
-    let order = "p", falling = false, page = 0, found = rows;
+    const rows = [...body.rows].map((line, place) => ({
+      line, place, domain: line.querySelector(".d")?.textContent.trim() ?? "", words: line.textContent.toLowerCase(),
+      confidence: parseFloat(line.querySelector(".c").dataset.sort), grade: line.querySelector(".g")?.dataset.show,
+      shows: [...line.querySelectorAll("[data-show]")].map((each) => each.dataset.show),
+      keys: [...line.cells].map(({ dataset, textContent }) => dataset.sort ? parseFloat(dataset.sort) : textContent.trim()),
+    }));
+    let order = 0, falling = false, page = 0, found = rows;
 
     const draw = () => {
       const start = page * FIRST, shown = found.slice(start, start + FIRST);
       body.replaceChildren(...shown.map((row) => row.line));
-      const graded = found.filter((row) => row.grade !== "not graded");
+      const graded = found.filter((row) => row.grade === "right" || row.grade === "wrong");
       const right = graded.filter((row) => row.grade === "right").length;
-      const known = found.map((row) => row.confidence).filter(Number.isFinite);
+      const known = found.map((row) => row.confidence).filter((confidence) => confidence <= 1);
       const mean = known.reduce((sum, confidence) => sum + confidence, 0) / known.length;
       section.querySelector(".count").textContent = !found.length ? `None of ${rows.length} questions fits.` :
         `${found.length < rows.length ? `${found.length} of ` : ""}${rows.length} questions` +
@@ -44,7 +39,7 @@
         words.every((word) => row.words.includes(word)));
       const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
       found.sort((one, other) =>
-        (falling ? -1 : 1) * compare(one.keys[order], other.keys[order]) || one.keys.p - other.keys.p);
+        (falling ? -1 : 1) * compare(one.keys[order], other.keys[order]) || one.place - other.place);
       page = 0;
       draw();
     };
@@ -56,14 +51,14 @@
     choices("domain", [...new Set(rows.map((row) => row.domain))].map((name) => [`=${name}`, name || "(none)"]));
     choices("show", [...new Set(rows.flatMap((row) => row.shows))].map((name) => [name, name]));
 
-    for (const heading of section.querySelectorAll("thead th")) {
+    for (const [column, heading] of section.querySelectorAll("thead th").entries()) {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = heading.textContent;
       heading.replaceChildren(button);
       button.addEventListener("click", () => {
-        falling = order === heading.className ? !falling : heading.className === "n";
-        order = heading.className;
+        falling = order === column && !falling;
+        order = column;
         for (const other of section.querySelectorAll("thead th")) other.removeAttribute("aria-sort");
         heading.setAttribute("aria-sort", falling ? "descending" : "ascending");
         select();

@@ -1,4 +1,4 @@
-"""The page of the public names, from their signatures and docstrings."""
+"""The pages of the public names, from their signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -52,16 +53,33 @@ _EXAMPLE = re.compile(r"(?:^>>> .*\n?(?:^(?!\s*$).*\n?)*)", re.MULTILINE)
 _SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):\n((?: {4}.*\n|\n)+)", re.MULTILINE)
 
 
-def page() -> str:
-    """Return the page in Markdown."""
-    parts = [INTRODUCTION.strip()]
-    for title, (module, names) in GROUPS.items():
-        parts += [f"## {title}", f"Names of `{module.__name__}`."]
-        for name in names:
-            thing = getattr(module, name)
-            parts += [f"### {name}", *_described(name, thing)]
-            for member, value in _members(thing):
-                parts += [f"#### {name}.{member}", *_described(f"{name}.{member}", value)]
+def place_of(title: str) -> str:
+    """Return the place of a section's page in docs/.
+
+    >>> place_of("Numbers of many records")
+    'reference/python/numbers-of-many-records.md'
+    """
+    return f"reference/python/{title.lower().replace(' ', '-')}.md"
+
+
+def overview() -> str:
+    """Return the page with the introduction, and a link to each section with its names."""
+    rows = [
+        f"| [{title}](python/{Path(place_of(title)).name}) | `{module.__name__}` | {', '.join(f'`{n}`' for n in names)} |"
+        for title, (module, names) in GROUPS.items()
+    ]
+    return "\n".join([INTRODUCTION, "| page | module | names |", "|---|---|---|", *rows, ""])
+
+
+def section(title: str) -> str:
+    """Return the page of a section in Markdown."""
+    module, names = GROUPS[title]
+    parts = [f"# {title}", f"Names of `{module.__name__}`; [all names](../python.md)."]
+    for name in names:
+        thing = getattr(module, name)
+        parts += [f"## {name}", *_described(name, thing)]
+        for member, value in _members(thing):
+            parts += [f"### {name}.{member}", *_described(f"{name}.{member}", value)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -110,7 +110,9 @@ def test_public_names_are_there_and_documented_and_version_and_type_hints_are_sh
         assert set(module.__all__) <= set(dir(module))
     assert len(secl.__all__) <= 30
     assert [name for name, thing in public_things() if not thing.__doc__] == []
-    assert set(re.findall(r"(?<![.\w])[A-Z]\w+Error\b", PAGES["reference/python.md"]())) <= set(secl.__all__)
+    reference = "".join(write() for place, write in PAGES.items() if place.startswith("reference/python/"))
+    assert "ModelError" in reference
+    assert set(re.findall(r"(?<![.\w])[A-Z]\w+Error\b", reference)) <= set(secl.__all__)
     with pytest.raises(AttributeError, match="module 'secl' has no attribute 'secle'"):
         secl.secle  # noqa: B018
     assert secl.__version__ == version("secl")

@@ -65,7 +65,7 @@ def place_of(title: str) -> str:
 def overview() -> str:
     """Return the page with the introduction, and a link to each section with its names."""
     rows = [
-        f"| [{title}](python/{Path(place_of(title)).name}) | `{module.__name__}` | {', '.join(f'`{n}`' for n in names)} |"
+        f"| [{title}](python/{Path(place_of(title)).name}) | `{module.__name__}` | `{'`, `'.join(names)}` |"
         for title, (module, names) in GROUPS.items()
     ]
     return "\n".join([INTRODUCTION, "| page | module | names |", "|---|---|---|", *rows, ""])

@@ -166,8 +166,11 @@ def sets_of_user(run: Path, advice: Advice, world: World) -> Iterator[tuple[str,
     with Store(run) as store:
         plain, log, start = list(store.records()), store.label_log(), calibration_of(store, ())
         page = render(report := RunReport.of(store), [Section("Every question", answers=report.records)], {})
-    cells_of_page = re.findall(r'class="c" data-c="([^"]*)">.*?<td class="d" dir="auto">([^<]*)</td>', page, re.DOTALL)
-    shown = ((n, domain, float(c)) for n, (c, domain) in enumerate(cells_of_page))
+    lines = re.findall(r"<tr><td class=\"p\".*?</tr>", page, re.DOTALL)
+    sorted_by = [re.findall(r'<td class="c" data-sort="([^"]*)"', line) for line in lines]
+    domains = [re.findall(r'<td class="d"[^>]*>([^<]*)</td>', line) for line in lines]  # of one domain, no column
+    numbered = enumerate(zip(sorted_by, domains, strict=True))
+    shown = ((n, (domain or [plain[n].question.domain])[0], float(c)) for n, ((c,), domain) in numbered)
     yield "page, filtered", filtered((each for each in shown if plain[each[0]].answer is not None), values)
     for accept in (advice, advice.value):
         model = CalibratedModel(Calibrator(ScriptedModel(), calibration=start.carried))

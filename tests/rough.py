@@ -9,7 +9,7 @@ SVG = '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="1pt
 
 def sketch(figure: Any, file: Any, *, format: str, **settings: Any) -> None:
     """Write only the head of the picture's file, in place of matplotlib's `Figure.savefig`."""
-    file.write(PNG if format == "png" else SVG)
+    file.write({"png": PNG, "pdf": b"%PDF-1.4\n"}.get(format, SVG))
 
 
 def few_draws(put: Callable[[object, str, object], None] = setattr) -> None:

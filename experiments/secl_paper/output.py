@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from tabulate import tabulate
-
-from secl.display import RANGE, UNDEFINED
+from secl.display import UNDEFINED
+from secl.reports.formats import markdown_text, one_line, table_text
 from secl.reports.table import Cell, Table
 from secl.reports.table import Column as Heading
 from secl.runs.folder import storage_errors
@@ -19,8 +18,6 @@ from secl_paper.layout import Column
 
 THREE = ("paper", "ours", "difference")
 """Subheadings of a number that the paper may have."""
-
-_MARKS = re.compile(r"([\\`*_\[\]<>#|])")
 
 
 def as_table(table: FilledTable) -> Table:
@@ -38,42 +35,12 @@ def as_table(table: FilledTable) -> Table:
 
 def markdown(table: FilledTable) -> str:
     """Return the table as Markdown, with its title above and its notes below."""
-    parts = [f"# {markdown_text(table.title)}", _written(table, "github", markdown_text)]
-    return "\n\n".join([*parts, *map(markdown_text, table.notes)]) + "\n"
+    return f"# {markdown_text(table.title)}\n\n{table_text(as_table(table), 'markdown')}"
 
 
 def latex(table: FilledTable) -> str:
     """Return the table in LaTeX (package booktabs), with title and notes as comments."""
-    comments = [f"% {one_line(text)}\n" for text in (table.title, *table.notes)]
-    return "".join([*comments, _written(table, "latex_booktabs", one_line), "\n"])
-
-
-def _written(table: FilledTable, form: str, show: Callable[[str], str]) -> str:
-    """Return the columns and rows in a format of tabulate, with intervals in brackets."""
-    plain = as_table(table)
-    return tabulate(
-        [
-            [show(f"{cell.text} ({cell.detail})" if cell.detail else cell.text) for cell in row]
-            for row in plain.sections[""]
-        ],
-        headers=[show(column.heading) for column in plain.columns],
-        tablefmt=form,
-        disable_numparse=True,
-        colalign=["left" if column.text else "right" for column in plain.columns],
-    )
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def markdown_text(text: str) -> str:
-    r"""Return a text for one line of Markdown.
-
-    >>> print(markdown_text("a|b <i> *c*\nd_e"))
-    a\|b \<i\> \*c\* d\_e
-    """
-    return _MARKS.sub(r"\\\1", one_line(text))
+    return f"% {one_line(table.title)}\n{table_text(as_table(table), 'latex')}"
 
 
 def csv_text(table: FilledTable) -> str:
@@ -129,7 +96,7 @@ def _cells(table: FilledTable, line: Line, name: str) -> list[Cell]:
     column, (first, second, third) = table.columns[name], _values(table, line, name)
     if table.printed:
         return [Cell(_number(first, column)), Cell(_number(second, column)), Cell(_number(third, column, "+"))]
-    interval = "" if second is None else f"{_number(second, column)}{RANGE}{_number(third, column)}"
+    interval = "" if second is None else f"[{_number(second, column)}, {_number(third, column)}]"
     return [Cell(_number(first, column), interval)]
 
 

@@ -170,7 +170,7 @@ def test_what_needs_no_model_works_and_the_rest_says_what_to_install(run: Path, 
     with running(FakeServer()) as server:
         works: list[tuple[object, ...]] = [
             ("report", folder),
-            ("compare", folder, folder, "--estimator", "stated:secl"),
+            ("compare", folder, folder, "--estimator", "stated", "--estimator", "secl"),
             ("threshold", folder, "--risk", 0.5),
             ("export", folder, "--format", "csv"),
             ("label", folder),

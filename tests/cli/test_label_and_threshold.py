@@ -103,7 +103,7 @@ def test_the_report_of_a_resumed_run_and_a_comparison_count_its_labels(shell: Sh
     resumed = shell("run", "--resume", folders[0]).fine
     assert json.loads((folders[0] / "summary.json").read_text())["unlabelled"] == 10
     assert "No answer has a label" not in resumed.out
-    assert json.loads(shell("compare", *folders, "--json").out)["graded"] == 30
+    assert json.loads(shell("compare", *folders, "--json").out)["comparisons"][0]["graded"] == 30
 
 
 @pytest.mark.usefixtures("scripted")
@@ -255,7 +255,7 @@ def test_a_run_marks_counts_and_exports_what_it_does_not_accept(shell: Shell, tm
     complete = json.loads(shell("export", run, "--out", "-").out.splitlines()[0])
     assert (complete["accept"], complete["accepted"]) == (0.8, False)
     assert "Accepted at 0.8: 0 of 6 answers" in shell("report", run).out
-    assert "accept 0.8" not in shell("compare", run, run, "--estimator", "stated:stated_hard").out
+    assert "accept 0.8" not in shell("compare", run, run, "--estimator", "stated", "--estimator", "stated_hard").out
     file = tmp_path / "given.csv"  # answers from elsewhere
     file.write_text("question,answer,correct\nCapital of Peru?,Lima,true\nCapital of Chile?,Rio,false\n")
     out = shell("score", file, "--accept", 0.01).out

@@ -77,10 +77,11 @@ def test_a_function_in_a_file_is_a_row_of_the_tables_of_a_recorded_run(shell: Sh
 
 
 def test_a_function_in_a_file_is_a_side_of_a_comparison(shell: Shell, mine: Path, made: Path) -> None:
-    for names in (f"norm_p_true:{mine}:halved", f"{mine}:halved:norm_p_true", f"{mine}:halved:{mine}:ready"):
-        answer = json.loads(shell("compare", made, made, "--estimator", names, "--json").out)
+    for names in (("norm_p_true", f"{mine}:halved"), (f"{mine}:halved", f"{mine}:ready")):
+        command = ("compare", made, *(part for name in names for part in ("--estimator", name)))
+        (answer,) = json.loads(shell(*command, "--json").fine.out)["comparisons"]
         assert "halved" in {answer[side]["estimator"] for side in "ab"}
-    assert "halved" in shell("compare", made, made, "--estimator", f"norm_p_true:{mine}:halved").out
+        assert "halved" in shell(*command).out
 
 
 def test_a_function_in_a_file_is_a_row_of_a_check(shell: Shell, refused: Any, mine: Path, tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_an_estimator_that_gives_no_probability_is_refused_in_one_sentence(
     refused: Any, mine: Path, made: Path, name: str, words: list[str]
 ) -> None:
     refused(("report", made, "--estimator", f"{mine}:{name}"), *words)
-    refused(("compare", made, made, "--estimator", f"norm_p_true:{mine}:{name}"), *words)
+    refused(("compare", made, "--estimator", "norm_p_true", "--estimator", f"{mine}:{name}"), *words)
 
 
 def test_a_file_that_cannot_be_read_and_names_of_built_in_confidences_are_refused(

@@ -1,5 +1,7 @@
 """`secl report` of unfinished runs, labels and other graders; and `secl sweep` on a tiny model."""
 
+import csv
+import io
 import json
 import re
 import shlex
@@ -7,6 +9,7 @@ import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -27,9 +30,11 @@ from tests.runs.conftest import setting
 pytestmark = pytest.mark.heavy
 
 DRAWN = ("reliability", "reliability-others", "risk", "timeline")
-FILES = {f"{stem}.{end}" for stem in DRAWN for end in ("png", "svg")} | {"report.html", "summary.json"}
 OF_RUN = {"report.html", "summary.json"}
+TABLES = {"table.tex", "table.csv", "table.md"}
+FILES = {f"{stem}.{end}" for stem in DRAWN for end in ("png", "svg", "pdf")} | TABLES | OF_RUN
 NAME = '<b>"model" & co</b>'
+BARE = [Question(f"Why {i}?", id=str(i)) for i in range(3)]
 
 
 @pytest.fixture
@@ -60,6 +65,31 @@ def test_a_report_goes_into_its_run_or_elsewhere(shell: Shell, made: Callable[..
     assert set(verdict["reasons"][0]) == {"code", "severity", "sentence", "values"}
     shell("report", run, "--out", f"{run}/../first")  # which is no other folder
     assert own(run) == OF_RUN
+
+
+def test_the_main_table_is_printed_for_a_paper_and_the_summary_as_json(
+    shell: Shell, refused: Any, made: Callable[..., Path]
+) -> None:
+    run = made("first")
+    printed = json.loads(shell("report", run, "--json").fine.out)
+    tables = {form: shell("report", run, "--table", form).fine.out for form in ("latex", "csv", "markdown")}
+    assert own(run) == set()
+    shell("report", run)
+    assert printed == json.loads((run / SUMMARY).read_text(encoding="utf-8"))
+    rows = {row["Confidence"]: row for row in csv.DictReader(io.StringIO(tables["csv"]))}
+    assert {SCORES[name].title for name in printed["estimators"]} == {*rows}
+    for name, row in printed["estimators"].items():
+        shown, (low, high) = rows[SCORES[name].title], row["intervals"]["brier"]
+        assert float(shown["Mean confidence"]) == row["mean_confidence"]
+        assert [float(shown[f"Brier {end}"]) for end in ("low", "high")] == [low, high]
+        cell = f"{row['brier']:.3f} [{low:.3f}, {high:.3f}]"
+        assert cell in tables["markdown"]
+        assert cell.replace("[", "{\\scriptsize [") + "}" in tables["latex"]
+    refused(("report", run, "--json", "--full"), "--table and --json", "leave the other flags out")
+    refused(("report", scripted_run(run.parent / "bare", questions=BARE), "--table", "csv"), "no graded answer")
+    unfinished = shell("report", made("unfinished", answered=7), "--table", "markdown")
+    assert "Unfinished: 7 of 16 questions answered." in unfinished.out
+    assert "is unfinished; continue" in unfinished.err
 
 
 def test_an_unfinished_run_is_reported_and_the_page_says_so(shell: Shell, made: Callable[..., Path]) -> None:
@@ -168,6 +198,16 @@ method = "norm_p_true"
 """
 
 
+SEEDS = """
+model.name = "{model}"
+stream.benchmarks = ["capitals:6"]
+method = "norm_p_true"
+[grid]
+seed = [1, 2, 3]
+stream.order = ["forward", "reversed"]
+"""
+
+
 @pytest.fixture
 def recipe(tmp_path: Path, tiny_llama: Path) -> Path:
     path = tmp_path / "sweep.toml"
@@ -209,6 +249,29 @@ def test_a_sweep_shows_what_it_is_made_of_does_it_and_compares_the_runs(
     assert [line.split()[:2] for line in again.out.splitlines()[2:6]] == [[job.name, "finished"] for job in jobs]
     assert again.out[again.out.index("Folder") :] == rows
     assert shell("report", jobs[0].folder).fine
+
+
+def test_runs_that_differ_in_their_seeds_share_a_row_with_mean_and_standard_deviation(
+    shell: Shell, refused: Any, tiny_llama: Path, tmp_path: Path
+) -> None:
+    recipe, out = tmp_path / "sweep.toml", tmp_path / "out"
+    recipe.write_text(SEEDS.format(model=tiny_llama))
+    command = ("sweep", recipe, "--out", out)
+    refused((*command, "--dry-run", "--table", "csv"), "--dry-run", "--table")
+    shown = shell(*command, "--table", "csv")
+    assert "6 runs, 0 of them finished" in shown.err
+    rows = list(csv.DictReader(io.StringIO(shown.out)))
+    assert {row["Model"] for row in rows} == {tiny_llama.name}
+    assert {row["Settings"] for row in rows} == {"stream.order forward", "stream.order reversed"}
+    for row in rows:
+        jobs = [job for job in jobs_of(recipe, out) if f"stream.order {job.settings.stream.order}" == row["Settings"]]
+        summaries = [json.loads((job.folder / SUMMARY).read_text())["estimators"] for job in jobs]
+        (name,) = (name for name in summaries[0] if SCORES[name].title == row["Confidence"])
+        briers = [found[name]["brier"] for found in summaries]
+        assert (float(row["Brier"]), float(row["Brier sd"])) == pytest.approx((fmean(briers), stdev(briers)))
+        assert row["Seeds"] == "3"
+    assert "± " in shell(*command).fine.out
+    assert r" {\scriptsize $\pm$ " in shell(*command, "--table", "latex").out
 
 
 def test_a_stopped_sweep_resumes(shell: Shell, recipe: Path, tmp_path: Path, interrupt_at: Interrupt) -> None:

@@ -1,5 +1,7 @@
 """`secl score`, `check` and `compare` from the shell, on models that follow a script."""
 
+import csv
+import io
 import json
 from collections.abc import Collection
 from dataclasses import replace
@@ -37,6 +39,9 @@ class Knowing(ScriptedModel):
 def mine(tmp_path: Path) -> Path:
     """A question file with eighty right answers."""
     return ask_file(tmp_path / "mine.jsonl", toy_stream(80))
+
+
+STATED_AND_SECL = ("--estimator", "stated", "--estimator", "secl")
 
 
 def found_by(shell: Shell, command: str, *arguments: object) -> dict[str, Any]:
@@ -119,12 +124,14 @@ def test_bad_input_is_refused(refused: Any, use: Any, mine: Path, pair: tuple[Pa
     for sides, *words in (
         ((*pair, "--estimator", "nope"), "'nope'", "stated, ", "secl"),
         ((*pair, "--estimator", ""), "''"),
-        ((*pair, "--estimator", "a:b:c"), "'a:b:c'", "stated:secl"),
+        ((*pair, *STATED_AND_SECL, "--estimator", "secl"), "2 runs and 3 estimators", "one --estimator"),
+        ((learned, *STATED_AND_SECL, "--estimator", "secl"), "needs two estimators"),
+        ((*pair, "--json", "--table", "csv"), "--table and --json"),
         ((*pair, "--estimator", "secl"), pair[1], "'secl'", "its estimators are stated, "),
         ((*pair, "--estimator", "dinco"), learned, "'dinco'"),
         ((learned, learned), learned, "two estimators"),
         ((learned, empty), empty, "no answers yet"),
-        ((bare, bare, "--estimator", "stated:secl"), "none of the 5 questions"),
+        ((bare, bare, *STATED_AND_SECL), "none of the 5 questions"),
         ((learned, missing), missing, "not a run folder"),
     ):
         refused(("compare", *sides), *words)
@@ -138,7 +145,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_a_comparison_marks_differences(shell: Shell, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    ended = shell("compare", pair[0], pair[0], "--estimator", "stated:secl").fine
+    ended = shell("compare", pair[0], pair[0], *STATED_AND_SECL).fine
     lines = [line.rstrip() for line in ended.out.splitlines()]
     assert lines[:2] == [f"A: Stated (frozen), {pair[0]}", f"B: SECL, {pair[0]}"]
     assert max(map(len, lines[2:])) <= 80
@@ -151,17 +158,40 @@ def test_a_comparison_marks_differences(shell: Shell, pair: tuple[Path, Path], m
 
 def test_a_comparison_says_what_sets_the_runs_apart(shell: Shell, pair: tuple[Path, Path], tmp_path: Path) -> None:
     found = found_by(shell, "compare", *pair)
-    assert found["settings"] == ["method: secl in A, norm_p_true in B"]
+    assert found["comparisons"][0]["settings"] == ["method: secl in A, norm_p_true in B"]
     assert found["notes"] == []
     assert "Settings that differ: method: secl in A, norm_p_true in B." in shell("compare", *pair).out
-    assert "Settings" not in shell("compare", pair[0], pair[0], "--estimator", "stated:secl").out
+    assert "Settings" not in shell("compare", pair[0], pair[0], *STATED_AND_SECL).out
     one = scripted_run(tmp_path / "one", manifest={"model": "a" * 64})
     other = scripted_run(tmp_path / "other", model="llama-3.2-3b", manifest={"model": "b" * 64})
     found = found_by(shell, "compare", one, other)
-    assert found["settings"] == ["model.name: smollm2 in A, llama-3.2-3b in B"]
-    assert found["notes"] == ["The runs have different models: weights or files differ."]
+    assert found["comparisons"][0]["settings"] == ["model.name: smollm2 in A, llama-3.2-3b in B"]
+    assert found["notes"] == ["A and B have different models: weights or files differ."]
     found = found_by(shell, "compare", pair[0], scripted_run(tmp_path / "later", questions=toy_stream(63)[3:]))
     assert found["notes"][0].startswith("A has answered 60 questions, B 60. Only the 57 questions")
+
+
+def test_all_confidences_of_one_run_or_several_runs_are_compared_with_the_first(
+    shell: Shell, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    found = found_by(shell, "compare", pair[0])["comparisons"]
+    names = [one["b"]["estimator"] for one in found]
+    assert {one["a"]["estimator"] for one in found} == {"stated"}
+    assert {"secl", "constant"} <= {*names}
+    alone = found_by(shell, "compare", pair[0], *STATED_AND_SECL)["comparisons"]
+    assert alone == [found[names.index("secl")]]
+    chosen = ("compare", pair[0], *STATED_AND_SECL, "--estimator", "constant", "--table")
+    stated, secl, constant = csv.DictReader(io.StringIO(shell(*chosen, "csv").fine.out))
+    brier = alone[0]["measures"]["brier"]
+    shown = [float(secl[f"Brier{end}"]) for end in ("", " difference", " low", " high")]
+    assert shown == [brier["b"], brier["difference"], *brier["interval"]]
+    assert (float(stated["Brier"]), stated["Brier low"], constant["AUROC"]) == (brier["a"], "", "")
+    row = next(line for line in shell(*chosen, "latex").fine.out.splitlines() if line.startswith("SECL &"))
+    assert f"& $-${-brier['difference']:.3f} {{\\scriptsize [$-$" in row
+    third = scripted_run(tmp_path / "third", method="norm_p_true", asked=50)
+    rows = shell("compare", *pair, third, "--estimator", "stated", "--table", "markdown").fine.out
+    assert [line.split(" | ")[0] for line in rows.splitlines()[2:5]] == ["| secl", "| plain", "| third"]
+    assert "Only the 50 questions that all have answered are compared." in rows
 
 
 PAIRS = """question,A,B,C,answer,rivals,correct

@@ -318,7 +318,7 @@ def test_two_runs_of_texts_are_compared_over_their_facts(shell: Shell, folder: P
         with Store(each, writable=True) as store:
             for fact in (fact for record in store.records() for fact in record.facts or ()):
                 store.add_feedback(fact.position, fact.confidence > 0.5, drawn=True, fact=fact.fact)
-    plain = json.loads(shell("compare", folder, other, "--json").fine.out)
+    plain = json.loads(shell("compare", folder, other, "--json").fine.out)["comparisons"][0]
     assert (plain["shared"], plain["graded"], plain["answers_differ"], plain["unfinished"]) == (total, total, 0, False)
     assert shell("verify", folder).code == 0
 

@@ -212,7 +212,7 @@ def runs() -> tuple[list[Record], list[Record]]:
 
 
 def test_questions_are_matched_by_what_they_are(runs: tuple[list[Record], list[Record]]) -> None:
-    comparison = compare(side(runs[0]), side(runs[1]))
+    (comparison,) = compare(side(runs[0]), side(runs[1]))
     by_id = {record.question.id: record for record in runs[1]}
     pairs = [(record, by_id[record.question.id]) for record in runs[0]]
     assert comparison.measures == expected(pairs)
@@ -224,18 +224,18 @@ def test_questions_are_matched_by_what_they_are(runs: tuple[list[Record], list[R
     floor = comparison.floors["a"]
     assert floor == ece_floor([a.reply.stated for a, _ in pairs])
     chance = f"an ECE of {floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f}"
-    assert chance in remarks(comparison)[0]
+    assert chance in remarks("AB", [comparison])[0]
     assert json_value(comparison)["floors"]["a"]["upper"] == floor.upper
 
 
 def test_what_both_runs_have_answered_and_is_graded_is_compared(runs: tuple[list[Record], list[Record]]) -> None:
     def found(first: Side, second: Side) -> tuple[int, int, bool, list[str]]:
-        comparison = compare(first, second)
-        return comparison.shared, comparison.graded, comparison.unfinished, remarks(comparison)
+        (comparison,) = compare(first, second)
+        return comparison.shared, comparison.graded, comparison.unfinished, remarks("AB", [comparison])
 
     *counts, said = found(side(runs[0]), side(runs[1][:25], total=60))
     assert counts == [25, 25, True]
-    assert "only the 25 questions that both runs have answered" in said[0]
+    assert "only the 25 questions that all runs have answered" in said[0]
     assert found(side(runs[0][:45], total=60), side(runs[1][:25], total=60))[0] == 10
     other = [make_record(i) for i in range(3, 93)]
     assert found(side(runs[0]), side(other))[:3] == (57, 57, False)
@@ -243,7 +243,7 @@ def test_what_both_runs_have_answered_and_is_graded_is_compared(runs: tuple[list
     second = [make_record(i, correct=None if i == 11 else i % 2 == 0) for i in range(12)]
     *counts, said = found(side(first), side(second))
     assert counts == [12, 7, False]
-    assert "5 of 12 questions lack a grade in at least one run." in said
+    assert "5 of 12 questions lack a grade on at least one side." in said
     reworded = [replace(r, question=replace(r.question, text="other")) for r in runs[1]]
     for pair in ((side(runs[0][:30], total=60), side(runs[1][:30], total=60)), (side(runs[0]), side(reworded))):
         with pytest.raises(RunError, match="share no answered question"):
@@ -256,7 +256,7 @@ def test_rows_that_moved_are_compared_by_their_texts(runs: tuple[list[Record], l
         replace(record, question=replace(other.question, id=record.question.id))
         for record, other in zip(texts, reversed(texts), strict=True)
     ]
-    comparison = compare(side(texts), side(moved))  # the row in the middle keeps its place and so its id
+    (comparison,) = compare(side(texts), side(moved))  # the row in the middle keeps its place and so its id
     assert (comparison.shared, comparison.graded) == (59, 59)
     repeated = [replace(r, question=replace(r.question, text="What is it?")) for r in texts[:2]]
     other = [replace(r, question=replace(r.question, id=f"new-{i}")) for i, r in enumerate(repeated)]
@@ -272,23 +272,23 @@ def test_answers_count_as_different_by_what_they_say() -> None:
         pairs = zip(ids, replies, strict=True)
         return side([replace(plain, question=id, reply=reply, learning=None) for id, reply in pairs], "stated")
 
-    assert compare(asked(("Rome", "Bern"), "ABA-"), asked(("Bern", "Rome"), "BBB-")).answers_differ == 1
+    assert compare(asked(("Rome", "Bern"), "ABA-"), asked(("Bern", "Rome"), "BBB-"))[0].answers_differ == 1
     worded, again = (
         side([make_record(i, answer=answer) for i, answer in enumerate(answers)])
         for answers in (("The Nile.", "Rome"), ("nile", "Bern"))
     )
-    assert compare(worded, again).answers_differ == 1
+    assert compare(worded, again)[0].answers_differ == 1
 
 
 def test_what_is_undefined_is_said_and_null_and_confidences_after_labels_rank_nothing() -> None:
     right = [make_record(i, digit=5, frozen_digit=9, frozen_correct=True) for i in range(20)]
-    comparison = compare(side(right, "stated"), side(right, "secl"))
-    assert "AUROC is undefined" in remarks(comparison)[-1]
+    (comparison,) = compare(side(right, "stated"), side(right, "secl"))
+    assert "AUROC is undefined" in remarks("AB", [comparison])[-1]
     undefined = {"a": None, "b": None, "difference": None, "interval": None}
     assert json_value(comparison)["measures"]["auroc"] == undefined
     records = [make_record(i, digit=i % 10, correct=None, frozen_correct=None) for i in range(40)]
     log = [label_of(record, record.position % 3 == 0, number=record.position + 1, chance=1) for record in records]
     labelled = [record.with_label(record.position % 3 == 0) for record in held_out(records, log)]
-    measures = compare(side(labelled, "stated"), side(labelled, "stated_with_labels")).measures
+    measures = compare(side(labelled, "stated"), side(labelled, "stated_with_labels"))[0].measures
     assert math.isnan(measures["auroc"].b)
     assert measures["ece"].b < measures["ece"].a

@@ -47,7 +47,7 @@ def test_a_bar_is_the_accuracy_of_its_bin_and_pale_with_a_long_whisker_where_ans
     assert whiskers[2] == pytest.approx(wilson(0.5, 60))
 
 
-def test_a_picture_is_a_png_for_the_page_and_an_svg_with_its_text_and_the_same_twice(tmp_path: Path) -> None:
+def test_a_picture_is_a_png_for_the_page_a_pdf_and_an_svg_with_its_text_and_the_same_twice(tmp_path: Path) -> None:
     loaded, before = "matplotlib.pyplot" in sys.modules, matplotlib.rcParams.copy()
     panels = [panel("costs $5 & 10%_x < y"), panel("nothing", 0)]
     text = write_picture(reliability_figure(panels), tmp_path / "figure")
@@ -60,7 +60,9 @@ def test_a_picture_is_a_png_for_the_page_and_an_svg_with_its_text_and_the_same_t
     assert "costs $5 & 10%_x < y" in list(ET.fromstring(text).itertext())
     one, two = (write_picture(timeline_figure(make_stream(40)), tmp_path / name) for name in "ab")
     assert one == two
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    for end in ("png", "pdf"):
+        assert (tmp_path / f"a.{end}").read_bytes() == (tmp_path / f"b.{end}").read_bytes()
+    assert b"/Type3" not in (tmp_path / "a.pdf").read_bytes()  # journals refuse fonts of type 3
 
 
 def test_a_timeline_shows_bursts_alarms_and_borders_of_domains() -> None:

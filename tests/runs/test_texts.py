@@ -179,7 +179,7 @@ def test_an_export_of_a_text_has_all_its_facts(folder: Path) -> None:
 def test_two_estimators_of_texts_are_compared_over_facts(labelled: Path) -> None:
     records = records_of(labelled)
     sides = [Side(records, len(records), SCORES[name]) for name in ("posterior", "answer_probability")]
-    comparison = compare(*sides)
+    (comparison,) = compare(*sides)
     assert comparison.shared == len(answers_in(records))
     assert comparison.graded == sum(fact.label is not None for fact in answers_in(records))
     assert not comparison.unfinished

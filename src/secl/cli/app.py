@@ -18,6 +18,7 @@ from rich.console import Console
 
 from secl.errors import SeclError
 from secl.machine import set_defaults
+from secl.reports.formats import TableForm
 from secl.settings.groups import (
     FLAT,
     HIDDEN,
@@ -54,6 +55,10 @@ Flag = Parameter(negative=(), show_default=False)
 """A boolean flag without a `--no-` variant."""
 
 AsJson = Annotated[bool, Flag, Parameter(name="--json", help="Print one JSON object only.")]
+AsTable = Annotated[
+    TableForm | None,
+    Parameter(name="--table", help="Print the table for a paper only: latex (package booktabs), csv or markdown."),
+]
 Full = Annotated[bool, Flag, Parameter(help="Print all tables, not only the result.")]
 
 

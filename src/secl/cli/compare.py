@@ -1,13 +1,13 @@
-"""Commands that compare confidences: check compares the methods on one model, and compare compares two runs."""
+"""Commands that compare confidences: check compares the methods on one model, and compare compares runs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, app, console, print_json
+from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, AsTable, RunFolder, app, console, echo, print_json
 from secl.cli.run import name_skipped, proceed
 from secl.display import terminal_text
 from secl.errors import ParameterError, RunError
@@ -18,6 +18,7 @@ from secl.evaluation.summary import load_score
 from secl.own import is_own
 from secl.records import Record
 from secl.reports.comparison_report import check_sentences, comparison_table, remarks
+from secl.reports.formats import table_text
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, print_sections
 from secl.reports.summary_table import main_table
@@ -98,52 +99,116 @@ def _print(store: Store, own: Sequence[Score], *, as_json: bool) -> tuple[tuple[
 
 
 @app.command
-def compare(run_a: Path, run_b: Path, /, *, estimator: str | None = None, as_json: AsJson = False) -> None:
-    """Compare two runs on their common questions, or two confidences of one run, and print differences with intervals.
+def compare(
+    run: RunFolder,
+    /,
+    *others: Path,
+    estimator: list[str] | None = None,
+    table: AsTable = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs on their common questions, or confidences of one run: paired differences with intervals.
+
+    Of one run alone, secl compares all confidences that rate the same answers as the first, the stated confidence.
 
     Args:
-        run_a: A run folder.
-        run_b: Another run folder, or the same one.
-        estimator: Confidence to compare, or one for each run (stated:secl); FILE.py:NAME for a function of your own;
-            by default the main one of each run.
+        others: Further runs; each is compared with the first.
+        estimator: Confidence to compare, one for all runs or one for each (repeat the flag); several for one run.
+            FILE.py:NAME for a function of your own. By default the main one of each run.
     """
-    names = _names(estimator)
-    with Store(run_a) as store_a, Store(run_b) as store_b:
-        of_a, of_b = Manifest.of(store_a), Manifest.of(store_b)
-        a = _side(run_a, of_a, list(held_out_records(store_a)), names[0])
-        b = _side(run_b, of_b, list(held_out_records(store_b)), names[-1])
-    settings = of_a.settings.differences(of_b.settings, ("in A", "in B"))
-    notes = ["The runs have different models: weights or files differ."] if of_a.model != of_b.model else []
-    if run_a.resolve() == run_b.resolve() and a.estimator.name == b.estimator.name:
-        raise ParameterError(f"{run_a} compared with itself needs two estimators, as in --estimator stated:secl.")
-    comparison = compare_sides(a, b)
-    if {*a.by_question} != {*b.by_question}:
-        answered = f"A has answered {len(a.by_question)} questions, B {len(b.by_question)}"
-        notes.insert(0, f"{answered}. Only the {comparison.shared} questions that both have answered are compared.")
-    runs = {"a": (run_a, a), "b": (run_b, b)}
+    if table is not None and as_json:
+        raise ParameterError("--table and --json both choose what is printed; leave one of them out.")
+    opened = {path: _read(path) for path in dict.fromkeys([run, *others])}
+    paths, sides = _sides([run, *others], opened, estimator)
+    names, comparisons = _names(paths, sides), compare_sides(*sides)
+    of_first, notes = opened[run][0], []
+    for name, path, side in list(zip(names, paths, sides, strict=True))[1:]:
+        if {*side.by_question} != {*sides[0].by_question}:
+            counts = f"{len(sides[0].by_question)} questions, {name} {len(side.by_question)}"
+            shared = f"Only the {comparisons[0].shared} questions that all have answered are compared."
+            notes.append(f"{names[0]} has answered {counts}. {shared}")
+        if opened[path][0].model != of_first.model:
+            notes.append(f"{names[0]} and {name} have different models: weights or files differ.")
+    settings = [
+        of_first.settings.differences(opened[path][0].settings, (f"in {names[0]}", f"in {name}"))
+        for name, path in zip(names[1:], paths[1:], strict=True)
+    ]
     if as_json:
-        answer: dict[str, object] = {
-            key: {"run": str(run), "estimator": side.estimator.name, "answered": len(side.records), "total": side.total}
-            for key, (run, side) in runs.items()
-        }
-        answer |= {"settings": settings, "notes": notes}
-        print_json(answer | json_value(comparison))
+        described = [
+            {"run": str(path), "estimator": side.estimator.name, "answered": len(side.records), "total": side.total}
+            for path, side in zip(paths, sides, strict=True)
+        ]
+        found = [
+            {"a": described[0], "b": b, "settings": differing, **json_value(comparison)}
+            for b, differing, comparison in zip(described[1:], settings, comparisons, strict=True)
+        ]
+        print_json({"notes": notes, "comparisons": found})
+        return
+    about = [f"{name}: {side.estimator.title}, {path}" for name, path, side in zip(names, paths, sides, strict=True)]
+    about = about if others or len(sides) == 2 else [f"Confidences of {run}"]
+    differing = [f"Settings that differ: {'; '.join(each)}." for each in settings if each]
+    lines, shown = [*differing, *notes, *remarks(names, comparisons)], comparison_table(names, comparisons)
+    if table is not None:
+        echo(table_text(replace(shown, notes=[*about, *shown.notes, *lines]), table), end="")
         return
     screen = console()
-    for key, (run, side) in runs.items():
-        screen.print(f"{key.upper()}: {side.estimator.title}, {run}", soft_wrap=True)
-    screen.print(to_rich(comparison_table(comparison)))
-    lines = [f"Settings that differ: {'; '.join(settings)}."] if settings else []
-    for line in (*lines, *notes, *remarks(comparison)):
+    for line in about:
+        screen.print(terminal_text(line), soft_wrap=True)
+    screen.print(to_rich(shown))
+    for line in lines:
         screen.print(terminal_text(line))
 
 
-def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | None) -> Side:
-    """Return one side of a comparison; without a name, it has the main estimator of the run's method."""
+def _sides(
+    runs: Sequence[Path], opened: Mapping[Path, tuple[Manifest, list[Record]]], estimators: Sequence[str] | None
+) -> tuple[list[Path], list[Side]]:
+    """Return the run and the confidence of each side: one estimator for all runs, several for one run, or pairs."""
+    names: Sequence[str | None] = estimators or ([None] if len(runs) > 1 else _comparable(runs[0], *opened[runs[0]]))
+    count = max(len(runs), len(names))
+    if {len(runs), len(names)} - {1, count}:
+        raise ParameterError(
+            f"{len(runs)} runs and {len(names)} estimators make no pairs; give one run, one --estimator, or one "
+            "--estimator for each run."
+        )
+    paths, chosen = [*runs] * (count // len(runs)), [*names] * (count // len(names))
+    sides = [_side(path, *opened[path], name) for path, name in zip(paths, chosen, strict=True)]
+    if len({(path.resolve(), side.estimator.name) for path, side in zip(paths, sides, strict=True)}) < max(count, 2):
+        raise ParameterError(
+            f"{runs[0]} compared with itself needs two estimators, as in --estimator stated --estimator posterior."
+        )
+    return paths, sides
+
+
+def _read(run: Path) -> tuple[Manifest, list[Record]]:
+    """Return the manifest and the records of a run with answers."""
+    with Store(run) as store:
+        manifest, records = Manifest.of(store), list(held_out_records(store))
     if not records:
         raise RunError(
             f"{run} has no answers yet; continue a run with secl run --resume {run}, or ask the server questions."
         )
+    return manifest, records
+
+
+def _comparable(run: Path, manifest: Manifest, records: Sequence[Record]) -> list[str]:
+    """Return the names of a run's confidences: the first with grades, and those that rate the same answers or more."""
+    sides = {name: Side(records, manifest.total, score) for name, score in scores_of(manifest).items()}
+    rated = {name: side.graded.keys() for name, side in sides.items() if side.graded}
+    names = [name for name, keys in rated.items() if keys >= next(iter(rated.values()))]
+    if len(names) < 2:
+        raise RunError(f"{run} has no two confidences of the same graded answers; name another run, or label answers.")
+    return names
+
+
+def _names(paths: Sequence[Path], sides: Sequence[Side]) -> Sequence[str]:
+    """Return a name for each side: A and B, or the titles or folders if these differ."""
+    titles, folders = [side.estimator.title for side in sides], [path.resolve().name for path in paths]
+    whole = [f"{i}. {title}, {path}" for i, (title, path) in enumerate(zip(titles, paths, strict=True), 1)]
+    return "AB" if len(sides) == 2 else next(each for each in (titles, folders, whole) if len({*each}) == len(each))
+
+
+def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | None) -> Side:
+    """Return one side of a comparison; without a name, it has the main estimator of the run's method."""
     own, scores = scores_of(manifest), make_scores(manifest.tau, manifest.settings.evidence.formula)
     if name is not None and is_own(name):
         return Side(records, manifest.total, load_score(name))
@@ -156,13 +221,3 @@ def _side(run: Path, manifest: Manifest, records: Sequence[Record], name: str | 
         present = ", ".join(each for each in own if len(sides[each].series)) or "none"
         raise RunError(f"{run} has no confidences of {name!r}; its estimators are {present}.")
     return sides[name]
-
-
-def _names(estimator: str | None) -> list[str | None]:
-    """Return the one or two names in the flag --estimator; the colon of FILE.py:NAME separates no names."""
-    if estimator is None:
-        return [None]
-    names = re.findall(r"[^:]*\.py:[^:]*|[^:]+", estimator)
-    if len(names) not in (1, 2):
-        raise ParameterError(f"--estimator {estimator!r} has {len(names)} parts; give one or two, as in stated:secl.")
-    return names

@@ -10,21 +10,23 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from secl.cli.app import Flag, Full, RunFolder, app, console, echo
+from secl.cli.app import AsJson, AsTable, Flag, Full, RunFolder, app, console, echo, print_json
 from secl.display import percent, terminal_text
 from secl.errors import ParameterError, RunError
 from secl.evaluation.summary import load_score
 from secl.question import Grader
 from secl.reports.acceptance_report import promise_sentence
 from secl.reports.folder import check_folder, write_report
+from secl.reports.formats import TableForm, table_text
 from secl.reports.result import look_first, next_step
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
+from secl.reports.summary_table import published_table
 from secl.runs.export import Content, write, write_version
 from secl.runs.folder import check_outside
 from secl.runs.labelling import advice_of, calibration_of
 from secl.runs.manifest import Manifest
-from secl.runs.runner import write_summary
+from secl.runs.runner import summary_json, write_summary
 from secl.runs.store import Store
 from secl.scores import Score
 
@@ -38,16 +40,26 @@ def report(
     estimator: list[str] | None = None,
     out: Path | None = None,
     full: Full = False,
+    table: AsTable = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a page about a run, finished or not, and print the result.
 
-    All numbers are in summary.json beside the page. With --out, secl also writes the pictures as files.
+    All numbers are in summary.json beside the page. With --out, secl also writes the main table (LaTeX, CSV, Markdown)
+    and the pictures (PDF, SVG, PNG) as files.
 
     Args:
         grader: Grade open answers again by this rule, for this report only.
         estimator: Add your own confidence to the tables: FILE.py:NAME, a function from a record to a number.
         out: Folder of the report; by default the run's own, or RUN/graded-GRADER with --grader.
     """
+    own = [load_score(name) for name in estimator or ()]
+    if table is not None or as_json:
+        if out is not None or full or (table is not None and as_json):
+            raise ParameterError("--table and --json print one thing and write no files; leave the other flags out.")
+        with Store(run) as store:
+            _print_only(store, RunReport.of(store, grader, own), table)
+        return
     if out is not None and out.resolve() == run.resolve():
         out = None
     if grader is not None and out is None:
@@ -55,7 +67,17 @@ def report(
     if out is not None:
         check_folder(out)
     with Store(run) as store:
-        write_and_print(store, out, grader=grader, full=full, own=[load_score(name) for name in estimator or ()])
+        write_and_print(store, out, grader=grader, full=full, own=own)
+
+
+def _print_only(store: Store, run: RunReport, form: TableForm | None) -> None:
+    """Print the table for a paper in a form, or without a form the summary as JSON."""
+    if form is None:
+        print_json(summary_json(store, run.summary, run.trust))
+        return
+    echo(table_text(published_table(run), form), end="")
+    if not run.complete:
+        echo(f"secl: {store.folder} is unfinished; continue with {next_step(run, store.folder)}", error=True)
 
 
 @app.command

@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table as RichTable
 
-from secl.cli.app import Flag, app, console, echo, fail
+from secl.cli.app import AsTable, Flag, app, console, echo, fail
 from secl.cli.run import follow
 from secl.display import counted, percent
 from secl.errors import ParameterError, check_whole
-from secl.evaluation.summary import summarise
-from secl.reports.summary_table import score_cells
+from secl.evaluation.summary import Summary, summarise
+from secl.reports.formats import table_text
+from secl.reports.summary_table import score_cells, seeds_table
 from secl.reports.table import Cell, Column, Table, listing, to_rich
 from secl.runs.labelling import held_out_records
 from secl.runs.manifest import Manifest
@@ -37,9 +38,19 @@ HERE, RAY = "here", "ray"
 
 @app.command
 def sweep(
-    recipe: Path, /, *, out: Path, on: str = HERE, workers: int | None = None, dry_run: Annotated[bool, Flag] = False
+    recipe: Path,
+    /,
+    *,
+    out: Path,
+    on: str = HERE,
+    workers: int | None = None,
+    dry_run: Annotated[bool, Flag] = False,
+    table: AsTable = None,
 ) -> None:
     """Do the unfinished runs of a grid, here or on a Ray cluster, and compare all runs.
+
+    Runs that differ only in their seeds share a row of a second table: mean and standard deviation. --table prints
+    this table only.
 
     Args:
         recipe: A TOML recipe with [grid], [[runs]] or both.
@@ -49,9 +60,11 @@ def sweep(
         dry_run: List the runs without doing them.
     """
     check_place(on, workers)
+    if dry_run and table is not None:
+        raise ParameterError("--dry-run does no runs, so it has no --table; leave one of them out.")
     jobs = plan(read_sweep(recipe), out)
     check_models((job.settings.model.name for job in jobs if job.settings.model.answered_by == "local"), on)
-    screen = console()
+    screen = console(stderr=table is not None)
     print_whole(overview(jobs), screen)
     unfinished = [job for job in jobs if not is_finished(job)]
     screen.print(f"{len(jobs)} runs, {len(jobs) - len(unfinished)} of them finished, in {out}", soft_wrap=True)
@@ -64,7 +77,13 @@ def sweep(
         done = sum(map(is_finished, jobs))
         afresh = "" if on == HERE else " (Ray workers restart their unfinished runs)"
         fail(f"stopped with {done} of {len(jobs)} runs finished; the same command continues{afresh}.")
+    groups = by_seed(jobs)
+    if table is not None:
+        echo(table_text(seeds_table(groups), table), end="")
+        return
     print_whole(comparison(jobs), screen)
+    if len(groups) < len(jobs):
+        print_whole(to_rich(seeds_table(groups)), screen)
     screen.print(f"run folders: {out}/", soft_wrap=True)
 
 
@@ -126,6 +145,20 @@ def comparison(jobs: Sequence[Job]) -> RichTable:
         rows.append([cells[heading] for heading in headings])
     texts = [Column(heading, text=True) for heading in headings[:2]]
     return to_rich(Table([*texts, *map(Column, headings[2:])], {"": rows}))
+
+
+def by_seed(jobs: Sequence[Job]) -> dict[tuple[str, str], list[Summary]]:
+    """Return the summaries of runs that differ only in their seeds, by model and further settings that differ."""
+    groups: dict[tuple[str, str], list[Summary]] = {}
+    short = {job.settings.model.name: Path(job.settings.model.name).name for job in jobs}
+    unique = len({*short.values()}) == len(short)
+    for job in jobs:
+        model = job.settings.model.name
+        settings = [each for each in job.apart.split(", ") if not each.startswith(("seed ", "model.name "))]
+        with Store(job.folder) as store:
+            summary = summarise(list(held_out_records(store)), scores_of(Manifest.of(store)).values(), intervals=False)
+        groups.setdefault((short[model] if unique else model, ", ".join(settings)), []).append(summary)
+    return groups
 
 
 def print_whole(table: RichTable, screen: Console) -> None:

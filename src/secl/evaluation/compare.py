@@ -1,4 +1,4 @@
-"""Comparison of two confidences over the same questions, from one run or from two runs (`secl compare`).
+"""Comparison of confidences over the same questions, from one run or from several runs (`secl compare`).
 
 `secl check` says which method to run on this model and stream, and whether learning would help.
 
@@ -84,8 +84,9 @@ class Side:
         # Keys, not letters, because the other run may show the options in another order.
         return {self.key(record): key_of(record.question, answer) for record, answer in rated}
 
+    @cached_property
     def graded(self) -> dict[QuestionKey, tuple[float, bool]]:
-        """Return confidence and grade of each graded question."""
+        """Confidence and grade of each graded question."""
         series = self.series.where(self.series.has_grade)
         pairs = zip(series.confidence.tolist(), (series.correct > 0).tolist(), strict=True)
         rated = {id(self.rated[row]): pair for row, pair in zip(series.rows.tolist(), pairs, strict=True)}
@@ -97,9 +98,9 @@ class Comparison:
     """The differences between the confidences of side b and side a.
 
     Attributes:
-        shared: number of questions answered in both runs.
+        shared: number of questions answered in all compared runs.
         unfinished: whether a run has questions left.
-        graded: number of shared questions with a graded confidence on both sides; the measures cover these.
+        graded: number of shared questions graded on all sides; the measures cover these.
         answers_differ: number of shared questions with different answers.
         floors: {side: ECE that perfect calibration shows by chance}, for the sides "a" and "b".
         domains: {domain: difference in Brier score}, in order of appearance.
@@ -114,21 +115,20 @@ class Comparison:
     domains: dict[str, Difference]
 
 
-def _shared(a: Side, b: Side) -> list[QuestionKey]:
-    return [key for key in a.by_question if key in b.by_question]
+def _shared(sides: Sequence[Side]) -> list[QuestionKey]:
+    return [key for key in sides[0].by_question if all(key in side.by_question for side in sides)]
 
 
-def compare(a: Side, b: Side) -> Comparison:
-    """Return paired differences (b - a) of two confidences over the questions that both runs have answered.
+def compare(*sides: Side) -> list[Comparison]:
+    """Return paired differences between the first confidence (a) and each further one (b), over the same questions.
 
     Questions are matched by id and text, in any order, or by text alone if this matches more questions and no text
-    stands twice in a run. Questions of only one run are left out.
+    stands twice in a run. Questions that a run has not answered are left out.
     """
-    shared = _shared(a, b)
-    by_text = replace(a, by_text=True), replace(b, by_text=True)
-    matched = _shared(*by_text)
+    shared, by_text = _shared(sides), tuple(replace(side, by_text=True) for side in sides)
+    matched = _shared(by_text)
     if len(matched) > len(shared) and all(len(side.by_question) == len(side.rated) for side in by_text):
-        (a, b), shared = by_text, matched
+        sides, shared = by_text, matched
     if not shared:
         reason = (
             f"{len(matched)} texts stand in both runs, but their ids differ and some texts stand twice; give the rows "
@@ -137,17 +137,20 @@ def compare(a: Side, b: Side) -> Comparison:
             else "compare runs of the same questions, or finish them with secl run --resume"
         )
         raise RunError(f"the runs share no answered question; {reason}.")
-    graded_a, graded_b = a.graded(), b.graded()
-    graded = [key for key in shared if key in graded_a and key in graded_b]
+    graded = [key for key in shared if all(key in side.graded for side in sides)]
     if not graded:
         raise RunError(
-            f"none of the {len(shared)} questions that both runs have answered is graded in both; compare runs of "
+            f"none of the {len(shared)} questions that all runs have answered is graded in each; compare runs of "
             "questions with references or labels."
         )
+    unfinished = any(len(side.records) < side.total for side in sides)
+    return [replace(_differences_of(sides[0], side, shared, graded), unfinished=unfinished) for side in sides[1:]]
 
+
+def _differences_of(a: Side, b: Side, shared: Sequence[QuestionKey], graded: Sequence[QuestionKey]) -> Comparison:
     def measures(keys: Sequence[QuestionKey]) -> dict[str, Difference]:
-        confidence_a, correct_a = zip(*(graded_a[key] for key in keys), strict=True)
-        confidence_b, correct_b = zip(*(graded_b[key] for key in keys), strict=True)
+        confidence_a, correct_a = zip(*(a.graded[key] for key in keys), strict=True)
+        confidence_b, correct_b = zip(*(b.graded[key] for key in keys), strict=True)
         answers = [a.by_question[key] for key in keys]
         inside, units = [each.question.domain for each in answers], units_of(answers).tolist()
         return paired_differences(confidence_a, correct_a, confidence_b, correct_b, domains=inside, units=units)
@@ -161,13 +164,11 @@ def compare(a: Side, b: Side) -> Comparison:
         domains.setdefault(a.by_question[key].question.domain, []).append(key)
     return Comparison(
         shared=len(shared),
-        unfinished=len(a.records) < a.total or len(b.records) < b.total,
+        unfinished=False,
         graded=len(graded),
         answers_differ=sum(a.answers[key] != b.answers[key] for key in shared),
         measures=measured,
-        floors={
-            side: ece_floor([of_side[key][0] for key in graded]) for side, of_side in (("a", graded_a), ("b", graded_b))
-        },
+        floors={name: ece_floor([side.graded[key][0] for key in graded]) for name, side in (("a", a), ("b", b))},
         domains={domain: measures(keys)["brier"] for domain, keys in domains.items()},
     )
 

@@ -54,6 +54,9 @@ ADDED = 4.0
 UNIT_PRIOR = 2.0
 """Weight, in units, of the prior of `design_effect` that answers of one unit are alike."""
 
+ROUNDING = 1e-12
+"""Largest difference that may come from rounding errors in sums."""
+
 BLOCK_SIZE = 2**17
 """Maximum number of resamples times answers in a block, which then fits a processor's cache."""
 
@@ -88,12 +91,12 @@ class Difference:
     @property
     def rises(self) -> bool:
         """Whether the whole interval lies above 0."""
-        return self.interval.low > 0.0
+        return self.interval.low > ROUNDING
 
     @property
     def falls(self) -> bool:
         """Whether the whole interval lies below 0."""
-        return self.interval.high < 0.0
+        return self.interval.high < -ROUNDING
 
 
 def design_effect(values: npt.ArrayLike, units: Sequence[Hashable] | None) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from secl.display import UNDEFINED, counted, number, percent
 from secl.evaluation.compare import MIN_GAIN, Check, Comparison
@@ -18,21 +19,29 @@ NOTE = (
 )
 
 
-def comparison_table(comparison: Comparison) -> Table:
-    """Return a table of the differences in all measures and, with several domains, in each domain's Brier score.
+OF_SEVERAL = ("accuracy", "brier", "ece", "auroc")
+"""Measures of a comparison with more than two sides."""
 
-    The table is at most 80 characters wide.
+
+def comparison_table(names: Sequence[str], comparisons: Sequence[Comparison]) -> Table:
+    """Return a table of the differences between the first side and each further one, at most 80 characters wide.
+
+    With two sides, the table has all measures and, with several domains, each domain's Brier score. With more sides, a
+    row has the differences of a side.
     """
+    if len(comparisons) > 1:
+        return _table_of_several(names, comparisons)
+    (comparison,) = comparisons
     sections = {"": {MEASURES[measure]: difference for measure, difference in comparison.measures.items()}}
     if len(comparison.domains) > 1:
         sections["Brier by domain"] = comparison.domains
     # Let the column of intervals wrap, so that the column of names does not become too narrow.
     columns = (
-        Column("", text=True, wraps=True),
-        *map(Column, ("A", "B")),
+        Column("Measure", text=True, wraps=True),
+        *map(Column, names),
         Column("Difference"),
         Column("95% interval", wraps=True),
-        Column("", text=True),
+        Column("*", text=True),
     )
     rows = {title: [_row(name, each) for name, each in part.items()] for title, part in sections.items()}
     return Table(columns, rows, (NOTE,))
@@ -40,31 +49,57 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def _row(name: str, difference: Difference) -> TableRow:
     low, high = difference.interval.low, difference.interval.high
-    cells = (
-        name,
-        number(difference.a, 3),
-        number(difference.b, 3),
-        number(difference.difference, 3, "+"),
-        UNDEFINED if math.isnan(low) else f"{low:+.3f} to {high:+.3f}",
-        "*" if difference.rises or difference.falls else "",
-    )
-    return [Cell(cell) for cell in cells]
-
-
-def remarks(comparison: Comparison) -> list[str]:
-    a, b = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in comparison.floors.values())
-    lines = [
-        f"If both were perfectly calibrated, chance would give A an ECE of {a} and B an ECE of {b}.",
-        f"{comparison.answers_differ} of {comparison.shared} answers differ.",
+    interval = UNDEFINED if math.isnan(low) else f"{low:+.3f} to {high:+.3f}"
+    return [
+        Cell(name),
+        *(Cell(number(value, 3), numbers={"": value}) for value in (difference.a, difference.b)),
+        Cell(number(difference.difference, 3, "+"), numbers={"": difference.difference}),
+        Cell(interval, numbers={"low": low, "high": high}),
+        Cell(_star(difference)),
     ]
-    if comparison.unfinished:
-        lines.insert(
-            0, f"Unfinished: only the {comparison.shared} questions that both runs have answered are compared."
-        )
-    if comparison.graded < comparison.shared:
-        ungraded = comparison.shared - comparison.graded
-        lines.append(f"{ungraded} of {comparison.shared} questions lack a grade in at least one run.")
-    if math.isnan(comparison.measures["auroc"].difference):
+
+
+def _star(difference: Difference) -> str:
+    return "*" if difference.rises or difference.falls else ""
+
+
+def _table_of_several(names: Sequence[str], comparisons: Sequence[Comparison]) -> Table:
+    first = comparisons[0].measures
+    rows = [[Cell(names[0]), *(_cell(number(first[each].a, 3), first[each].a) for each in OF_SEVERAL)]]
+    for name, comparison in zip(names[1:], comparisons, strict=True):
+        cells = [Cell(name)]
+        for found in (comparison.measures[each] for each in OF_SEVERAL):
+            cells.append(_cell(number(found.difference, 3, "+") + _star(found), found.b, found))
+        rows.append(cells)
+    columns = [Column("Confidence", text=True, wraps=True), *(Column(MEASURES[each]) for each in OF_SEVERAL)]
+    return Table(columns, {"": rows}, (f"{names[0]}: values. Other rows: differences from {names[0]}.", NOTE))
+
+
+def _cell(text: str, value: float, difference: Difference | None = None) -> Cell:
+    low = high = gain = math.nan
+    if difference is not None:
+        gain, low, high = difference.difference, difference.interval.low, difference.interval.high
+    detail = "" if math.isnan(low) else f"[{low:.3f}, {high:.3f}]"
+    return Cell(text, detail, {"": value, "difference": gain, "low": low, "high": high})
+
+
+def remarks(names: Sequence[str], comparisons: Sequence[Comparison]) -> list[str]:
+    one = comparisons[0]
+    differ = [
+        f"{comparison.answers_differ} of {one.shared} answers differ between {names[0]} and {name}."
+        for name, comparison in zip(names[1:], comparisons, strict=True)
+        if comparison.answers_differ
+    ]
+    lines = differ or [f"0 of {one.shared} answers differ."]
+    if len(comparisons) == 1:
+        a, b = (f"{floor.mean:.3f} (in 95% of cases up to {floor.upper:.3f})" for floor in one.floors.values())
+        chance = f"If both were perfectly calibrated, chance would give A an ECE of {a} and B an ECE of {b}."
+        lines = [chance, f"{one.answers_differ} of {one.shared} answers differ."]
+    if one.unfinished:
+        lines.insert(0, f"Unfinished: only the {one.shared} questions that all runs have answered are compared.")
+    if one.graded < one.shared:
+        lines.append(f"{one.shared - one.graded} of {one.shared} questions lack a grade on at least one side.")
+    if any(math.isnan(comparison.measures["auroc"].difference) for comparison in comparisons):
         lines.append(
             f"AUROC is undefined ({UNDEFINED}) if all answers are right or all are wrong. AUROC uses the confidences "
             "before calibration with labels."

@@ -78,19 +78,22 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def write_picture(figure: Figure, stem: Path | None = None) -> str:
-    """Return a figure as SVG, and write it as STEM.png and STEM.svg if `stem` is given."""
+    """Return a figure as SVG, and write it as STEM.png, STEM.svg and STEM.pdf if `stem` is given."""
     import matplotlib
 
-    image, text = io.BytesIO(), io.StringIO()
+    image, document, text = io.BytesIO(), io.BytesIO(), io.StringIO()
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "secl", "font.sans-serif": ["DejaVu Sans"]}
+    settings["pdf.fonttype"] = 42  # TrueType, because journals refuse fonts of type 3
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # names of domains may be in any script
         if stem is not None:
             figure.savefig(image, dpi=DOTS, format="png")
-            figure.set_layout_engine("none")  # keep the layout of the PNG for the SVG
+            figure.set_layout_engine("none")  # keep the layout of the PNG for the others
+            figure.savefig(document, format="pdf", metadata=dict.fromkeys(("Creator", "Producer", "CreationDate")))
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = xml_text(text.getvalue())
-    for suffix, content in ((".png", image.getvalue()), (".svg", svg.encode())) if stem is not None else ():
+    files = {".png": image.getvalue(), ".svg": svg.encode(), ".pdf": document.getvalue()}
+    for suffix, content in files.items() if stem is not None else ():
         path = Path(f"{stem}{suffix}")
         with storage_errors(path):
             path.write_bytes(content)

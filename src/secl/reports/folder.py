@@ -26,10 +26,12 @@ from secl.reports.answers import (
     right_answer,
 )
 from secl.reports.figures import write_picture
+from secl.reports.formats import SUFFIXES, table_text
 from secl.reports.html import TEMPLATES, html_templates
 from secl.reports.result import ungraded
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, sections_of
+from secl.reports.summary_table import published_table
 from secl.reports.texts import LEGEND, segments_of
 from secl.runs.folder import ELSEWHERE, storage_errors
 
@@ -50,8 +52,9 @@ def check_folder(folder: Path) -> None:
 def write_report(folder: Path, run: RunReport, *, of_run: bool = False, first: Sequence[Section] = ()) -> Path:
     """Write the report of a run into a new or existing folder, and return the path of the page.
 
-    The files are `report.html`, which is self-contained, and every picture as `.png` and `.svg`. The run's own folder
-    (`of_run`) gets only the page. The sections `first` stand before those of the report.
+    The files are `report.html`, which is self-contained, every picture as `.png`, `.svg` and `.pdf`, and the main table
+    of a graded run as `.tex`, `.csv` and `.md`. The run's own folder (`of_run`) gets only the page. The sections
+    `first` stand before those of the report.
     """
     sections = [*first, *sections_of(run)]
     with storage_errors(folder, ELSEWHERE):
@@ -61,6 +64,8 @@ def write_report(folder: Path, run: RunReport, *, of_run: bool = False, first: S
             for section in sections
             for picture in section.pictures
         }
+        for form, suffix in SUFFIXES.items() if run.graded and not of_run else ():
+            (folder / f"table{suffix}").write_text(table_text(published_table(run), form), "utf-8", "replace")
         (folder / PAGE).write_text(render(run, sections, pictures), encoding="utf-8", errors="replace")
     return folder / PAGE
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
 
 from secl.display import RANGE, UNDEFINED, amount, counted, number, percent
+from secl.errors import RunError
 from secl.evaluation.summary import Measures, Summary
+from secl.metrics.intervals import UNDEFINED as NO_INTERVAL
 from secl.metrics.intervals import Interval
+from secl.metrics.measures import MEASURES
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table, TableRow, plain_table
 from secl.scores import LABELLED_SCORES
@@ -40,6 +45,68 @@ def main_table(run: RunReport) -> Table | None:
     notes = notes if len({row.n for row in rows}) > 1 else []
     notes += [LABELLED_NOTE] if any(row.title.endswith("+ labels") for row in rows) else []
     return plain_table(headings, texts, tuple(notes), texts=1) if rows else None
+
+
+PUBLISHED = ("accuracy", "mean_confidence", "brier", "ece", "auroc")
+"""Measures in tables for a paper."""
+
+
+def published_table(run: RunReport) -> Table:
+    """Return a table for a paper: a row for each confidence of a run, with 95% intervals.
+
+    Raises:
+        RunError: the run has no graded answer.
+    """
+    rows = [row for row in run.summary.estimators.values() if row.n]
+    if not rows:
+        raise RunError(
+            f"{run.name} has no graded answer, so its table has no numbers; add right answers (column reference), or "
+            "label some (secl label)."
+        )
+    notes = ["Brackets: 95% intervals over questions.", *footnotes(run.summary)]
+    if not run.complete:
+        notes.append(f"Unfinished: {amount(len(run.records))} of {counted(run.manifest.total, 'question')} answered.")
+    cells = [
+        [Cell(row.title), *(_measured(row, name) for name in PUBLISHED), Cell(amount(row.n), numbers={"": row.n})]
+        for row in rows
+    ]
+    return Table([Column("Confidence", text=True), *map(Column, (*_titles(), "n"))], {"": cells}, notes)
+
+
+def _titles() -> list[str]:
+    return [MEASURES[name] for name in PUBLISHED]
+
+
+def _measured(row: Measures, name: str) -> Cell:
+    value, interval = getattr(row, name), (row.intervals or {}).get(name, NO_INTERVAL)
+    low, high = interval.low, interval.high
+    detail = "" if math.isnan(low) else f"[{low:.3f}, {high:.3f}]"
+    return Cell(number(value, 3), detail, {"": value, "low": low, "high": high})
+
+
+def seeds_table(groups: Mapping[tuple[str, str], Sequence[Summary]]) -> Table:
+    """Return a table for a paper: mean and standard deviation over seeds, for each confidence of each group.
+
+    `groups`: the summaries of runs that differ only in their seeds, by model and further settings.
+    """
+    rows = []
+    for labels, summaries in groups.items():
+        for name, first in summaries[0].estimators.items():
+            each = [summary.estimators[name] for summary in summaries if name in summary.estimators]
+            if any(row.n for row in each):
+                cells = [_over_seeds([getattr(row, measure) for row in each]) for measure in PUBLISHED]
+                rows.append([*map(Cell, (*labels, first.title)), *cells, Cell(str(len(each)))])
+    notes = [f"Mean ± standard deviation over seeds (n - 1 degrees of freedom; {UNDEFINED} with one seed)."]
+    headings = ("Model", "Settings", "Confidence")
+    columns = [*(Column(heading, text=True) for heading in headings), *map(Column, (*_titles(), "Seeds"))]
+    return Table(columns, {"": rows}, notes)
+
+
+def _over_seeds(values: Sequence[float]) -> Cell:
+    mean, deviation = fmean(values), math.nan
+    if len(values) > 1 and not math.isnan(mean):
+        deviation = stdev(values)
+    return Cell(number(mean, 3), f"± {number(deviation, 3)}", {"": mean, "sd": deviation})
 
 
 def score_cells(row: Measures | None) -> dict[str, Cell]:

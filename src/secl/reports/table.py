@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as RichTable
@@ -23,10 +23,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table. The detail follows the text in smaller type."""
+    """A cell of a table. The detail follows the text in smaller type. `numbers` has all digits by name, for CSV."""
 
     text: str
     detail: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 MOST_PADDED = 7

@@ -286,8 +286,18 @@ def summary_of(manifest: Manifest, records: Sequence[Record], own: Sequence[Scor
 
 def write_summary(store: Store, summary: Summary, verdict: Verdict, folder: Path) -> dict[str, object]:
     """Write the summary and the verdict of a run into a folder, and return both as JSON values."""
+    plain, unfinished = summary_json(store, summary, verdict), folder / f"{SUMMARY}.new"
+    with storage_errors(folder, ELSEWHERE):
+        text = json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2)
+        unfinished.write_text(f"{text}\n", encoding="utf-8")
+        unfinished.rename(folder / SUMMARY)
+    return plain
+
+
+def summary_json(store: Store, summary: Summary, verdict: Verdict) -> dict[str, object]:
+    """Return the summary and the verdict of a run as JSON values."""
     manifest = Manifest.of(store)
-    plain = {
+    return {
         "model": manifest.settings.model.name,
         "method": manifest.settings.method,
         "seed": manifest.settings.seed,
@@ -297,9 +307,3 @@ def write_summary(store: Store, summary: Summary, verdict: Verdict, folder: Path
         "verdict": json_value(verdict),
         **json_value(summary),
     }
-    unfinished = folder / f"{SUMMARY}.new"
-    with storage_errors(folder, ELSEWHERE):
-        text = json.dumps(plain, allow_nan=False, ensure_ascii=False, indent=2)
-        unfinished.write_text(f"{text}\n", encoding="utf-8")
-        unfinished.rename(folder / SUMMARY)
-    return plain

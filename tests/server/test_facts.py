@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from secl.cli.state import explanation_page
+from secl.cli.state import explanation_page, history_page
 from secl.evaluation.acceptance import answers_of
 from secl.labels.state import LabelState
 from secl.question import Question
 from secl.runs.labelling import review_queue
 from secl.server import retention
 from secl.server.online.service import Service
+from secl.server.records import history
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel
@@ -88,6 +89,24 @@ def test_a_chat_names_the_places_and_confidences_of_its_facts(
             assert fact["accepted"] is (fact["confidence"] >= fact["accept"] == 0.5)
             assert fact["candidates"][0] == {"text": fact["text"], "probability": fact["confidence"]}
         assert (secl["accepted"], secl["accept"], "reason" in secl) == (False, None, False)
+
+
+def test_the_overview_averages_over_facts_and_the_history_counts_texts_with_labels(make_service: Make) -> None:
+    service = chatty(make_service)
+    texts = [chat(service)[0][1] for _ in range(2)]
+    chat(service, "Write a poem.")
+    wrong, facts = sum(text["expected_wrong"] for text in texts), sum(len(text["facts"]) for text in texts)
+    mean = 1 - wrong / facts
+    assert mean > 3 * max(text["confidence"] for text in texts)
+    with client_of(service) as client:
+        page = client.get("/").text
+    assert f"confidence {mean:.2f} on average (of the facts of a text)" in page
+    assert f"<dt>Confidence, mean</dt><dd>{mean:.2f}" in page
+    for fact in (1, 2, 3):
+        labelled(service, 0, fact=fact, correct=True)
+    past = history(service.state)
+    assert (past["answers"], past["labelled"], past["labels"]) == (3, 1, 3)
+    assert "1 answer (3 labels) labelled by people" in str(history_page(past)[2])
 
 
 def test_a_text_without_facts_has_no_confidence_and_an_unwanted_one_has_no_facts(make_service: Make) -> None:

@@ -113,6 +113,15 @@ def test_the_sdk_gets_an_instance_and_confidences_of_fields(sdk: openai.OpenAI, 
         assert plain.get("/").status_code == plain.get(f"/records/{fields['total']['record_id']}").status_code == 200
 
 
+def test_the_list_of_records_names_the_document_of_a_field(service: Service) -> None:
+    post(service, response_format=schema(Invoice.model_json_schema()))
+    with client_of(service) as client:
+        (total, *_), page = client.get("/v1/records").json()["records"][::-1], client.get("/records").text
+    assert total["question"].startswith(f"{ASKED[0]['content']}"[:40])
+    assert total["question"].endswith(": What is the value of 'total' (with tax)?")
+    assert page.count(f"{ASKED[0]['content']}"[:40]) == 3
+
+
 def test_a_stream_gives_the_object_and_its_confidences_at_its_end(sdk: openai.OpenAI) -> None:
     with sdk.chat.completions.stream(model="scripted", messages=ASKED, response_format=Invoice) as stream:
         chunks = [event.chunk for event in stream if event.type == "chunk"]

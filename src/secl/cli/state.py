@@ -154,7 +154,8 @@ def history_page(past: JsonObject) -> list[RenderableType]:
     ]
     if past["first"]:
         parts.append(f"the records before number {past['first']} were pruned")
-    labelled = counted(past["labelled"], "answer")
+    of_facts = past["labels"] != past["labelled"]
+    labelled = counted(past["labelled"], "answer") + (f" ({counted(past['labels'], 'label')})" if of_facts else "")
     lessons = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(past["lessons"].items()))
     parts.append(f"lessons: {lessons or 'none'}; {labelled} labelled by people")
     versions = [

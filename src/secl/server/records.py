@@ -16,13 +16,16 @@ from secl.display import excerpt
 from secl.errors import ParameterError
 from secl.evaluation.json_values import defined
 from secl.facts.records import expected_wrong
-from secl.records import LearningOutcome, RecordKind
+from secl.records import LearningOutcome, Record, RecordKind
 from secl.runs.manifest import Manifest
 from secl.server.entries import JsonObject, StoredText, answer_text, plain_words
 from secl.server.store import ServerStore
 
 BEGINNING = 200
 """Maximum length of a question, and of an answer, in a list, in characters."""
+
+NAMED = 60
+"""Maximum length of the words that name the document of a field, in characters."""
 
 LabelFilter = Literal["right", "wrong", "none"]
 """The label of an answer; "none" without a label."""
@@ -68,19 +71,16 @@ def search(state: ServerStore, wanted: Search) -> RecordList:
     where = " AND ".join(condition for condition, _ in conditions) or "1"
     query = f"{_POINTS} WHERE {where} ORDER BY position DESC LIMIT ?"
     rows = state.rows(query, *(value for _, value in conditions), wanted.count + 1)
-    points = [_point(row) for row in rows[: wanted.count]]
-    marks, positions = ", ".join("?" * len(points)), [each.position for each in points]
-    stored = {each.position: each for each in state.records(f"r.position IN ({marks})", *positions)}
+    points = _points(state, rows[: wanted.count])
+    positions = [each.position for each in points]
+    stored = _records_at(state, positions)
     listed = [
         Listed(
             **dict(point),
-            question=excerpt(stored[point.position].question.text, BEGINNING),
+            question=excerpt(_asked(stored[point.position]), BEGINNING),
             answer=excerpt(answer_text(stored[point.position]), BEGINNING),
-            facts=None if facts is None else len(facts),
-            expected_wrong=defined(expected_wrong(facts)) if facts else None,
         )
         for point in points
-        for facts in [stored[point.position].facts]
     ]
     return RecordList(records=listed, before=positions[-1] if len(rows) > wanted.count else None)
 
@@ -90,7 +90,8 @@ class Point(BaseModel):
 
     time: in seconds since 1970. frozen_confidence: stated by the frozen model. label: whether people judged the answer
     right, null while unlabelled. accept: lowest accepted confidence at the time of the answer, null without a
-    threshold. accepted: whether the confidence reaches it.
+    threshold. accepted: whether the confidence reaches it. facts: number of the facts of a text; null for other
+    answers. expected_wrong: how many of them are expected to be wrong.
     """
 
     record_id: str
@@ -108,19 +109,22 @@ class Point(BaseModel):
     label: bool | None
     accept: float | None
     accepted: bool | None
+    facts: int | None
+    expected_wrong: float | None
+
+    @property
+    def expected_grades(self) -> list[float]:
+        """Expected grade of the answer, or the mean of the facts of a text for each fact; empty if unknown."""
+        if self.facts and self.expected_wrong is not None:
+            return [1 - self.expected_wrong / self.facts] * self.facts
+        return [] if self.confidence is None else [self.confidence]
 
 
 class Listed(Point):
-    """A record in a list, with the first words of its question and answer.
-
-    facts: number of the facts of a text; null for other answers. expected_wrong: how many of them are expected to be
-    wrong.
-    """
+    """A record in a list, with the first words of its question and answer."""
 
     question: str
     answer: str
-    facts: int | None
-    expected_wrong: float | None
 
 
 class RecordList(BaseModel):
@@ -134,7 +138,7 @@ _POINTS = """
     SELECT id, position, time, domain, reported, frozen, nullif(json_extract(body, '$.reply.entropy'), 'nan'), version,
            kind, outcome, coalesce(json_extract(body, '$.learning.decision.alarm'), 0),
            coalesce(json_extract(body, '$.learning.decision.in_burst'), 0), correct,
-           json_extract(body, '$.labelled.accept'), accepted
+           json_extract(body, '$.labelled.accept'), accepted, json_array_length(body, '$.facts'), NULL
     FROM answers"""
 
 
@@ -142,10 +146,31 @@ def _point(row: Sequence[object]) -> Point:
     return Point.model_validate(dict(zip(Point.model_fields, row, strict=True)))
 
 
+def _points(state: ServerStore, rows: Sequence[Sequence[object]]) -> list[Point]:
+    """Return the points of rows of `_POINTS`, with the expected number of wrong facts."""
+    points = list(map(_point, rows))
+    texts = _records_at(state, [point.position for point in points if point.facts])
+    wrong = {position: defined(expected_wrong(record.facts or ())) for position, record in texts.items()}
+    return [point.model_copy(update={"expected_wrong": wrong.get(point.position)}) for point in points]
+
+
+def _records_at(state: ServerStore, positions: Sequence[int]) -> dict[int, Record]:
+    marks = ", ".join("?" * len(positions))
+    return {each.position: each for each in state.records(f"r.position IN ({marks})", *positions)}
+
+
+def _asked(record: Record) -> str:
+    """Return the question. The question of a field begins with the first words of its document."""
+    question = record.question
+    if record.kind == "field" and question.context and question.context != question.text:
+        return f"{excerpt(question.context, NAMED)}: {question.text}"
+    return question.text
+
+
 def latest_points(state: ServerStore, count: int) -> list[Point]:
     """Return the model's own answers among the latest `count` records, the oldest first."""
     latest = "position IN (SELECT position FROM served ORDER BY position DESC LIMIT ?) AND kind != 'given'"
-    return [_point(row) for row in state.rows(f"{_POINTS} WHERE {latest} ORDER BY position", count)]
+    return _points(state, state.rows(f"{_POINTS} WHERE {latest} ORDER BY position", count))
 
 
 class LabelledAnswer(NamedTuple):
@@ -180,9 +205,11 @@ def history(state: ServerStore) -> JsonObject:
 
     answers: number of all records, pruned ones included. first: position of the first kept record. began, ended: times
     of the first and last kept record, in seconds since 1970; None without records. version: version of the learned
-    weights. lessons: number of records by outcome of learning. labelled: number of labelled answers.
+    weights. lessons: number of records by outcome of learning. labelled: number of labelled answers; a text with
+    labelled facts is one. labels: number of labels.
     """
     settings = Manifest.of(state).settings
+    counts = state.label_counts(0)
     ((began, ended),) = state.rows("SELECT min(time), max(time) FROM served")
     return {
         "model": settings.model.name,
@@ -194,7 +221,8 @@ def history(state: ServerStore) -> JsonObject:
         "learns": settings.named_method.learns,
         "paused": state.paused(),
         "lessons": state.counts(),
-        "labelled": state.label_count(),
+        "labelled": len(counts),
+        "labels": sum(counts.values()),
         "versions": state.kept_versions(),
         "events": [asdict(event) for event in state.events()],
     }

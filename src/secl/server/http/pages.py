@@ -248,10 +248,12 @@ def overview(state: ServerState) -> str:
     """Return the overview page."""
     points = state.timeline
     before = "frozen model" if state.learning else "stated"
-    mean = dict[str, float | None]()
-    for name in ("confidence", "frozen_confidence", "accepted"):
-        known = [value for point in points if (value := getattr(point, name)) is not None]
-        mean[name] = fmean(known) if known else None
+    known = {
+        name: [value for point in points if (value := getattr(point, name)) is not None]
+        for name in ("frozen_confidence", "accepted")
+    }
+    known["confidence"] = [value for point in points for value in point.expected_grades]
+    mean = {name: fmean(values) if values else None for name, values in known.items()}
     return fill(
         "index.html",
         "Overview",
@@ -291,10 +293,11 @@ def timeline(points: Sequence[Point], before: str) -> JsonObject | None:
 
     `before`: name of the line through `frozen_confidence`, "frozen model" or "stated".
     """
-    points = [each for each in points if each.confidence is not None]
+    points = [each for each in points if each.expected_grades]
     if not points:
         return None
-    confidences = [math.nan if each.confidence is None else each.confidence for each in points]
+    confidences = [each.expected_grades[0] for each in points]
+    answers = [value for each in points for value in each.expected_grades]
     frozen = [math.nan if each.frozen_confidence is None else each.frozen_confidence for each in points]
     stated = [value for value in frozen if not math.isnan(value)]  # fields have no stated confidence
     step = WIDTH / len(points)
@@ -314,6 +317,7 @@ def timeline(points: Sequence[Point], before: str) -> JsonObject | None:
     in_bursts = counted(sum(point.in_burst for point in points), "answer")
     learned = f"; {counted(len(alarms), 'alarm')}, {in_bursts} in bursts" if bursts else ""
     first, last = points[0].position, points[-1].position
+    of_facts = " (of the facts of a text)" if any(each.facts for each in points) else ""
     return {
         "confidences": f"{line(confidences).replace('L', 'h0M')}h0",  # lines of length 0 with round ends are dots
         "confidence_mean": line(running_mean(confidences, AVERAGED).tolist()),
@@ -322,7 +326,7 @@ def timeline(points: Sequence[Point], before: str) -> JsonObject | None:
         "alarms": alarms,
         "positions": [first, (first + last) // 2, last] if last - first > 1 else [first],
         "description": (
-            f"Answers {first} to {last}: confidence {fmean(confidences):.2f} on average"
+            f"Answers {first} to {last}: confidence {fmean(answers):.2f} on average{of_facts}"
             f"{f', {before} {fmean(stated):.2f}' if stated else ''}{learned}."
         ),
     }

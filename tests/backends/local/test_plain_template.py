@@ -12,8 +12,9 @@ from secl.backends.chat_templates import with_plain_template
 from secl.backends.generation import Generation, TextRules
 from secl.backends.local.loading.loader import load
 from secl.backends.token_ids import TokenIds
+from secl.conversation import Prompt
 from secl.errors import ModelError, ParameterError, QuestionError, RunError
-from secl.prompts.templates import answer_prompt, confidence_prompt, p_true_prompt
+from secl.prompts.templates import answer_prompt, candidate_prompt, confidence_prompt, p_true_prompt
 from secl.question import Question
 from secl.runs.loading import load_local
 from secl.runs.manifest import Manifest
@@ -47,11 +48,33 @@ def test_prompts_are_plain_texts_and_a_bare_question_gets_both_marks(token_ids: 
     options = token_ids.render(confidence_prompt(METAL, "B"))
     assert options.startswith("Question: Which is a metal?\nA. neon\nB. iron\n")
     assert options.endswith("Confidence: <digit>\nAnswer: B\nConfidence: ")
-    assert token_ids.render(p_true_prompt(METAL, "iron")).endswith("Reply with exactly one word, True or False.\n")
     short = token_ids.render(confidence_prompt(CAPITAL, " Accra"))
     assert "explanation.\nAnswer: Accra\n\nHow confident are you" in short
     free = answer_prompt(Question("Who?", form="text", system="Be brief."))
     assert token_ids.render(free) == "Be brief.\n\nQuestion: Who?\nAnswer:\n"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "end"),
+    [
+        (p_true_prompt(METAL, "iron"), "one word, True or False.\nAnswer:\n"),
+        (answer_prompt(Question("Who?", form="sentence")), "in one short sentence.\nAnswer:\n"),
+        (candidate_prompt(METAL, "sentence", alone=True), "in one short sentence.\nAnswer:\n"),
+        (answer_prompt(CAPITAL), "no explanation.\nAnswer:"),
+        (answer_prompt(Question("How many?", form="number")), "in the format\nAnswer: <number>\n"),
+        (confidence_prompt(METAL, "B"), "Confidence: <digit>\nAnswer: B\nConfidence: "),
+    ],
+)
+def test_a_plain_reply_begins_with_answer_unless_the_request_shows_another_form(
+    prompt: Prompt, end: str, token_ids: TokenIds
+) -> None:
+    assert token_ids.render(prompt).endswith(end)
+
+
+def test_an_answer_stands_behind_the_same_mark_when_its_confidence_is_asked(token_ids: TokenIds) -> None:
+    asked = Question("Who?", form="sentence")
+    written = token_ids.render(answer_prompt(asked)) + "Ada."
+    assert token_ids.render(confidence_prompt(asked, "Ada.")).startswith(written)
 
 
 def test_a_plain_text_begins_with_the_token_that_the_tokenizer_puts_first() -> None:

@@ -89,7 +89,7 @@ test-vllm: $(VENV)/developer  ## check the vLLM backend against real vLLM server
 # As in test-wheel, a .pth adds the libraries of the environment above; pip installs the others beside them.
 $(VENV)/integrations: $(VENV)/developer examples/integrations.txt
 	$(BIN)/python -m venv $@
-	$(BIN)/python -c 'import os, sysconfig; print(sysconfig.get_path("purelib"), os.path.abspath("src"), sep="\n")' > $@/libraries.pth
+	$(BIN)/python -c 'import os, sysconfig; print(sysconfig.get_path("purelib"), os.path.abspath("src"), os.path.abspath("experiments"), sep="\n")' > $@/libraries.pth
 	mv $@/libraries.pth "$$($@/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 	$@/bin/python -m pip install --quiet --disable-pip-version-check --requirement examples/integrations.txt
 	touch $@

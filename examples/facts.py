@@ -43,7 +43,7 @@ def correct(model: secl.CalibratedModel, text: secl.Record, reply: Callable[[str
 def main(request: str, *arguments: str) -> None:
     """Write a text, and print it without its uncertain facts, or with a person's corrections."""
     names = [each for each in arguments if each != "--person"]
-    model = secl.load(*names[:1])
+    model = secl.load(next(iter(names), "smollm2"))
     text = model.ask(request, form="text")
     print(f"{text.text}\n\n{len(uncertain(text))} of {len(text.facts or ())} facts are uncertain.\n")
     if not uncertain(text):

@@ -21,7 +21,7 @@ PAGES = {
 }
 """Places of files outside of docs/ in the site, which begins with README.md."""
 
-LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".yml": "yaml", ".csv": "text"}
+LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".csv": "text"}
 
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?(?=\))")
 

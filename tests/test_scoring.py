@@ -126,7 +126,7 @@ def test_p_true_of_the_rivals_is_asked_where_the_calibrator_gathers_p_true() -> 
 
 
 def test_rows_are_rated_and_their_own_truth_wins_over_the_reference() -> None:
-    row = {"question": "Who wrote Hamlet?", "reference": "Shakespeare", "answer": "the Bard"}
+    row: dict[str, object] = {"question": "Who wrote Hamlet?", "reference": "Shakespeare", "answer": "the Bard"}
     rows = [row, row | {"correct": True}, row | {"rivals": ["Marlowe"], "correct": False}]
     records: list[Record] = list(secl.load(ScriptedModel()).score_all(rows))
     assert [record.correct for record in records] == [False, True, False]

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import isfunction
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from secl.calibrator import Calibrator
 from secl.data.question_files import read_given, read_rows, texts_in
@@ -23,6 +23,14 @@ from secl.model import learner_of
 from secl.question import Form, GivenAnswer, Question
 from secl.records import Record, answers_in
 from secl.runs.extracting import writer_of
+from secl.telemetry import mark_span
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from secl.data.tables import Rows
+
+Rated = TypeVar("Rated", Record, Extraction, Calls)
 
 
 class CalibratedModel(Shown):
@@ -99,9 +107,18 @@ class CalibratedModel(Shown):
             QuestionError: the arguments do not form a valid question, or the question is too long for the model.
         """
         asked = Question.of(question, options=options, form=form, context=context, system=system, history=history)
-        return self._note(self.calibrator.ask(asked))
+        return _marked(self._note(self.calibrator.ask(asked)))
 
-    async def aask(self, question: Question | str, **parts: Any) -> Record:
+    async def aask(
+        self,
+        question: Question | str,
+        *,
+        options: Sequence[str] = (),
+        form: Form | None = None,
+        context: str = "",
+        system: str = "",
+        history: Sequence[object] = (),
+    ) -> Record:
         """Ask one question in a thread, while the event loop goes on; see `ask`.
 
         Questions wait for each other. To answer many at once, use `ask_all` or a server.
@@ -111,12 +128,13 @@ class CalibratedModel(Shown):
         >>> asyncio.run(model.aask("Capital of Peru?", options=["Lima", "Cusco"])).text
         'Lima'
         """
+        parts: dict[str, Any] = {"options": options, "form": form, "context": context, "system": system}
         async with self._turn:
-            return await asyncio.to_thread(self.ask, question, **parts)
+            return await asyncio.to_thread(self.ask, question, history=history, **parts)
 
     def ask_all(
         self,
-        rows: Any,
+        rows: Rows,
         *,
         options: Sequence[str] = (),
         template: str | None = None,
@@ -141,7 +159,14 @@ class CalibratedModel(Shown):
         records = map(self._note, self.calibrator.run(file.questions))
         yield from tracked("asking", records, len(file.questions), progress)
 
-    def extract(self, document: str, schema: object, *, context: str = "", instruction: str = "") -> Extraction:
+    def extract(
+        self,
+        document: str,
+        schema: type[BaseModel] | Mapping[str, object],
+        *,
+        context: str = "",
+        instruction: str = "",
+    ) -> Extraction:
         """Extract the fields of a document as a JSON object, each with the probability that it is correct.
 
         The object satisfies the schema. With every method, the confidence of a field comes from the posterior
@@ -160,12 +185,12 @@ class CalibratedModel(Shown):
             ModelError: the model did not finish the object, or a server returned no object that fits the schema.
         """
         (found,) = self._extract([document], schema, context, instruction)
-        return found
+        return _marked(found)
 
     def extract_all(
         self,
-        rows: Any,
-        schema: object,
+        rows: Rows,
+        schema: type[BaseModel] | Mapping[str, object],
         *,
         text: str = "text",
         context: str = "",
@@ -253,7 +278,7 @@ class CalibratedModel(Shown):
             raise calls
         for record in calls.records:
             self._note(record)
-        return calls
+        return _marked(calls)
 
     def score(
         self,
@@ -281,9 +306,11 @@ class CalibratedModel(Shown):
         """
         asked = Question.of(question, options=options, form=form, context=context, system=system, history=history)
         (record,) = self.calibrator.rate_stream([GivenAnswer(asked, answer, tuple(rivals))])
-        return self._note(record)
+        return _marked(self._note(record))
 
-    def score_all(self, rows: Any, *, progress: bool = False) -> Iterator[Record]:
+    def score_all(
+        self, rows: Rows | Iterable[GivenAnswer | tuple[object, ...]], *, progress: bool = False
+    ) -> Iterator[Record]:
         """Yield a record with the confidence of each answer. The model rates up to 16 answers at once.
 
         Args:
@@ -398,3 +425,9 @@ class CalibratedModel(Shown):
         """Keep position, confidence and grade of a record for `threshold`, and return the record."""
         self._judgements += judgements_of(record)
         return record
+
+
+def _marked(answer: Rated) -> Rated:
+    """Give the current span of OpenTelemetry the confidence of an answer, and return the answer."""
+    mark_span(confidence=answer.confidence, accepted=answer.accepted)
+    return answer

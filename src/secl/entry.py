@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from secl.calibrated_model import CalibratedModel
 from secl.errors import ParameterError
@@ -20,10 +20,24 @@ MODEL_ATTRIBUTES = ("answer", "gather", "fingerprint")
 """Attributes of a `secl.model.Model` that a transformers model lacks."""
 
 
+class LoadedModel(Protocol):
+    """A loaded model of transformers, or of PEFT."""
+
+    config: Any
+
+    def generate(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+class LoadedTokenizer(Protocol):
+    """A tokenizer of transformers."""
+
+    def apply_chat_template(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
 def load(
-    source: Any = "smollm2",
+    source: str | Path | Model | LoadedModel = "smollm2",
     /,
-    tokenizer: Any = None,
+    tokenizer: LoadedTokenizer | None = None,
     *,
     method: str = "posterior",
     thinking: Thinking = "off",

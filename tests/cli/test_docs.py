@@ -36,6 +36,7 @@ FOREIGN = {
 FOREIGN_CODE = {
     *("PIP_EXTRA_INDEX_URL", "VLLM_BATCH_INVARIANT=1", "gpu-memory-utilization", "docker build", "datasets.Dataset"),
     *("proxy_buffering off", "proxy_next_upstream ... non_idempotent", "balance leastconn"),
+    *("secl.confidence", "secl.accepted", "secl.record_id"),  # attributes of spans
     "MoritzLaurer/DeBERTa-v3-large-mnli-fever-anli-ling-wanli",
     *("the Eiffel tower.", "a Color", "<|im_end|>", "secl.backends.mine"),
     *("option_a", "secl_unreadable_total", "secl show STATE 31", "NAME_accepted"),
@@ -78,6 +79,15 @@ MEASURED = {
             f"{{with_a_confidence[{kind}][ratio]:.1f}} |"
             for kind in ("options", "open_question", "chat_of_a_sentence", "chat_of_200_tokens")
         ),
+    ),
+    "docs/server.md": tuple(
+        f"{reply} | {{with_a_confidence[{kind}][ratio]:.1f}} |"
+        for reply, kind in (
+            ("| `/v1/ask`, a choice among four options", "options"),
+            ("| `/v1/ask`, an open question", "open_question"),
+            ("| a chat of one sentence", "chat_of_a_sentence"),
+            ("| a chat of 200 tokens", "chat_of_200_tokens"),
+        )
     ),
     "docs/sizing.md": (
         "| {seconds[stream_posterior][answered]:.2f} | {seconds[stream_posterior][posterior]:.2f} |",

@@ -19,12 +19,23 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 from zipfile import ZipFile
 
 from secl.data.cells import as_json, as_seen
 from secl.errors import DataError, ParameterError, check_depth, needs
 from secl.question import Question
+
+
+class Tabular(Protocol):
+    """A DataFrame of pandas or polars, an Arrow table, or a `datasets.Dataset`."""
+
+    @property
+    def shape(self) -> Any: ...
+
+
+Rows: TypeAlias = str | Path | Tabular | Iterable[str | Question | Mapping[str, object]]
+"""Path of a file, a table, or texts, questions or dictionaries."""
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 HEADED = (".csv", ".tsv", ".parquet", ".xlsx")

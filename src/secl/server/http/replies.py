@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Literal, NotRequired
+from typing import Literal, NotRequired, TypeVar
 
 from typing_extensions import TypedDict  # pydantic accepts typing.TypedDict only from Python 3.12 on
 
@@ -16,7 +16,10 @@ from secl.fields.calls import Call
 from secl.records import Record
 from secl.runs.encoding import to_export
 from secl.server.online.queue import ServedAnswer
+from secl.telemetry import mark_span
 from secl.writing import FinishReason, Token
+
+Marked = TypeVar("Marked", Secl, AnswerReply)
 
 MIN_LOGPROB = -9999.0
 """Logarithm of the probability 0 in OpenAI's API."""
@@ -202,6 +205,12 @@ def answer_reply(answer: ServedAnswer, *, full: bool) -> AnswerReply:
     """Return the JSON of a rated answer: a whole answer, a field of an object, or a part of a call."""
     record = answer.record
     return {"text": record.text, "letter": record.letter, **secl_of(answer, full=full)}
+
+
+def marked(secl: Marked) -> Marked:
+    """Give the current span of OpenTelemetry the confidence of a reply, and return its object `secl`."""
+    mark_span(confidence=secl["confidence"], accepted=secl["accepted"], record_id=secl["record_id"])
+    return secl
 
 
 def usage_of(prompt: int, written: int) -> Usage:

@@ -18,7 +18,7 @@ from secl.question import Form, GivenAnswer, Question
 from secl.server.entries import JsonObject, StoredText
 from secl.server.http.chat_request import ChatMessage, ChatRequest, Detail, Domain, check_length, question_in, turns_of
 from secl.server.http.errors import ERROR_RESPONSES, json_response
-from secl.server.http.replies import UNWANTED, Completion, ModelCard, ModelList, answer_reply, unrated
+from secl.server.http.replies import UNWANTED, Completion, ModelCard, ModelList, answer_reply, marked, unrated
 from secl.server.http.streams import ChatReply, TextEvents, sent, unless_gone, wait_for
 from secl.server.http.structured import structured_reply, structured_request, without_effect
 from secl.server.online.service import Service
@@ -99,7 +99,7 @@ def answers_router(service: Service) -> APIRouter:
             (answer,) = (await written(service, question, sampling, request)).answers or ()
         else:
             answer = await wait_for(service.submit(question), request, limits.timeout)
-        return json_response(answer_reply(answer, full=body.detail == "full"))
+        return json_response(marked(answer_reply(answer, full=body.detail == "full")))
 
     @router.post("/v1/score", response_model=AnswerReply)
     async def score(body: ScoreRequest, request: Request) -> Response:
@@ -108,7 +108,7 @@ def answers_router(service: Service) -> APIRouter:
         question = question_of(body, "short" if words <= MAX_WORDS else "sentence" if brief else "text")
         given = GivenAnswer(check_length(question, body.answer, *body.rivals), body.answer, tuple(body.rivals))
         answer = await wait_for(service.submit(given), request, limits.timeout)
-        return json_response(answer_reply(answer, full=body.detail == "full"))
+        return json_response(marked(answer_reply(answer, full=body.detail == "full")))
 
     return router
 

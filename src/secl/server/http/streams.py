@@ -30,6 +30,7 @@ from secl.server.http.replies import (
     Usage,
     choice_of,
     log_probs,
+    marked,
     secl_of,
     unrated,
     usage_of,
@@ -157,7 +158,7 @@ class ChatReply:
             "model": self.model,
             "choices": choices,
             "usage": usage,
-            "secl": choices[0]["secl"],
+            "secl": marked(choices[0]["secl"]),
             "warnings": self.warnings,
         }
 

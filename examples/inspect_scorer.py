@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from inspect_ai._util.error import PrerequisiteError  # inspect_ai prints its message without a traceback
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import transcript
 from inspect_ai.scorer import (
@@ -28,7 +29,6 @@ from inspect_ai.scorer import (
 )
 from inspect_ai.solver import TaskState
 
-import secl
 from secl.client import reply_of
 from secl.metrics import measures
 
@@ -37,14 +37,14 @@ def confidence_of(state: TaskState) -> float | None:
     """Return the confidence of a sample's answer; None if the server gave a reason instead.
 
     Raises:
-        DataError: the log has neither the reply of a server of secl nor log-probabilities.
+        PrerequisiteError: the log has neither the reply of a server of secl nor log-probabilities.
     """
     calls = [event.call for event in transcript().events if isinstance(event, ModelEvent) and event.call is not None]
     if calls and "secl" in (calls[-1].response or {}):
         return reply_of(calls[-1].response)["confidence"]
     tokens = state.output.choices[0].logprobs if state.output.choices else None
     if tokens is None or not tokens.content:
-        raise secl.DataError(
+        raise PrerequisiteError(
             f"sample {state.sample_id} has no confidence of secl and no log-probabilities; run the task again with "
             "--log-model-api against secl serve, or with --logprobs against another server."
         )

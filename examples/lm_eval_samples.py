@@ -1,4 +1,4 @@
-"""Make a run of secl from the samples of an lm-eval task with options, for secl report, check, compare and label.
+"""Make a run of secl from the samples of an lm-eval task with options, for secl report, compare, label and threshold.
 
     lm_eval --model hf --model_args pretrained=MODEL --tasks arc_easy --log_samples --output_path out
     python examples/lm_eval_samples.py out/MODEL/samples_arc_easy_DATE.jsonl RUN
@@ -46,6 +46,7 @@ def record_of(sample: dict[str, Any], position: int, task: str) -> Record:
     prior: dict[str, Any] = {"weights": (), "reliability": None, "questions": 0}
     return Record(
         position=position,
+        kind="given",  # answers from elsewhere
         question=question,
         reply=Reply(text=LETTERS[own], answer=LETTERS[own], log_probability=log_p[own], option_log_p=log_p, **unknown),
         evidence=Evidence(),

@@ -1,22 +1,29 @@
 """The cache of readings: a second run asks the model only what is new, and its records are equal."""
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from inspect import getattr_static
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from secl.backends.local.model import LocalModel
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
-from secl.model import ModelAnswer, Rating
+from secl.fields.extraction import WritesObjects
+from secl.model import ModelAnswer, Rating, SearchesBeams
 from secl.question import GivenAnswer, Question
 from secl.runs import cache as cache_module
-from secl.runs.cache import ReadingCache, maximum_size
+from secl.runs.cache import CachedModel, ReadingCache, maximum_size
 from secl.runs.encoding import to_body
 from secl.runs.runner import resume_run, start_run
 from secl.runs.settings import RunSettings
 from secl.testing import ScriptedModel
+from tests.fields.scribe import Scribe, written
 
 QUESTIONS = [f"What is {n} plus {n}?" for n in range(40)]
 
@@ -198,12 +205,36 @@ def test_a_damaged_value_is_read_anew(tmp_path: Path, kept: ReadingCache) -> Non
     assert len(model.asked) == 40
 
 
+def test_a_full_disk_stops_no_run(tmp_path: Path, kept: ReadingCache) -> None:
+    assert kept._db is not None
+    kept._db.execute("PRAGMA max_page_count = 8")
+    with pytest.warns(UserWarning, match=r"disk is full.*secl goes on without it"):
+        records, model = run(tmp_path, table(tmp_path), kept)
+    assert len(model.asked) == 40
+    assert records == run(tmp_path, table(tmp_path), None)[0]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from secl.runs.cache import ReadingCache
+cache = ReadingCache(Path(sys.argv[1]), 10**6)
+for number in range(200):
+    cache.put(f"{sys.argv[2]}-{number}", str(number))
+    cache.put("both", str(number))
+"""
+
+
 def test_two_processes_share_a_cache(tmp_path: Path) -> None:
-    one, other = (ReadingCache(tmp_path / "readings.sqlite", 10**6) for _ in range(2))
-    one.put("a", "1")
-    other.put("a", "1")
-    other.put("b", "2")
-    assert (one.get("b"), other.get("a"), len(one)) == ("2", "1", 2)
+    path = tmp_path / "readings.sqlite"
+    writers = [
+        subprocess.Popen([sys.executable, "-W", "error", "-c", WRITER, str(path), name], stderr=subprocess.PIPE)
+        for name in "ab"
+    ]
+    assert [writer.communicate(timeout=60)[1] for writer in writers] == [b"", b""]
+    cache = ReadingCache(path, 10**6)
+    assert len(cache) == 401
+    assert [cache.get(key) for key in ("a-7", "b-199", "both")] == ["7", "199", "199"]
 
 
 @pytest.mark.parametrize(("text", "size"), [("", 2**30), ("0", 0), ("500M", 500 * 2**20), ("2 GiB", 2**31), ("7", 7)])
@@ -218,10 +249,14 @@ def test_an_unreadable_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         maximum_size()
 
 
-def test_windows_of_a_local_model_are_computed_whole(tmp_path: Path, tiny_llama: Path, kept: ReadingCache) -> None:
+@pytest.mark.parametrize("method", ["posterior", "baselines"])
+def test_windows_of_a_local_model_are_computed_whole(
+    tmp_path: Path, tiny_llama: Path, kept: ReadingCache, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def bodies(count: int, cache: ReadingCache | None) -> list[str]:
         path = table(tmp_path, QUESTIONS[:count])
         settings = {"stream.options": ("2", "4", "8"), "model.name": str(tiny_llama), "model.dtype": "fp32"}
+        settings |= {"method": method}
         folder = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
         begun = start_run(RunSettings.of({"stream.questions": str(path), **settings}), folder, cache=cache)
         with begun.store:
@@ -231,5 +266,39 @@ def test_windows_of_a_local_model_are_computed_whole(tmp_path: Path, tiny_llama:
 
     assert bodies(20, kept) == bodies(20, None)
     found = kept.hits
-    assert bodies(36, kept) == bodies(36, None)
+    whole = bodies(36, None)
+    assert bodies(36, kept) == whole
     assert kept.hits > found
+    monkeypatch.setattr(LocalModel, "dinco", lambda *_: pytest.fail("beams were searched again"))
+    assert bodies(36, kept) == whole
+
+
+def test_a_cached_model_can_what_its_model_can(kept: ReadingCache) -> None:
+    settings = RunSettings.of({"stream.benchmarks": ("capitals",), "model.name": "scripted"})
+    for model in (Counted(), Scribe(written("{}"))):
+        cached = CachedModel(model, kept, settings)
+        for protocol, name in ((SearchesBeams, "dinco"), (WritesObjects, "write_objects")):
+            # Since Python 3.12, isinstance does not see what only __getattr__ has.
+            assert (getattr_static(cached, name, None) is not None) == isinstance(model, protocol)
+
+
+def test_documents_are_read_once(tmp_path: Path, kept: ReadingCache) -> None:
+    (tmp_path / "schema.json").write_text('{"properties": {"total": {"type": "number"}, "name": {"type": "string"}}}')
+    path = tmp_path / "documents.csv"
+    settings = {"extract.schema_file": str(tmp_path / "schema.json"), "extract.text": "text"}
+
+    def read(cache: ReadingCache | None, *texts: str, **more: object) -> tuple[list[Any], int]:
+        path.write_text("\n".join(["text,total", *(f"{text},7" for text in texts)]))
+        clerk = Scribe(replace(written('{"total": 7}', "7"), gaps={("name",): (11, 12)}), '{"total": 8}', None)
+        return run(tmp_path, path, cache, clerk, **settings, **more)[0], len(clerk.asked)
+
+    texts = [f"Invoice {n}" for n in range(3)]
+    first, asked = read(kept, *texts)
+    assert asked == 3
+    assert len(first) == 6
+    assert read(kept, *texts) == (first, 0)
+    accepted, asked = read(kept, *texts, **{"loop.accept": 0.9})
+    assert (asked, accepted) == (0, read(None, *texts, **{"loop.accept": 0.9})[0])
+    assert read(kept, *texts, "Invoice 4")[1] == 4  # texts of a window share passes
+    for _ in range(2):
+        assert read(kept, "fail")[1] == 1  # an error is no value

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, Flag, app, console, print_json
-from secl.cli.run import name_skipped, print_result, proceed
+from secl.cli.run import NoCache, name_skipped, open_cache, print_result, proceed
 from secl.display import number
 from secl.errors import ParameterError, RunError, needs
 from secl.reports.table import listing
@@ -36,6 +36,7 @@ def extract(
     out: Path | None = None,
     accept: float | None = None,
     skip_bad: Annotated[bool, Flag] = False,
+    no_cache: NoCache = False,
     as_json: AsJson = False,
     flags: Annotated[ExtractedSettings | None, FLAT] = None,
 ) -> None:
@@ -48,6 +49,7 @@ def extract(
         out: Store the values as a run in this folder; the same command continues a stopped run.
         accept: Lowest confidence of an accepted value, and of an accepted object.
         skip_bad: Skip documents that cannot be used, and list them.
+        no_cache: Ask the model everything, also what an earlier run has asked (secl cache).
     """
     given = given_by(flags)
     if out is not None and as_json:
@@ -60,7 +62,9 @@ def extract(
         raise ParameterError(needs("extract", "llguidance", "fields"))
 
     def begin(place: Path) -> Run:
-        return resume_run(place, given) if (place / FILE).exists() else start_run(settings, place)
+        cache = open_cache(no_cache)
+        known = (place / FILE).exists()
+        return resume_run(place, given, cache=cache) if known else start_run(settings, place, cache=cache)
 
     def finish(run: Run) -> None:
         known = len(run.manifest.skipped)

@@ -19,17 +19,21 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from secl.errors import ParameterError, QuestionError
-from secl.evidence import Evidence, EvidenceKind
+from secl.errors import ParameterError, QuestionError, SeclError
+from secl.evidence import DincoEvidence, Evidence, EvidenceKind
+from secl.fields.extraction import ObjectRequest, Objects, WritesObjects
+from secl.fields.values import Path as Keys
+from secl.fields.values import Span, WrittenObject
 from secl.ledger import Ledger, Purpose
 from secl.machine import cache_folder
-from secl.model import Model, ModelAnswer, Rating
+from secl.model import Model, ModelAnswer, Rating, SearchesBeams
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
 from secl.runs.manifest import environment
@@ -185,13 +189,15 @@ class ReadingCache:
 
 _ANSWER: Final = TypeAdapter(tuple[ModelAnswer, Ledger])
 _EVIDENCE: Final = TypeAdapter(tuple[Evidence, Ledger])
+_DINCO: Final = TypeAdapter(tuple[DincoEvidence | None, Ledger])
+_OBJECTS: Final = TypeAdapter(list[tuple[Objects[WrittenObject], list[list[tuple[Keys, Span]] | None]]])
 _RATING: Final = TypeAdapter(Rating)
 
 
 class CachedModel:
     """A `secl.model.Model` whose frozen answers and evidence are kept in a cache. All other parts are the model's.
 
-    The weights must not change. Free texts, objects and calls are not kept.
+    The weights must not change. Free texts and calls are not kept.
 
     Args:
         settings: the settings with which the model was loaded.
@@ -202,14 +208,23 @@ class CachedModel:
         asks = (settings.paper, settings.evidence.distractors, settings.prompts.thinking, settings.seed)
         self._depends = repr((version("secl"), FORMAT, model.fingerprint, sorted(environment(model).items()), asks))
         self._wanted: frozenset[EvidenceKind] = frozenset()
-        self._answered: Callable[[], object] | None = None  # asks the model what the cache has answered
+        self._skipped = list[Callable[[], object]]()  # asks the model what the cache has told about the latest question
+        if isinstance(model, SearchesBeams):  # an attribute, because such checks do not call __getattr__
+            self.dinco = self._dinco
+        if isinstance(model, WritesObjects):
+            self.write_objects = self._write_objects
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
+    @staticmethod
+    def _asked(question: Question) -> list[tuple[str, object]]:
+        return [(name, getattr(question, name)) for name in ASKED]
+
     def _key(self, what: str, question: Question, *parts: object) -> str:
-        asked = [(name, getattr(question, name)) for name in ASKED]
-        return hashlib.sha256(repr((self._depends, what, asked, parts)).encode("utf-8", "replace")).hexdigest()
+        return hashlib.sha256(
+            repr((self._depends, what, self._asked(question), parts)).encode("utf-8", "replace")
+        ).hexdigest()
 
     def _answer_key(self, question: Question, kinds: Collection[EvidenceKind], written: str | Chunk | None) -> str:
         thought = written.whole_thought if isinstance(written, Chunk) else None
@@ -241,33 +256,64 @@ class CachedModel:
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Chunk | None = None
     ) -> ModelAnswer:
-        key, self._wanted = self._answer_key(question, evidence, written), frozenset(evidence)
+        self._wanted, self._skipped = frozenset(evidence), []
 
         def ask() -> ModelAnswer:
             return self._model.answer(question, evidence=evidence, written=written)
 
-        known = self._find(key, _ANSWER)
-        self._answered = None if known is None else ask
-        if known is None:
-            known = ask(), self._model.meter.take()
-            self._keep(key, _ANSWER, known)
-        self._spend(known[1])
-        return known[0]
+        return self._known(self._answer_key(question, evidence, written), _ANSWER, ask)
 
     def gather(
         self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
     ) -> Evidence:
         key = self._key("gather", question, reply.answer, sorted(evidence), samples, sorted(self._wanted))
-        known = self._find(key, _EVIDENCE)
-        if known is None:
-            before = self._model.meter.take()
-            if self._answered is not None:  # the model gathers evidence about its latest answer
-                self._answered()
+        before = self._model.meter.take()
+        found = self._known(key, _EVIDENCE, lambda: self._model.gather(question, reply, evidence, samples=samples))
+        self._spend(before)
+        return found
+
+    def _dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
+        key = self._key("dinco", question, reply.answer, list(samples), sorted(self._wanted))
+        model: Any = self._model
+        before = model.meter.take()
+        found = self._known(key, _DINCO, lambda: model.dinco(question, reply, samples))
+        self._spend(before)
+        return found
+
+    def _write_objects(
+        self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
+    ) -> list[Objects[WrittenObject] | SeclError]:
+        """Write a window of objects, or take all of them from the cache. A window with an error is not kept."""
+        model: Any = self._model
+        asked = [(self._asked(r.question), r.schema.grammar, r.schema.leaves, r.max_tokens, r.one) for r in requests]
+        key = self._key("objects", requests[0].question, asked)
+        known = self._find(key, _OBJECTS)
+        if known is not None:
+            return [_with_gaps(objects, gaps) for objects, gaps in known]
+        written: list[Objects[WrittenObject] | SeclError] = model.write_objects(requests, samples)
+        good = [each for each in written if isinstance(each, Objects)]
+        if len(good) == len(written):
+            # JSON has no keys of several parts, so the gaps stand beside the objects.
+            gaps = [
+                [None if each is None else list(each.gaps.items()) for each in (one.greedy, *one.samples)]
+                for one in good
+            ]
+            self._keep(key, _OBJECTS, list(zip(map(_with_gaps, good), gaps, strict=True)))
+        return written
+
+    def _known(self, key: str, adapter: TypeAdapter[tuple[T, Ledger]], ask: Callable[[], T]) -> T:
+        """Return a value from the cache, or ask the model, and spend its cost."""
+        known = self._find(key, adapter)
+        if known is not None:
+            self._skipped.append(ask)
+        else:
+            if self._skipped:  # the model gathers evidence about its latest answer
+                for each in self._skipped:
+                    each()
                 self._model.meter.take()
-                self._answered = None
-            known = self._model.gather(question, reply, evidence, samples=samples), self._model.meter.take()
-            self._keep(key, _EVIDENCE, known)
-            self._spend(before)
+                self._skipped = []
+            known = ask(), self._model.meter.take()
+            self._keep(key, adapter, known)
         self._spend(known[1])
         return known[0]
 
@@ -288,6 +334,18 @@ class CachedModel:
         for purpose in get_args(Purpose):
             self._model.meter.spend(purpose, getattr(ledger, purpose))
         self._model.meter.spend("answering", 0.0, ledger.steps)
+
+
+def _with_gaps(
+    objects: Objects[WrittenObject], gaps: Sequence[Sequence[tuple[Keys, Span]] | None] = ()
+) -> Objects[WrittenObject]:
+    """Return the objects with these gaps, first those of the greedy object; without `gaps`, with none."""
+
+    def filled(written: WrittenObject, place: int) -> WrittenObject:
+        return replace(written, gaps=dict(gaps[place] or ()) if gaps else {})
+
+    samples = [None if each is None else filled(each, place) for place, each in enumerate(objects.samples, 1)]
+    return replace(objects, greedy=filled(objects.greedy, 0), samples=tuple(samples))
 
 
 def with_cache(model: Model, cache: ReadingCache | None, settings: Recipe) -> Model:

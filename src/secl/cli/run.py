@@ -184,7 +184,10 @@ EVERY = 30.0
 """Seconds between two lines about progress, if standard error is no terminal."""
 
 MIN_ANSWERS = 10
-"""Number of answered questions after which the bar shows the remaining time."""
+"""Number of answered questions after which lines show the remaining time."""
+
+PATIENCE = 120.0
+"""Maximum number of seconds that the first line waits for `MIN_ANSWERS` answers."""
 
 Show = Callable[[int, int | None, str], None]
 """Shows the number of finished questions, the total (None while unknown), and the present step."""
@@ -217,13 +220,17 @@ def follow(
 
 
 def lines(before: int, noun: str = "question", clock: Callable[[], float] = time.monotonic) -> Show:
-    """Return a function that prints a line if the last one is half a minute old."""
+    """Return a function that prints a line if the last one is half a minute old.
+
+    The first line waits for answers from which secl can estimate the remaining time.
+    """
     began = latest = clock()
 
     def show(done: int, total: int | None, _text: str) -> None:
         nonlocal latest
         now = clock()
-        if now - latest >= EVERY:
+        early = total is not None and done - before < MIN_ANSWERS and now - began < PATIENCE
+        if now - latest >= EVERY and not early:
             latest = now
             echo(line(done, total, done - before, now - began, noun), error=True)
 

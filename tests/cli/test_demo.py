@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from secl.cli import demo
+from secl.display import percent
 from secl.runs.store import Store
 from secl.scores import SCORES, Series
 from tests.cli.conftest import Shell
@@ -45,14 +46,13 @@ def test_the_demo_shows_five_questions_the_surest_fifth_classes_and_a_text(shell
     assert positions == sorted(positions)
     ours, stated = (f"{100 * surest_wrong(place, name):.2g}%" for name in ("posterior_best", "stated"))
     assert f"Accept the surest fifth: {ours} wrong. By the model's own word: {stated} wrong." in text
-    assert "40 messages: the model's own letters are right for" in text
+    assert "Of 40 messages, the model's own choices are right for" in text
     five = text[text.index("at equal steps") : text.index("All 40")]
     assert len(re.findall(r"\b(?:right|wrong)\b", five)) == 10
     rows = json.loads((place / "summary.json").read_text())["estimators"]
-    for name in ("stated", "posterior", "posterior_best", "secl"):
-        row, title = rows[name], SCORES[name].title
-        shares = [f"{100 * row[key]:.1f}%" for key in ("accuracy", "mean_confidence")]
-        assert f"{title} {' '.join(shares)} {row['brier']:.3f} {row['auroc']:.3f}" in text
+    for who, name in (("the model states", "stated"), ("secl says", "posterior_best")):
+        shares = " ".join(percent(rows[name][key]) for key in ("accuracy", "mean_confidence"))
+        assert f"{who} {shares} {rows[name]['brier']:.3f} {rows[name]['auroc']:.3f}" in text
     page = (place / "report.html").read_text()
     assert page.index("Five questions") < page.index("A text") < page.index("Result")
 

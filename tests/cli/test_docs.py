@@ -56,7 +56,9 @@ QWEN, FLOAT32 = "others[qwen2.5-coder-1.5b-instruct-q4_k_m.gguf][ratios]", "othe
 
 MEASURED = {
     "README.md": (
-        "| guarantee of at most x % wrong | from [{fewest[10]} labels](docs/labels.md#what-20-labels-give) | no |",
+        "| guarantee of at most 10 % wrong | from [{fewest[10]} right labels](docs/labels.md#what-20-labels-give) |",
+        "{with_a_confidence[chat_of_200_tokens][ratio]:.1f} (a long chat) to "
+        "{with_a_confidence[open_question][ratio]:.1f} times (an open question)",
     ),
     "docs/findings.md": (
         "| SECL, always learning | .268 / .547 / .151 | .185 / .513 / .025 | {fwd_equivalents[stream_always]:.1f} |",

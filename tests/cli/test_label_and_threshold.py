@@ -185,6 +185,15 @@ NONE: tuple[tuple[list[float], list[bool | None], dict[str, str], str], ...] = (
         },
         "label 7 more",
     ),
+    (
+        [0.95] * 90,
+        [True] * 29 + [False] + [None] * 60,
+        {
+            "for a guarantee": "about 52 labels of answers drawn at random, if further labels are like these; "
+            "22, if all of them are right",
+        },
+        "label 22 more",
+    ),
 )
 
 

@@ -11,14 +11,13 @@ import numpy as np
 
 from secl.cli.app import app, console, echo
 from secl.cli.run import proceed
-from secl.display import counted, percent
+from secl.display import counted, number, percent
 from secl.grading.rules import grade
 from secl.records import Record
 from secl.reports.folder import write_report
 from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, print_sections
-from secl.reports.summary_table import main_table
-from secl.reports.table import Cell, Column, Table
+from secl.reports.table import Cell, Column, Table, plain_table
 from secl.runs.folder import FILE
 from secl.runs.runner import Run, resume_run, start_run, write_summary
 from secl.runs.settings import RunSettings
@@ -26,13 +25,11 @@ from secl.runs.store import Store
 from secl.scores import SCORES, Series
 
 QUIZ: dict[str, object] = {
-    "method": "secl",
     "model.name": "smollm2",
     "stream.benchmarks": ("capitals:60", "science:40", "misconceptions:20"),
-    "loop.evidence_on": "always",
-    "evidence.extra_evidence": ("candidates",),
+    "loop.answer": "best",
 }
-"""The built-in quiz, with evidence for SECL and for the posterior."""
+"""The built-in quiz."""
 
 CLASSES: dict[str, object] = {
     "model.name": "smollm2",
@@ -90,37 +87,49 @@ def _ask(settings: dict[str, object], folder: Path, *, quiet: bool = True) -> No
 
 
 def _quiz(run: RunReport) -> list[Section]:
-    best, stated = (run.summary.series[name] for name in ("posterior_best", "stated"))
+    stated, best = (run.summary.series[name] for name in ("stated", "posterior_best"))
+    model = "SmolLM2-135M comes with secl. It is tiny: it knows some capitals, and guesses most of the rest."
+    asked = f"Of {counted(len(best), 'question')}, from the surest to the least sure at equal steps:"
     surest = (
         f"Accept the surest fifth: {percent(wrong_among_surest(best))} wrong. By the model's own word: "
         f"{percent(wrong_among_surest(stated))} wrong."
     )
-    asked = f"Of {counted(len(best), 'question')}, from the surest to the least sure at equal steps:"
-    table = main_table(run)
     return [
-        Section("Five questions", [asked], [_five(run.rated, stated, best)]),
-        Section(f"All {counted(len(best), 'question')}", [surest], [table] if table else []),
+        Section("Five questions", [model, asked], [_five(run.rated, stated, best)]),
+        Section(f"All {counted(len(best), 'question')}", [surest], [_measures(run)]),
     ]
 
 
 def _five(records: Sequence[Record], stated: Series, best: Series) -> Table:
     """Return a table of the surest and the least sure answer, and of three at equal steps between them."""
     ranked = best.rows[np.argsort(-best.confidence, kind="stable")]
-    cells = []
-    for row in ranked[np.linspace(0, ranked.size - 1, 5).astype(int)].tolist():
-        model, secl = _cells(records[row], row, "stated", stated), _cells(records[row], row, "posterior_best", best)
-        cells.append((records[row].question.text, *model, *secl))
-    texts = [Column(heading, text=True, wraps=True) for heading in ("Question", "The model", "secl")]
-    columns = (*texts[:2], Column("states"), texts[2], Column("says"))
-    return Table(columns, {"": [[*map(Cell, row)] for row in cells]})
+    columns = [Column(heading, text=True, wraps=True) for heading in ("Question", "The model states", "secl says")]
+    rows = [
+        [
+            Cell(records[row].question.text),
+            *(_cell(records[row], row, *each) for each in (("stated", stated), ("posterior_best", best))),
+        ]
+        for row in ranked[np.linspace(0, ranked.size - 1, 5).astype(int)].tolist()
+    ]
+    return Table(columns, {"": rows})
 
 
-def _cells(record: Record, row: int, name: str, series: Series) -> tuple[str, str]:
-    """Return the answer that a confidence rates, with its grade, and the confidence."""
+def _cell(record: Record, row: int, name: str, series: Series) -> Cell:
+    """Return the answer that a confidence rates, with the confidence and the grade."""
     answer = SCORES[name].answer(record)
-    shown = "" if answer is None else record.question.option(answer)
+    shown = "no answer" if answer is None else record.question.option(answer)
     (confidence,) = series.confidence[series.rows == row]
-    return f"{shown}, {'right' if grade(record.question, answer) else 'wrong'}", percent(float(confidence))
+    return Cell(f"{shown} {percent(float(confidence))}", "right" if grade(record.question, answer) else "wrong")
+
+
+def _measures(run: RunReport) -> Table:
+    """Return a table of the measures of the model's answers, and of those that secl returns."""
+    rows = [
+        (who, percent(row.accuracy), percent(row.mean_confidence), number(row.brier, 3), number(row.auroc, 3))
+        for who, name in (("the model states", "stated"), ("secl says", "posterior_best"))
+        for row in (run.summary.estimators[name],)
+    ]
+    return plain_table(("", "right", "mean confidence", "Brier score", "AUROC"), rows, texts=1)
 
 
 def wrong_among_surest(series: Series, share: float = FIFTH) -> float:
@@ -133,13 +142,15 @@ def wrong_among_surest(series: Series, share: float = FIFTH) -> float:
 def _classes(run: RunReport) -> Section:
     own, best = (run.summary.estimators[name] for name in ("stated", "posterior_best"))
     sentence = (
-        f"{counted(best.n, 'message')}: the model's own letters are right for {percent(own.accuracy)}, stated "
-        f"{percent(own.mean_confidence)}; secl's answers for {percent(best.accuracy)}, mean confidence "
-        f"{percent(best.mean_confidence)}. Of the surest fifth, "
+        f"Of {counted(best.n, 'message')}, the model's own choices are right for {percent(own.accuracy)} (it states "
+        f"{percent(own.mean_confidence)}), and those of secl for {percent(best.accuracy)} (it says "
+        f"{percent(best.mean_confidence)}). Of the surest fifth, "
         f"{percent(wrong_among_surest(run.summary.series['posterior_best']))} are wrong."
     )
     return Section("Five classes", [sentence])
 
 
 def _text(records: Sequence[Record]) -> Section:
-    return Section("A text", ["A number stands behind each fact that is probably wrong."], texts=records)
+    return Section(
+        "A text", ["A number stands behind each name, number or date that is probably wrong."], texts=records
+    )

@@ -142,7 +142,8 @@ def _describe_goal(advice: Advice) -> str:
     """Return the number of labels that would give a guarantee, or why the present labels give no guarantee."""
     if advice.needed is not None:
         like = "the confidences are calibrated" if advice.basis == "confidences" else "further labels are like these"
-        return f"about {counted(advice.needed, 'label')} of {advice.noun}s drawn at random, if {like}"
+        fewer = f"; {amount(advice.fewest)}, if all of them are right" if advice.needed > advice.fewest else ""
+        return f"about {counted(advice.needed, 'label')} of {advice.noun}s drawn at random, if {like}{fewer}"
     if advice.first is None:
         return f"at least {counted(advice.fewest, 'label')} of {advice.noun}s drawn at random"
     count = round(advice.first.worth)

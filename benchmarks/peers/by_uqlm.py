@@ -64,7 +64,7 @@ async def main(folder, rows, out):
     system = rendered.split("system\n")[1].split("<|im_end|>")[0]  # so that the prompts equal those of the others
     lines = [json.loads(line) for line in Path(rows).read_text().splitlines()]
     results = {line["id"]: {"id": line["id"], "scores": {}, "seconds": {}} for line in lines}
-    for scorers, name in ((["sequence_probability", "min_probability"], "probability"), (["p_true"], "P(True)")):
+    for scorers, name in ((["sequence_probability", "min_probability"], "probability"), (["p_true"], "p_true")):
         began = time.monotonic()
         rater = WhiteBoxUQ(llm=llm, system_prompt=system, scorers=scorers)
         found = await rater.generate_and_score([line["prompt"] for line in lines], show_progress_bars=False)

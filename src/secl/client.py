@@ -22,7 +22,18 @@ class Candidate(TypedDict):
     probability: float
 
 
-class FactReply(TypedDict):
+class ConfidenceReply(TypedDict):
+    """The confidence of an answer or of a fact; the fields are those of `Secl`."""
+
+    confidence: float | None
+    low: float | None
+    high: float | None
+    candidates: list[Candidate] | None
+    accepted: bool | None
+    accept: float | None
+
+
+class FactReply(ConfidenceReply):
     """A value in a text that can be right or wrong.
 
     number: from 1; `/v1/feedback` takes it as `fact`. start, end: place of the value in the text of the reply, in
@@ -37,12 +48,6 @@ class FactReply(TypedDict):
     end: int
     text: str
     kind: str
-    confidence: float | None
-    low: float | None
-    high: float | None
-    candidates: list[Candidate] | None
-    accepted: bool | None
-    accept: float | None
     in_passage: bool | None
     support: float | None
 
@@ -60,7 +65,7 @@ class CallSecl(TypedDict):
     fields: dict[str, AnswerReply]
 
 
-class Secl(TypedDict):
+class Secl(ConfidenceReply):
     """The probability that an answer is correct.
 
     confidence: this probability, in [0, 1]. low, high: 90 % credible interval, if the map of labels is a line in
@@ -76,12 +81,6 @@ class Secl(TypedDict):
     request asks for it.
     """
 
-    confidence: float | None
-    low: float | None
-    high: float | None
-    candidates: list[Candidate] | None
-    accepted: bool | None
-    accept: float | None
     record_id: str | None
     reason: NotRequired[str]
     fields: NotRequired[dict[str, AnswerReply]]

@@ -64,6 +64,16 @@ def test_the_demo_continues_and_shows_the_same_again(shell: Shell, place: Path) 
     assert {each.name for each in place.iterdir() if each.is_dir()} >= {"classes", "text"}
 
 
+@pytest.mark.usefixtures("scripted")
+def test_the_demo_refuses_the_folder_of_another_run(shell: Shell, place: Path) -> None:
+    assert shell("run", "--benchmarks", "capitals:3", "--method", "stated", "--out", place).fine
+    refused = shell("demo")
+    assert refused.code == 2
+    assert "has another run (" in refused.err
+    assert "name another folder with --out." in refused.err
+    assert not (place / "classes").exists()
+
+
 def test_the_surest_are_the_most_confident_graded_answers() -> None:
     confidence = np.array([0.1, 0.9, 0.8, 0.2, 0.3, 0.95, 0.4, 0.5, 0.6, 0.7])
     right = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 1.0])

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from benchmarks.coverage import UNIT_SIZE, draw_units
 from secl.errors import ParameterError
 from secl.evaluation.acceptance import units_of
-from secl.evaluation.summary import measure, summarise
+from secl.evaluation.compare import Side, check, compare
+from secl.evaluation.summary import measure, own_score, summarise
 from secl.evaluation.trust import assess
 from secl.metrics import intervals as of
 from secl.metrics import measures as m
@@ -51,7 +52,7 @@ def test_the_design_effect_lies_between_independent_and_equal_answers() -> None:
     apart = draw.random(together.size) < 0.7
     assert of.design_effect(together, units) == pytest.approx(UNIT_SIZE, abs=0.5)
     assert of.design_effect(apart, units) == pytest.approx(1.0, abs=0.4)
-    assert of.design_effect(np.ones(1600), units) == UNIT_SIZE  # nothing tells how far answers of a unit agree
+    assert of.design_effect(np.ones(1600), units) == UNIT_SIZE  # equal values: the prior alone
     assert of.design_effect([1, 0, 0], ["one"] * 3) == 3.0
 
 
@@ -81,12 +82,39 @@ def passages(count: int, each: int) -> list[Record]:
     ]
 
 
+def apart(records: list[Record]) -> list[Record]:
+    """The same answers, each about a passage of its own."""
+    return [replace(each, question=replace(each.question, context=f"Passage of {each.position}.")) for each in records]
+
+
+def test_comparisons_and_their_floors_know_the_passages() -> None:
+    records = passages(30, 8)
+    floors, widths = [], []
+    for answers in (records, apart(records)):
+        sides = [Side(answers, len(answers), own_score(of, name)) for name, of in (("high", high), ("low", low))]
+        (found,) = compare(*sides)
+        interval = found.measures["brier"].interval
+        floors.append(found.floors["a"].upper)
+        widths.append(interval.high - interval.low)
+    assert floors[0] > 1.5 * floors[1]
+    assert widths[0] > 1.5 * widths[1]
+    series = {"stated": sides[0].series, "norm_p_true": sides[1].series}
+    (known, blind) = (check(series, units).signal["brier"].interval for units in (units_of(records).tolist(), None))
+    assert known.high - known.low > 1.5 * (blind.high - blind.low)
+
+
+def high(record: Record) -> float:
+    return record.confidence
+
+
+def low(record: Record) -> float:
+    return record.confidence / 2
+
+
 def test_summaries_and_verdicts_know_the_passages() -> None:
     records = passages(12, 10)
     assert len({*units_of(records).tolist()}) == 12
-    others = [
-        replace(each, question=replace(each.question, context=f"Passage of {each.position}.")) for each in records
-    ]
+    others = apart(records)
     (shared, alone) = (
         next(iter(summarise(each, [lambda record: record.confidence]).estimators.values()))
         for each in (records, others)

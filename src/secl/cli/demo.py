@@ -12,6 +12,7 @@ import numpy as np
 from secl.cli.app import app, console, echo
 from secl.cli.run import proceed
 from secl.display import counted, number, percent
+from secl.errors import ParameterError
 from secl.grading.rules import grade
 from secl.records import Record
 from secl.reports.folder import write_report
@@ -19,6 +20,7 @@ from secl.reports.run_report import RunReport
 from secl.reports.sections import Section, print_sections
 from secl.reports.table import Cell, Column, Table, plain_table
 from secl.runs.folder import FILE
+from secl.runs.manifest import Manifest
 from secl.runs.runner import Run, resume_run, start_run, write_summary
 from secl.runs.settings import RunSettings
 from secl.runs.store import Store
@@ -78,12 +80,23 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
 
 
 def _ask(settings: dict[str, object], folder: Path, *, quiet: bool = True) -> None:
+    wanted = RunSettings.of(settings)
+
     def begin(place: Path) -> Run:
-        run = resume_run(place) if (place / FILE).exists() else start_run(RunSettings.of(settings), place)
+        run = _resume(place, wanted) if (place / FILE).exists() else start_run(wanted, place)
         run.notes = ()  # these messages are easy enough for a model that is too weak for most classes
         return run
 
     proceed(begin, folder, lambda _: None, quiet=quiet)
+
+
+def _resume(folder: Path, wanted: RunSettings) -> Run:
+    """Resume the run of a folder. Raises ParameterError: the run has other settings."""
+    with Store(folder) as store:
+        differing = Manifest.of(store).settings.differences(wanted, ("in the folder", "in the demo"))
+    if differing:
+        raise ParameterError(f"{folder} has another run ({differing[0]}); name another folder with --out.")
+    return resume_run(folder)
 
 
 def _quiz(run: RunReport) -> list[Section]:

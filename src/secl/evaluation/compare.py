@@ -22,16 +22,23 @@ stated confidence, so the report shows the AUROC of the signal with the verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
 
 from secl.errors import RunError
 from secl.evaluation.acceptance import units_of
-from secl.metrics.intervals import FEWEST_COMPARED, FEWEST_OF_A_KIND, Difference, Interval, paired_differences
+from secl.metrics.intervals import (
+    FEWEST_COMPARED,
+    FEWEST_OF_A_KIND,
+    Difference,
+    Interval,
+    design_effect,
+    paired_differences,
+)
 from secl.metrics.measures import OF_BOTH_KINDS, EceFloor, ece_floor
 from secl.records import Record, answers_in
 from secl.scores import Score, Series, key_of
@@ -168,9 +175,16 @@ def _differences_of(a: Side, b: Side, shared: Sequence[QuestionKey], graded: Seq
         graded=len(graded),
         answers_differ=sum(a.answers[key] != b.answers[key] for key in shared),
         measures=measured,
-        floors={name: ece_floor([side.graded[key][0] for key in graded]) for name, side in (("a", a), ("b", b))},
+        floors={"a": _floor(a, graded), "b": _floor(b, graded)},
         domains={domain: measures(keys)["brier"] for domain, keys in domains.items()},
     )
+
+
+def _floor(side: Side, keys: Sequence[QuestionKey]) -> EceFloor:
+    """Return the ECE that perfect calibration would show by chance on these questions."""
+    confidences, grades = (np.array(values, float) for values in zip(*(side.graded[key] for key in keys), strict=True))
+    units = units_of([side.by_question[key] for key in keys]).tolist()
+    return ece_floor(confidences, design_effect(grades - confidences, units))
 
 
 METHODS = ("stated", "posterior", "norm_p_true")
@@ -220,16 +234,22 @@ class Check:
     verdict: LearningAdvice
 
 
-def check(series: Mapping[str, Series]) -> Check:
-    """Compare the scores of a run that does not learn; a missing series counts as empty."""
+def check(series: Mapping[str, Series], units: Sequence[int] | None = None) -> Check:
+    """Compare the scores of a run that does not learn.
+
+    Args:
+        series: by name of the score; a missing series counts as empty.
+        units: number of the unit of each answer of the run, such as its document; by default, each answer is a unit.
+    """
     names = (*METHODS, "posterior_best", "at_once", "thoughts")
     series = {name: series.get(name, Series()) for name in names}
     stated, own, rated, best, at_once, thoughts = series.values()
-    gains = {"posterior": _differences(stated, own), "norm_p_true": _differences(stated, rated)}
+    differences = partial(_differences, units=units)
+    gains = {"posterior": differences(stated, own), "norm_p_true": differences(stated, rated)}
     basis: RecommendationBasis = "labels" if any(gains.values()) else "experience"
-    method = _lowest_brier(series, gains) if basis == "labels" else "posterior"
+    method = _lowest_brier(series, gains, differences) if basis == "labels" else "posterior"
     by_labels = basis == "labels" and method == "posterior"
-    of_best = _differences(own, best, of_each_kind=0) if by_labels else {}
+    of_best = differences(own, best, of_each_kind=0) if by_labels else {}
     signal, (_, grades) = gains["norm_p_true"], rated.graded()
     return Check(
         questions=len(stated),
@@ -241,7 +261,7 @@ def check(series: Mapping[str, Series]) -> Check:
         answer="best" if of_best and of_best["accuracy"].rises else "own",
         gain=gains.get(method, {}) if basis == "labels" else {},
         best=of_best,
-        thought=_differences(at_once, thoughts, of_each_kind=0),
+        thought=differences(at_once, thoughts, of_each_kind=0),
         thinking=len(at_once),
         signal=signal,
         verdict=decide(signal) if signal else "cannot tell",
@@ -257,17 +277,23 @@ def decide(signal: Mapping[str, Difference]) -> LearningAdvice:
     return "cannot tell"
 
 
-def _lowest_brier(series: Mapping[str, Series], gains: Mapping[str, Mapping[str, Difference]]) -> str:
+def _lowest_brier(
+    series: Mapping[str, Series],
+    gains: Mapping[str, Mapping[str, Difference]],
+    differences: Callable[[Series, Series], Mapping[str, Difference]],
+) -> str:
     """Start with the cheapest method, and switch to each costlier one with a significantly lower Brier score."""
     method = METHODS[0]
     for name in METHODS[1:]:
-        over = gains[name] if method == METHODS[0] else _differences(series[method], series[name])
+        over = gains[name] if method == METHODS[0] else differences(series[method], series[name])
         if over and over["brier"].falls:
             method = name
     return method
 
 
-def _differences(a: Series, b: Series, *, of_each_kind: int = FEWEST_OF_A_KIND) -> dict[str, Difference]:
+def _differences(
+    a: Series, b: Series, *, units: Sequence[int] | None = None, of_each_kind: int = FEWEST_OF_A_KIND
+) -> dict[str, Difference]:
     """Return differences over questions graded in both series; empty with too few questions, right or wrong answers."""
     first, second = (each.where(each.has_grade) for each in (a, b))
     shared, ours, theirs = np.intersect1d(first.rows, second.rows, return_indices=True)
@@ -275,4 +301,5 @@ def _differences(a: Series, b: Series, *, of_each_kind: int = FEWEST_OF_A_KIND) 
     for right in (sides[1].sum(), sides[3].sum()):
         if len(shared) < FEWEST_COMPARED or min(right, len(shared) - right) < of_each_kind:
             return {}
-    return paired_differences(*sides)
+    of_unit = None if units is None else [units[row] for row in shared.tolist()]
+    return paired_differences(*sides, units=of_unit)

@@ -253,6 +253,8 @@ def _in_words(area: float, interval: Interval) -> str:
 
 
 @lru_cache(maxsize=16)
-def separation(confidences: tuple[float, ...], grades: tuple[bool, ...]) -> tuple[float, Interval]:
-    """Return AUROC and its 95% bootstrap interval."""
-    return auroc(confidences, grades), intervals(confidences, grades)["auroc"]
+def separation(
+    confidences: tuple[float, ...], grades: tuple[bool, ...], units: tuple[int, ...] | None = None
+) -> tuple[float, Interval]:
+    """Return AUROC and its 95% bootstrap interval; `units` is as in `secl.metrics.intervals.intervals`."""
+    return auroc(confidences, grades), intervals(confidences, grades, units=units)["auroc"]

@@ -14,6 +14,7 @@ from secl.evaluation.acceptance import advise, units_of
 from secl.evaluation.symptoms import MIN_QUESTIONS
 from secl.evaluation.trust import MIN_GRADED, Level, separation
 from secl.grading.rules import reported_correct
+from secl.metrics.intervals import design_effect
 from secl.metrics.measures import Z, wilson
 from secl.records import ConfidenceSource, Record, main_source, noun_of
 from secl.reports.acceptance_report import accepted_sentence
@@ -76,15 +77,14 @@ def _right(run: RunReport) -> list[str]:
     if not n or 2 * run.summary.unlabelled > len(run.rated):  # most answers are ungraded
         return [headline(run)]
     # Rank by label-free confidences, because the labels that moved the reported confidences also grade these answers.
-    ranked = [
-        (each.confidences.uncalibrated, right) for each in run.rated if (right := reported_correct(each)) is not None
-    ]
-    ranks, grades = zip(*ranked, strict=True)
+    graded = [each for each in run.rated if reported_correct(each) is not None]
+    ranks = tuple(each.confidences.uncalibrated for each in graded)
+    grades = tuple(bool(reported_correct(each)) for each in graded)
     which = counted(n, run.noun) if n == len(run.rated) else f"{amount(n)} graded {run.noun}s"
     return [
         f"Accuracy {percent(accuracy)} ({amount(sum(grades))} of {which}), mean confidence {percent(mean)}: "
         f"{_level(run, mean - accuracy)}.",
-        f"Ranking: {_ranking(ranks, grades, run.noun)}",
+        f"Ranking: {_ranking(ranks, grades, tuple(units_of(graded).tolist()), run.noun)}",
     ]
 
 
@@ -102,8 +102,8 @@ def _level(run: RunReport, gap: float) -> str:
     )
 
 
-def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...], noun: str) -> str:
-    area, span = separation(confidences, grades)
+def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...], units: tuple[int, ...], noun: str) -> str:
+    area, span = separation(confidences, grades, units)
     if math.isnan(area):
         return f"unknown; all graded {noun}s are {'right' if grades[0] else 'wrong'}."
     if len(grades) < MIN_QUESTIONS:
@@ -222,7 +222,9 @@ def headline(run: RunReport) -> str:
     text = f"A{about}"
     if not graded:
         return f"{text} {FEW_LABELS}"
-    low, high = wilson(run.trust.accuracy, graded)
+    known = [each for each in run.rated if reported_correct(each) is not None]
+    effect = design_effect([bool(reported_correct(each)) for each in known], units_of(known).tolist())
+    low, high = wilson(run.trust.accuracy, graded / effect)
     return (
         f"{text} Of {counted(graded, f'graded {run.noun}')} {percent(run.trust.accuracy)} are right "
         f"({percents(low, high)}); the mean confidence of these {run.noun}s is {percent(run.trust.mean_confidence)}."

@@ -11,7 +11,7 @@ from typing import Self
 
 from secl.data.columns import Template
 from secl.errors import ParameterError, RunError
-from secl.evaluation.acceptance import Answers, answers_of
+from secl.evaluation.acceptance import Answers, answers_of, units_of
 from secl.evaluation.compare import Check, check
 from secl.evaluation.summary import Summary
 from secl.evaluation.trust import Verdict, assess
@@ -102,7 +102,9 @@ class RunReport:
         """
         of_answers = self.manifest.mode == "ask" and self.noun == "answer"
         fits = of_answers and not self.learned and "posterior" in self.summary.series
-        return check(self.summary.series) if fits and len(self.summary.series["posterior"]) else None
+        if not fits or not len(self.summary.series["posterior"]):
+            return None
+        return check(self.summary.series, units_of(answers_in(self.measured)).tolist())
 
     @property
     def graded(self) -> bool:

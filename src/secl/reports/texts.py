@@ -110,12 +110,14 @@ def _segments(text: str, facts: tuple[Record, ...]) -> Iterator[Segment]:
         yield Segment(text[place:])
 
 
-def short(confidence: float) -> str:
-    """Return a confidence with two decimals; only 0 and 1 become "0.00" and "1.00".
+def short(confidence: float | None) -> str:
+    """Return a confidence with two decimals, a dash if unknown; only 0 and 1 become "0.00" and "1.00".
 
     >>> short(0.314), short(0.001), short(0.999), short(1.0)
     ('0.31', '<0.01', '>0.99', '1.00')
     """
+    if confidence is None:
+        return number(None, 2)
     if 0 < confidence < 0.005:
         return "<0.01"
     return ">0.99" if 0.995 <= confidence < 1 else number(confidence, 2)

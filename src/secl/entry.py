@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from secl.calibrated_model import CalibratedModel
 from secl.errors import ParameterError
+from secl.runs.cache import ReadingCache, with_cache
 from secl.runs.loading import build_calibrator, load_local, load_model
 from secl.runs.loading import calibration as calibration_of
 from secl.runs.settings import Recipe
@@ -52,6 +53,7 @@ def load(
     quantize: Quantize | None = None,
     chat_template: ChatTemplate = "own",
     seed: int = 42,
+    cache: bool = False,
     settings: Mapping[str, object] | None = None,
 ) -> CalibratedModel:
     """Load a chat model that gives every answer the probability that it is correct.
@@ -79,6 +81,8 @@ def load(
         chat_template: "plain" asks without the model's chat template, in the form "Question: ... Answer:". Base models
             need it. A plain template has no earlier turns and no tools.
         seed: seed of sampled answers and of the adapter's initial weights.
+        cache: whether to keep what the model answers on the disk, and to take answers to equal questions from there, as
+            `secl run` does (docs/runs.md). The cache has the texts of your questions.
         settings: any other setting by its name, as in {"loop.alpha": 0.3, "gate.name": "always"}
             (docs/reference/settings.md).
 
@@ -99,7 +103,11 @@ def load(
         values |= {"model.dtype": dtype, "model.device": device, "model.device_map": device_map}
         values |= {"model.quantize": quantize, **_name_settings(str(source), engine, model)}
     recipe = Recipe.of(values | dict(settings or {}))  # reports bad settings before a large model loads
+    if cache:
+        _check_cacheable(source, recipe)
     backend = _backend(source, tokenizer, recipe, api_key)
+    if cache:
+        backend = with_cache(backend, ReadingCache(), recipe)
     return CalibratedModel(build_calibrator(recipe, backend, calibration_of(recipe, backend)))
 
 
@@ -111,6 +119,15 @@ def _name_settings(source: str, engine: str, model: str) -> dict[str, object]:
     if engine != "openai":
         raise ParameterError(f"engine={engine!r} asks a server, and {source!r} is not a URL; drop engine=.")
     return {"model.name": source}
+
+
+def _check_cacheable(source: object, recipe: Recipe) -> None:
+    if recipe.learns:
+        raise ParameterError(f"the method {recipe.method!r} changes the model, so nothing can be cached; drop cache=.")
+    if not isinstance(source, str | Path) and not getattr(source, "fingerprint", ""):
+        raise ParameterError(
+            "cache= needs weights that cannot change meanwhile; load the model by its hub id, folder, GGUF file or URL."
+        )
 
 
 def _backend(source: Any, tokenizer: Any, recipe: Recipe, api_key: str | None) -> Model:

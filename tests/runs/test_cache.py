@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+import secl
 from secl.backends.local.model import LocalModel
 from secl.errors import ParameterError
 from secl.evidence import EvidenceKind
+from secl.fields.calls import WritesCalls
 from secl.fields.extraction import WritesObjects
 from secl.model import ModelAnswer, Rating, SearchesBeams
 from secl.question import GivenAnswer, Question
@@ -277,9 +279,46 @@ def test_a_cached_model_can_what_its_model_can(kept: ReadingCache) -> None:
     settings = RunSettings.of({"stream.benchmarks": ("capitals",), "model.name": "scripted"})
     for model in (Counted(), Scribe(written("{}"))):
         cached = CachedModel(model, kept, settings)
-        for protocol, name in ((SearchesBeams, "dinco"), (WritesObjects, "write_objects")):
+        for protocol, name in (
+            (SearchesBeams, "dinco"),
+            (WritesObjects, "write_objects"),
+            (WritesCalls, "write_calls"),
+        ):
             # Since Python 3.12, isinstance does not see what only __getattr__ has.
             assert (getattr_static(cached, name, None) is not None) == isinstance(model, protocol)
+
+
+def test_python_takes_answers_from_the_cache_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECL_CACHE_SIZE", "1M")
+    monkeypatch.setenv("SECL_CACHE", str(tmp_path))
+    schema = {"properties": {"total": {"type": "number"}}}
+
+    def confidences(network: Any, **options: Any) -> list[object]:
+        model = secl.load(network, **options)
+        records = [*model.ask_all(QUESTIONS[:4]), model.ask(QUESTIONS[4]), *model.score_all([(QUESTIONS[0], "7")])]
+        return [
+            *(record.confidence for record in records),
+            *(model.extract("Invoice", schema).fields["total"].candidates),
+        ]
+
+    first, again = (Scribe(written('{"total": 7}', "7")) for _ in range(2))
+    asked = confidences(first, cache=True)
+    assert asked == confidences(Scribe(written('{"total": 7}', "7")))
+    monkeypatch.setattr(ScriptedModel, "answer", lambda *_, **__: pytest.fail("the model answered again"))
+    assert confidences(again, cache=True) == asked
+    assert again.asked == []
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "said"),
+    [
+        (ScriptedModel(), {"method": "secl"}, "the method 'secl' changes the model"),
+        (type("Unnamed", (ScriptedModel,), {"__init__": lambda self: None, "fingerprint": ""})(), {}, "hub id, folder"),
+    ],
+)
+def test_a_model_that_may_change_is_refused(network: Any, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        secl.load(network, cache=True, **options)
 
 
 def test_documents_are_read_once(tmp_path: Path, kept: ReadingCache) -> None:

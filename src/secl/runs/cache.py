@@ -28,6 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from secl.errors import ParameterError, QuestionError, SeclError
 from secl.evidence import DincoEvidence, Evidence, EvidenceKind
+from secl.fields.calls import WritesCalls
 from secl.fields.extraction import ObjectRequest, Objects, WritesObjects
 from secl.fields.values import Path as Keys
 from secl.fields.values import Span, WrittenObject
@@ -213,6 +214,8 @@ class CachedModel:
             self.dinco = self._dinco
         if isinstance(model, WritesObjects):
             self.write_objects = self._write_objects
+        if isinstance(model, WritesCalls):
+            self.write_calls = model.write_calls
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)

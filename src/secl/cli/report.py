@@ -45,8 +45,8 @@ def report(
 ) -> None:
     """Write a page about a run, finished or not, and print the result.
 
-    All numbers are in summary.json beside the page. With --out, secl also writes the main table (LaTeX, CSV, Markdown)
-    and the pictures (PDF, SVG, PNG) as files.
+    All numbers are in summary.json beside the page, under the names of `secl.evaluation.summary.Summary`. With --out,
+    secl also writes the main table (LaTeX, CSV, Markdown) and the pictures (PDF, SVG, PNG) as files.
 
     Args:
         grader: Grade open answers again by this rule, for this report only.

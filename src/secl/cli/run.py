@@ -21,7 +21,7 @@ from secl.cli.report import write_and_print
 from secl.display import amount, counted
 from secl.errors import ParameterError, StorageError
 from secl.records import Record
-from secl.runs.cache import ReadingCache, maximum_size
+from secl.runs.cache import CachedModel, ReadingCache, maximum_size
 from secl.runs.extracting import DocumentFile
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings, read_toml
@@ -135,6 +135,9 @@ def proceed(open_run: Callable[[Path], Run], folder: Path | None, finish: Finish
         with run.store:
             try:
                 _watch(run, transient=folder is None)
+                if isinstance(model := run.calibrator.model, CachedModel) and model.found:
+                    found = counted(model.found, "object" if run.manifest.mode == "extract" else "answer")
+                    echo(f"from the cache: {found}; --no-cache asks the model again.")
                 run.keep()
                 finish(run)
             except KeyboardInterrupt:

@@ -44,7 +44,7 @@ def comparison_table(names: Sequence[str], comparisons: Sequence[Comparison]) ->
         Column("*", text=True),
     )
     rows = {title: [_row(name, each) for name, each in part.items()] for title, part in sections.items()}
-    return Table(columns, rows, (NOTE,))
+    return Table(columns, rows, (f"Difference: {names[1]} minus {names[0]}.", NOTE))
 
 
 def _row(name: str, difference: Difference) -> TableRow:

@@ -202,10 +202,13 @@ class CachedModel:
 
     Args:
         settings: the settings with which the model was loaded.
+
+    Attributes:
+        found: number of answers, ratings and objects that came from the cache.
     """
 
     def __init__(self, model: Model, cache: ReadingCache, settings: Recipe) -> None:
-        self._model, self._cache = model, cache
+        self._model, self._cache, self.found = model, cache, 0
         asks = (settings.paper, settings.evidence.distractors, settings.prompts.thinking, settings.seed)
         self._depends = repr((version("secl"), FORMAT, model.fingerprint, sorted(environment(model).items()), asks))
         self._wanted: frozenset[EvidenceKind] = frozenset()
@@ -264,7 +267,9 @@ class CachedModel:
         def ask() -> ModelAnswer:
             return self._model.answer(question, evidence=evidence, written=written)
 
-        return self._known(self._answer_key(question, evidence, written), _ANSWER, ask)
+        answer = self._known(self._answer_key(question, evidence, written), _ANSWER, ask)
+        self.found += len(self._skipped)
+        return answer
 
     def gather(
         self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
@@ -292,6 +297,7 @@ class CachedModel:
         key = self._key("objects", requests[0].question, asked)
         known = self._find(key, _OBJECTS)
         if known is not None:
+            self.found += len(known)
             return [_with_gaps(objects, gaps) for objects, gaps in known]
         written: list[Objects[WrittenObject] | SeclError] = model.write_objects(requests, samples)
         good = [each for each in written if isinstance(each, Objects)]
@@ -326,6 +332,7 @@ class CachedModel:
         keys = [self._key("rate", each.question, each.answer, each.rivals, sorted(evidence)) for each in given]
         known = [self._find(key, _RATING) for key in keys]
         if None not in known:
+            self.found += len(known)
             return [rating for rating in known if rating is not None]
         ratings = self._model.rate(given, evidence)
         for key, rating in zip(keys, ratings, strict=True):

@@ -1,13 +1,13 @@
 """Confidences of JSON fields: evidence of each document, then measures from the evidence.
 
-    python -m benchmarks.fields collect MODEL FOLDER [--documents 100] [--rich 8]
+    python -m benchmarks.fields collect MODEL FOLDER [--documents 100] [--rich 8] [--template own]
     python -m benchmarks.fields report FOLDER
 
 `collect` writes one JSON line per document to FOLDER, eight documents of each kind in turn, and continues a stopped
 collection. A line has the object as `extract` writes it, and ln P and entropy of each token with and without the
 schema's mask. The first `--redrawn` documents of each kind have samples of values, which change no confidence. The
 first `--rich` documents also have ten sampled objects, and the confidences that the model states for all fields in a
-second turn, as a JSON object.
+second turn, as a JSON object. Base models need `--template plain`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from secl.fields.extraction import REQUESTS_AT_ONCE, ObjectRequest, request_of, 
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
 from secl.prompts.templates import quoted
+from secl.settings.groups import ChatTemplate
 
 WHOLE = 10
 STATED = (
@@ -113,10 +114,10 @@ class Collector(ObjectWriter):
         return [None if isinstance(each, SeclError) else each.greedy.value for each in self.write(asked, lambda *_: 0)]
 
 
-def collect(model: str, evidence: Path, documents: int, rich: int, redrawn: int) -> None:
+def collect(model: str, evidence: Path, documents: int, rich: int, redrawn: int, template: ChatTemplate) -> None:
     """Append the evidence of all documents that have none yet in the folder `evidence`."""
     evidence.mkdir(parents=True, exist_ok=True)
-    writer = Collector(LocalModel.load(model))
+    writer = Collector(LocalModel.load(model, chat_template=template))
     for first in range(0, documents, REQUESTS_AT_ONCE):
         for kind in KINDS:
             path = evidence / f"{kind}-{first:03}.jsonl"
@@ -136,4 +137,4 @@ def _rounded(number: str) -> float:
 
 
 if __name__ == "__main__":
-    collect_or_report(__doc__, collect, report, documents=100, rich=8, redrawn=100)
+    collect_or_report(__doc__, collect, report, documents=100, rich=8, redrawn=100, template="own")

@@ -24,7 +24,7 @@ def collect_or_report(
     collect: Callable[..., None],
     report: Callable[[Path], Iterable[str]],
     arguments: Sequence[str] | None = None,
-    **options: float,
+    **options: float | str,
 ) -> None:
     """Run `collect MODEL EVIDENCE` or `report EVIDENCE`.
 

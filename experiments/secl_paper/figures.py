@@ -43,7 +43,7 @@ def write_figure(table: Table, lines: Sequence[Line], runs: Mapping[Run, Finishe
     panels = []
     for row in table.rows:
         run = runs[row.runs[0]]
-        panels.append((row.name, *estimator_of(row, run).estimate(run.records).graded()))
+        panels.append(Panel(row.name, *estimator_of(row, run).estimate(run.records).graded()))
     draw = reliability_figure if table.figure == "reliability" else score_figure
     write_picture(draw(panels), stem)
 
@@ -73,8 +73,8 @@ def score_figure(panels: Sequence[Panel]) -> Figure:
     figure = new_figure(0.5 + 2.6 * len(panels), 2.85)
     every = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     most = 1
-    for axes, (title, confidence, correct) in zip(every, panels, strict=True):
-        confidences, grades = graded(confidence, correct)
+    for axes, panel in zip(every, panels, strict=True):
+        confidences, grades = graded(panel.confidence, panel.correct)
         for grade, sign, style in ((1, 1, RIGHT), (0, -1, WRONG)):
             counts = np.histogram(confidences[grades == grade], SLOTS, (0, 1))[0]
             full = np.flatnonzero(counts)
@@ -83,7 +83,7 @@ def score_figure(panels: Sequence[Panel]) -> Figure:
         axes.axhline(0, color=BLACK, linewidth=0.8)
         axes.set_xlabel("confidence")
         right = int(grades.sum())
-        axes.set_title(f"{wrapped(title)}\n{right:,} right, {grades.size - right:,} wrong")
+        axes.set_title(f"{wrapped(panel.title)}\n{right:,} right, {grades.size - right:,} wrong")
     every[0].set(ylabel="answers", xlim=(0, 1), ylim=(-1.1 * most, 1.1 * most), xticks=np.arange(0, 1.01, 0.2))
     every[0].yaxis.set_major_locator(MaxNLocator(5, integer=True, symmetric=True))
     every[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):,.0f}"))

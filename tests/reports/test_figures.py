@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import matplotlib.image
 import numpy as np
@@ -18,21 +19,26 @@ from matplotlib.patches import Rectangle
 from secl.errors import StorageError
 from secl.metrics.measures import reliability, running_mean, wilson
 from secl.metrics.risk_control import risk_coverage
-from secl.reports.figures import POINTS, reliability_figure, risk_coverage_figure, timeline_figure, write_picture
+from secl.reports.figures import POINTS, Panel, reliability_figure, risk_coverage_figure, timeline_figure, write_picture
 from tests.answers import make_record, make_stream
 
 pytestmark = pytest.mark.heavy
 
 
-def panel(title: str, count: int = 200) -> tuple[str, np.ndarray, np.ndarray]:
+def panel(title: str, count: int = 200) -> Panel:
     generator = np.random.default_rng(0)
     confidence = generator.random(count)
-    return title, confidence, generator.random(count) < confidence
+    return Panel(title, confidence, generator.random(count) < confidence)
+
+
+def whiskers(axes: Any) -> list[np.ndarray]:
+    lines = [np.asarray(line.get_xydata()) for line in axes.lines]
+    return [line[:, 1] for line in lines if len(line) == 2 and line[0, 0] == line[1, 0]]
 
 
 def test_a_bar_is_the_accuracy_of_its_bin_and_pale_with_a_long_whisker_where_answers_are_few() -> None:
     confidence, correct = [0.12, 0.45, *[0.75] * 60, 0.95, 1.0], [0, 1, *[1, 0] * 30, 1, 0]
-    top, strip = reliability_figure([("some", confidence, correct)]).axes
+    top, strip = reliability_figure([Panel("some", confidence, correct)]).axes
     full = [group for group in reliability(confidence, correct) if group.count]
     bars = [patch for patch in top.patches if isinstance(patch, Rectangle)]
     assert [bar.get_height() for bar in bars] == [group.accuracy for group in full]
@@ -41,10 +47,16 @@ def test_a_bar_is_the_accuracy_of_its_bin_and_pale_with_a_long_whisker_where_ans
     assert counts == [group.count for group in full] == [1, 1, 60, 2]
     assert [text.get_text() for text in strip.texts] == ["1", "1", "60", "2"]
     assert [to_rgba(bar.get_facecolor())[3] for bar in bars[1:3]] == pytest.approx([math.sqrt(1 / 50), 1.0])
-    lines = [np.asarray(line.get_xydata()) for line in top.lines]
-    whiskers = [line[:, 1] for line in lines if len(line) == 2 and line[0, 0] == line[1, 0]]
-    assert whiskers[1] == pytest.approx(wilson(1.0, 1))
-    assert whiskers[2] == pytest.approx(wilson(0.5, 60))
+    assert whiskers(top)[1] == pytest.approx(wilson(1.0, 1))
+    assert whiskers(top)[2] == pytest.approx(wilson(0.5, 60))
+
+
+def test_answers_of_one_document_that_are_right_together_have_a_longer_whisker() -> None:
+    confidence, correct, documents = [0.75] * 60, [*[1] * 30, *[0] * 30], [row // 10 for row in range(60)]
+    (alike,) = whiskers(reliability_figure([Panel("some", confidence, correct, documents)]).axes[0])
+    assert alike == pytest.approx(wilson(0.5, 6))
+    (mixed,) = whiskers(reliability_figure([Panel("some", confidence, [1, 0] * 30, documents)]).axes[0])
+    assert alike[1] > mixed[1] > wilson(0.5, 60)[1]
 
 
 def test_a_picture_is_a_png_for_the_page_a_pdf_and_an_svg_with_its_text_and_the_same_twice(tmp_path: Path) -> None:

@@ -81,9 +81,9 @@ def test_a_graded_run_has_its_sections_in_order_and_what_few_people_need_is_fold
     assert folded == ["Reliability of the other confidences", "How the run was made"]
     assert sections[0].sentences[0].startswith(("Yes", "No", "Not proven"))
     assert [picture.name for picture in sections[1].pictures] == ["reliability"]
-    assert [title for title, _, _ in panels(learned)[0]] == ["Stated (frozen)", "SECL"]
+    assert [panel.title for panel in panels(learned)[0]] == ["Stated (frozen)", "SECL"]
     assert len(panels(learned)[1]) == len(learned.summary.estimators) - 2
-    assert [title for title, _, _ in panels(frozen)[0]] == ["Stated (frozen)", "Normalised P(True)"]
+    assert [panel.title for panel in panels(frozen)[0]] == ["Stated (frozen)", "Normalised P(True)"]
 
 
 def test_the_terminal_has_the_titles_and_tables_of_the_page(tmp_path: Path, sketched: None) -> None:

@@ -78,7 +78,7 @@ def test_the_result_is_about_the_posterior_and_both_kinds_of_answers_or_the_adap
         ["Posterior", "0.0%"],
         ["Posterior, best answers", "100.0%"],
     ]
-    assert [[title for title, _, _ in each] for each in panels(own)] == [
+    assert [[panel.title for panel in each] for each in panels(own)] == [
         ["Stated (frozen)", "Posterior"],
         ["Posterior, best answers"],
     ]

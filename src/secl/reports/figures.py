@@ -12,14 +12,16 @@ import warnings
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
 
 from secl.display import number
 from secl.grading.rules import grade
+from secl.metrics.intervals import design_effect
 from secl.metrics.measures import brier, ece, reliability, running_mean, wilson
+from secl.metrics.probability import bin_index
 from secl.metrics.risk_control import RiskCoverage, risk_bound
 from secl.records import Record
 from secl.reports.html import xml_text
@@ -48,8 +50,15 @@ STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # the name of a domain may contain dollar signs
 }
 
-Panel = tuple[str, npt.ArrayLike, npt.ArrayLike]
-"""Title, n confidences, n grades."""
+
+class Panel(NamedTuple):
+    """A title, n confidences, n grades, and the unit of each answer, such as its document; None for single answers."""
+
+    title: str
+    confidence: npt.ArrayLike
+    correct: npt.ArrayLike
+    units: Sequence[int] | None = None
+
 
 Arguments = ParamSpec("Arguments")
 
@@ -146,11 +155,11 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
     columns, rows = min(ACROSS, len(panels)), math.ceil(len(panels) / ACROSS)
     figure = new_figure(0.5 + 2.35 * columns, 0.35 + 3.3 * rows)
     grid = figure.add_gridspec(2 * rows, columns, height_ratios=[4, 1.2] * rows)
-    for index, (title, confidence, correct) in enumerate(panels):
+    for index, panel in enumerate(panels):
         row, column = divmod(index, columns)
         top = figure.add_subplot(grid[2 * row, column])
         strip = figure.add_subplot(grid[2 * row + 1, column], sharex=top)
-        _draw_panel(top, strip, title, confidence, correct)
+        _draw_panel(top, strip, panel)
         if column == 0:
             top.set_ylabel("accuracy")
             strip.set_ylabel("answers", fontsize=8)
@@ -166,8 +175,11 @@ def reliability_figure(panels: Sequence[Panel]) -> Figure:
     return figure
 
 
-def _draw_panel(top: Axes, strip: Axes, title: str, confidence: npt.ArrayLike, correct: npt.ArrayLike) -> None:
+def _draw_panel(top: Axes, strip: Axes, panel: Panel) -> None:
+    title, confidence, correct, units = panel
     full = [bar for bar in reliability(confidence, correct) if bar.count]
+    place, grades = bin_index(np.asarray(confidence)), np.asarray(correct, dtype=np.float64)
+    unit = np.arange(grades.size) if units is None else np.asarray(units)
     score, error = brier(confidence, correct), ece(confidence, correct)
     shown = f"Brier {number(score, 3)}, ECE {number(error, 3)}" if full else "no graded answer"
     top.set_title(f"{wrapped(title)}\n{shown}")
@@ -179,7 +191,9 @@ def _draw_panel(top: Axes, strip: Axes, title: str, confidence: npt.ArrayLike, c
     for bar in full:
         alpha = min(math.sqrt(bar.count / MIN_ANSWERS), 1.0)
         top.bar(bar.lo + 0.05, bar.accuracy, 0.09, color=(SKY, alpha), edgecolor=(BLUE, alpha))
-        top.plot([bar.lo + 0.05] * 2, wilson(bar.accuracy, bar.count), **WHISKER)
+        inside = place == bin_index(bar.lo + 0.05)
+        count = bar.count / design_effect(grades[inside], unit[inside].tolist())
+        top.plot([bar.lo + 0.05] * 2, wilson(bar.accuracy, count), **WHISKER)
         top.plot([bar.confidence], [bar.accuracy], clip_on=False, zorder=4, **DOT)
         _count(strip, bar.lo, bar.count, upright=all(other.count < LONG_COUNT for other in full))
     if full:

@@ -159,11 +159,12 @@ def _without_template(records: Sequence[Record], template: str | None) -> list[R
 
 def panels(run: RunReport) -> tuple[list[Panel], list[Panel]]:
     """Return panels for the stated confidence, the main one and the user's, and for the others that have grades."""
-    drawn: dict[str, Panel] = {}
+    drawn, units = dict[str, Panel](), units_of(answers_in(run.measured))
     for name, row in run.summary.estimators.items():
-        confidences, grades = run.summary.series[name].graded()
-        if grades.size:
-            drawn[name] = (row.title, confidences, grades)
+        series = run.summary.series[name]
+        series = series.where(series.has_grade)
+        if len(series):
+            drawn[name] = Panel(row.title, series.confidence, series.correct, units[series.rows].tolist())
     foremost = dict.fromkeys(("stated", run.main, *run.own))
     first = [drawn[name] for name in foremost if name in drawn]
     return first, [panel for name, panel in drawn.items() if name not in foremost]

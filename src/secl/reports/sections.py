@@ -55,7 +55,7 @@ RELIABILITY = "Reliability diagrams: accuracy against confidence, with bin count
 
 DIAGRAMS = (
     "A bar that ends on the dashed line is calibrated. A bar that ends below this line is overconfident. Whiskers are "
-    "95% intervals of independent answers. The strips count the answers of each bin; bars of few answers are paler."
+    "95% intervals. The strips count the answers of each bin; bars of few answers are paler."
 )
 
 

@@ -26,6 +26,7 @@ from benchmarks.facts_report import KINDS, report
 from benchmarks.study import collect_lines, collect_or_report
 from secl.backends.local.loading.loader import Loaded, load
 from secl.facts.spans import find_spans
+from secl.settings.groups import ModelSettings
 
 NEW_TOKENS, TOP = 160, 5
 """Maximum number of tokens of a text, and number of most probable tokens recorded at each position."""
@@ -166,7 +167,7 @@ def line_of(writer: Writer, kind: str, asked: FactPrompt, line: dict[str, Any], 
 
 def collect(model: str, evidence: Path, minutes: float, texts: int, window: int) -> None:
     """Append the evidence of the prompts that have none yet in the file `evidence`."""
-    writer = Writer(load(model))
+    writer = Writer(load(ModelSettings(name=model)))
     asked = [(kind, prompt, number) for kind in KINDS for number, prompt in enumerate(prompts_of(kind, texts))]
 
     def lines_of(part: Sequence[tuple[str, FactPrompt, int]]) -> Iterator[dict[str, Any]]:

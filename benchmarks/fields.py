@@ -27,13 +27,14 @@ from benchmarks.study import collect_or_report
 from secl import Message, Question, SeclError
 from secl.backends.local.constrained import After, GrammarRow, GrammarWriter
 from secl.backends.local.fast.batch import Batch
+from secl.backends.local.loading.loader import load
 from secl.backends.local.model import LocalModel
 from secl.backends.local.objects import ObjectTask, ObjectWriter
 from secl.fields.extraction import REQUESTS_AT_ONCE, ObjectRequest, request_of, samples_wanted
 from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
 from secl.prompts.templates import quoted
-from secl.settings.groups import ChatTemplate
+from secl.settings.groups import ChatTemplate, ModelSettings
 
 WHOLE = 10
 STATED = (
@@ -117,7 +118,7 @@ class Collector(ObjectWriter):
 def collect(model: str, evidence: Path, documents: int, rich: int, redrawn: int, template: ChatTemplate) -> None:
     """Append the evidence of all documents that have none yet in the folder `evidence`."""
     evidence.mkdir(parents=True, exist_ok=True)
-    writer = Collector(LocalModel.load(model, chat_template=template))
+    writer = Collector(LocalModel(load(ModelSettings(name=model, chat_template=template))))
     for first in range(0, documents, REQUESTS_AT_ONCE):
         for kind in KINDS:
             path = evidence / f"{kind}-{first:03}.jsonl"

@@ -17,7 +17,7 @@ from secl.data.benchmarks import quiz
 from secl.question import Form, Question
 from secl.runs import RunSettings
 from secl.runs.loading import model_cache
-from secl.settings.groups import Device, Dtype
+from secl.settings.groups import Device, Dtype, ModelSettings
 
 OFFICIAL = ("mmlu", "arc", "truthfulqa")
 BUILT_IN = ("science", "capitals", "misconceptions")
@@ -86,7 +86,7 @@ class Setting:
 
     def loaded(self) -> Loaded:
         """Return new modules of the model; their weights are shared with earlier ones."""
-        return model_cache().load(self.model, dtype=self.dtype, device=self.device)
+        return model_cache().load(ModelSettings(name=self.model, dtype=self.dtype, device=self.device))
 
     def library(self, **settings: Any) -> LocalModel:
         """Return the model with an untouched adapter; `settings` as for `LocalModel`."""
@@ -94,7 +94,7 @@ class Setting:
 
     def by_hand(self) -> ByHand:
         """Return the method by hand, with its own copy of the weights and the library's adapter layers."""
-        own = load(self.model, dtype=self.dtype, device=self.device)
+        own = load(ModelSettings(name=self.model, dtype=self.dtype, device=self.device))
         layers = parse_layers(own.preset.layers, own.model.config.num_hidden_layers)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # PEFT requires this

@@ -35,6 +35,7 @@ from secl.prompts.parsing import read_answer
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import other_order
 from secl.runs.encoding import to_plain
+from secl.settings.groups import ModelSettings
 
 ROWS, STATED = 32, 2
 """Rows of a batch that reads answers, and thoughts about a number after which the model states a confidence."""
@@ -255,7 +256,9 @@ def evidence_of(model: LocalModel, off: LocalModel, asked: Sequence[tuple[str, Q
 def collect(model: str, evidence: Path, minutes: float, questions: int, window: int) -> None:
     """Append the evidence of all questions that have none yet in the file `evidence`."""
     cache = ModelCache()
-    thinking_format, off = (LocalModel.load(model, cache=cache, thinking=thinking) for thinking in (LONGEST, "off"))
+    thinking_format, off = (
+        LocalModel(cache.load(ModelSettings(name=model)), thinking=thinking) for thinking in (LONGEST, "off")
+    )
     collect_lines(
         evidence, questions_in_turn(questions), minutes, lambda asked: evidence_of(thinking_format, off, asked), window
     )

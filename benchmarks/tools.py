@@ -25,12 +25,14 @@ from benchmarks.fields_report import measures
 from benchmarks.requests import TOOLS, Case, cases
 from benchmarks.study import collect_lines, collect_or_report, heading, row
 from secl import SeclError
+from secl.backends.local.loading.loader import load
 from secl.backends.local.model import LocalModel
 from secl.fields.calls import Calls, WrittenReply, samples_wanted, weigh_calls
 from secl.fields.extraction import Objects
 from secl.fields.tools import CallRequest
 from secl.fields.values import same_value, value_of
 from secl.ledger import Ledger
+from secl.settings.groups import ModelSettings
 from secl.testing import ScriptedModel
 
 REPLY = TypeAdapter(WrittenReply)
@@ -44,7 +46,7 @@ def request_of(case: Case) -> CallRequest:
 
 def collect(model: str, evidence: Path, minutes: float) -> None:
     """Write the evidence of the requests that have none yet."""
-    local = LocalModel.load(model)
+    local = LocalModel(load(ModelSettings(name=model)))
 
     def lines_of(window: Sequence[Case]) -> list[dict[str, Any]]:
         started = time.monotonic()

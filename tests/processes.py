@@ -80,7 +80,7 @@ def _main(
 
 
 def _plan_death(moment: str, survived: int, of: signal.Signals) -> None:
-    from secl.backends.local.model import LocalLearner, LocalModel
+    from secl.backends.local.model import LocalModel
     from secl.runs import store
     from secl.runs.folder import connect
 
@@ -107,7 +107,7 @@ def _plan_death(moment: str, survived: int, of: signal.Signals) -> None:
     if moment == "answered":
         LocalModel.answer = and_then(LocalModel.answer)  # type: ignore[method-assign]
     elif moment == "learned":
-        LocalLearner.learn = and_then(LocalLearner.learn)  # type: ignore[method-assign]
+        LocalModel.learn = and_then(LocalModel.learn)  # type: ignore[method-assign]
     elif moment == "half written":
         vars(store)["connect"] = watched
     else:

@@ -36,6 +36,7 @@ from secl.data.benchmarks import quiz
 from secl.errors import ModelError
 from secl.gates import Always
 from secl.learning import AdapterSettings, Calibrator, LoopSettings
+from secl.settings.groups import ModelSettings
 from tests.conftest import ROOT
 from tests.tiny import tiny_tokenizer
 
@@ -70,7 +71,9 @@ class Place:
         """The small real model, or a tiny random one."""
         settings = AdapterSettings(layers="last:2", learning_rate=1e-3)
         if not self.tiny:
-            return LocalModel(load(MODEL, dtype=dtype, device=device or self.device, **loading), settings)  # type: ignore[arg-type]
+            return LocalModel(
+                load(ModelSettings(name=MODEL, dtype=dtype, device=device or self.device, **loading)), settings
+            )
         return LocalModel(wrap("tiny", self.random(dtype=dtype).to(device or self.device), self.tokenizer()), settings)
 
     def random(self, family: str = "llama", dtype: str = "bf16", **sizes: int) -> Any:
@@ -91,7 +94,7 @@ class Place:
         return folder
 
     def tokenizer(self) -> Any:
-        return tiny_tokenizer() if self.tiny else load(MODEL, device="cpu").tokenizer
+        return tiny_tokenizer() if self.tiny else load(ModelSettings(name=MODEL, device="cpu")).tokenizer
 
     def large(self) -> LocalModel:
         """A model of 8 billion random weights; a tiny one in a tiny test."""
@@ -222,7 +225,7 @@ def test_layers_on_gpu_and_processor_agree_with_all_on_the_gpu(on_gpu: Place, re
     table = {"model.embed_tokens": "cpu", "model.rotary_emb": "cpu", **layers, "model.norm": "cuda", "lm_head": "cuda"}
     folder = convert_gguf(Path(locate(MODEL)), torch.float32)
     network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, device_map=table)
-    spread = replace(load(MODEL, dtype="fp32", device="cpu"), model=network.eval())
+    spread = replace(load(ModelSettings(name=MODEL, dtype="fp32", device="cpu")), model=network.eval())
     questions = quiz("capitals", 4, 1)  # without texts, which two thirds of a model on a processor write slowly
     settings = AdapterSettings(layers="last:2", learning_rate=1e-3)
     far = differences(
@@ -237,7 +240,10 @@ def test_eight_and_four_bits_stay_near_bf16(place: Place, report: Report, tmp_pa
     folder = str(place.save(tmp_path / "model", hidden_size=256, intermediate_size=512))
     exact, *rounded = (
         place.learned(
-            LocalModel(load(folder, dtype="bf16", device=place.device, quantize=kind), AdapterSettings(layers="last:2"))
+            LocalModel(
+                load(ModelSettings(name=folder, dtype="bf16", device=place.device, quantize=kind)),
+                AdapterSettings(layers="last:2"),
+            )
         )
         for kind in (None, "8bit", "4bit")
     )

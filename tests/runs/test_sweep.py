@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from secl import Question, Record
+from secl.backends.local.loading.loader import load
 from secl.backends.local.model import LocalModel
 from secl.backends.token_driver import TokenDriver
 from secl.errors import ParameterError, RunError, StorageError
@@ -32,6 +33,7 @@ from secl.runs.sweep import (
     write_files,
 )
 from secl.scores import most_frequent, own_answer
+from secl.settings.groups import ModelSettings
 from secl.settings.names import dotted
 from tests.answers import stored
 from tests.runs.conftest import LEARNING, setting, stop_after
@@ -317,7 +319,10 @@ def test_the_frozen_model_answers_a_window_once_and_models_of_another_precision_
 ) -> None:
     shared = SharedAnswers()
     for dtype in ("fp32", "bf16"):
-        models = [LocalModel.load(str(tiny_llama), dtype=dtype, shared=each) for each in (None, shared, shared)]
+        models = [
+            LocalModel(load(ModelSettings(name=str(tiny_llama), dtype=dtype)), shared=each)
+            for each in (None, shared, shared)
+        ]
         question = Question(text="Which is a planet?", options=("Mars", "the Moon"))
         alone, *others = [model.answer(question, evidence=["p_true"]) for model in models]
         assert others == [alone, alone]

@@ -15,21 +15,11 @@ from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout, prefers_prefill
 from secl.backends.token_driver import TokenDriver
 from secl.backends.token_ids import TokenIds
-from secl.errors import ParameterError
 from secl.evidence import Thought
 from secl.flow.model import FlowModel
 from secl.question import Question
-from secl.settings.groups import Thinking, check_thinking
+from secl.settings.groups import Thinking
 from secl.writing import Chunk, SamplingParameters
-
-
-def write_texts(driver: TokenDriver, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
-    """Write free answers with the frozen weights; see `secl.model.Model.write`."""
-    prompting, engine = driver.prompting, driver.engine
-    if driver.thinks:
-        return split_thoughts(_write_after_thoughts(driver, question, sampling))
-    sampling = prompting.with_room(question, sampling, engine.limit)
-    return split_thoughts(engine.write_texts(prompting.answer(question), sampling))
 
 
 def _write_after_thoughts(driver: TokenDriver, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
@@ -69,19 +59,6 @@ def _write_after_thoughts(driver: TokenDriver, question: Question, sampling: Sam
                 break
 
 
-def check_arguments(facts: ModelFacts, thinking: Thinking, seed: int) -> None:
-    """Check the arguments of a `TokenModel`, before an engine computes.
-
-    Raises:
-        ParameterError: an invalid `thinking`, or a seed outside 0 to 2^63 - 1.
-        ModelError: the model always thinks, but `thinking` is "off".
-    """
-    if not 0 <= seed < 2**63:
-        raise ParameterError(f"The seed must be a whole number from 0 to 2^63 - 1, not {seed}.")
-    if check_thinking(thinking) == "off":
-        check_at_once(facts.name, facts.thinking_format)
-
-
 class TokenModel(FlowModel):
     """A `secl.model.Model` on an engine that reads and writes token ids, without its learning.
 
@@ -91,6 +68,9 @@ class TokenModel(FlowModel):
         distractors: number of distractors for an open answer, 1 to 9.
         thinking: whether the model thinks before it answers: "off", "auto", or the maximum number of tokens.
         seed: seed of sampled answers and distractors.
+
+    Raises:
+        ModelError: the model always thinks, but `thinking` is "off".
     """
 
     driver: TokenDriver
@@ -112,7 +92,8 @@ class TokenModel(FlowModel):
         self.tau, self.letters = facts.preset.tau, facts.preset.letters
         known = True if token_ids.plain else facts.preset.prefilled
         prefers = partial(prefers_prefill, engine, token_ids) if known is None else lambda: known
-        thinking = check_thinking(thinking)
+        if thinking == "off":
+            check_at_once(facts.name, facts.thinking_format)
         thinking_format = None if thinking == "off" else with_budget(facts.thinking_format, thinking)
         self.prompting = Prompting(
             token_ids, prefers, paper=paper, distractors=distractors, thinking_format=thinking_format
@@ -138,7 +119,11 @@ class TokenModel(FlowModel):
 
     def write(self, question: Question, sampling: SamplingParameters) -> Iterator[Chunk]:
         """Write free answers with the frozen weights; see `secl.model.Model.write`."""
-        return write_texts(self.driver, question, sampling)
+        prompting, engine = self.prompting, self.driver.engine
+        if self.driver.thinks:
+            return split_thoughts(_write_after_thoughts(self.driver, question, sampling))
+        sampling = prompting.with_room(question, sampling, engine.limit)
+        return split_thoughts(engine.write_texts(prompting.answer(question), sampling))
 
     def close(self) -> None:
         """End connections and threads."""

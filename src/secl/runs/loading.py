@@ -174,15 +174,7 @@ def load_local(settings: Recipe, shared: SharedAnswers | None = None, *, loaded:
     with without_garbage_collection():
         from secl.backends.local.model import LocalModel  # torch takes seconds to import
 
-        model = settings.model
-        loaded = loaded or model_cache().load(
-            model.name,
-            dtype=model.dtype,
-            device=model.device,
-            device_map=model.device_map,
-            quantize=model.quantize,
-            chat_template=model.chat_template,
-        )
+        loaded = loaded or model_cache().load(settings.model)
         local = LocalModel(
             loaded,
             adapter=settings.adapter,

@@ -16,12 +16,12 @@ from secl.backends.endpoint.vllm import engine as vllm_engine
 from secl.backends.endpoint.vllm.connect import answer_by_vllm
 from secl.backends.endpoint.vllm.model import VllmModel
 from secl.backends.local.loading.conversion import convert_gguf
-from secl.backends.local.loading.loader import locate
+from secl.backends.local.loading.loader import load, locate
 from secl.backends.local.model import LocalModel
 from secl.data.benchmarks import quiz
 from secl.question import Question
 from secl.records import Reply
-from secl.settings.groups import AdapterSettings
+from secl.settings.groups import AdapterSettings, ModelSettings
 from secl.writing import SamplingParameters, joined
 from tests.backends.conftest import Say
 from tests.backends.endpoint.real import free_port, wait_for
@@ -105,7 +105,7 @@ def remote(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalMod
 
 
 def learner() -> Any:
-    return LocalModel.load("smollm2", dtype="fp32", adapter=AdapterSettings(learning_rate=5e-4))
+    return LocalModel(load(ModelSettings(name="smollm2", dtype="fp32")), adapter=AdapterSettings(learning_rate=5e-4))
 
 
 def choices(count: int) -> list[Question]:

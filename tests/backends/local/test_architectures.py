@@ -13,6 +13,7 @@ from secl.backends.local.loading.loader import load, wrap
 from secl.backends.local.loading.model_parts import layers_of
 from secl.prompts.parsing import as_written, trim_answer
 from secl.question import Question
+from secl.settings.groups import ModelSettings
 from secl.writing import SamplingParameters, joined
 from tests.backends.local.alone import generated, log_p
 from tests.backends.local.architectures import ARCHITECTURES, PAGE, WINDOW, Architecture, page_with_table
@@ -66,7 +67,7 @@ def test_a_model_answers_writes_and_learns_as_plain_transformers_says(architectu
             (verdict,) = prompting.verdicts(question, [candidate])
             assert p == pytest.approx(log_p(by_itself, verdict)[-1, list(ids.true)].exp().sum().item(), abs=2e-5)
     for question in OPEN:
-        reply, item = model.answer(question).reply, model.learner.latest(question)
+        reply, item = model.answer(question).reply, model.latest_answer(question)
         assert reply.text == trim_answer(generated(by_itself, model, question), question.form).strip()
         behind = prompting.confidence(question, item.text or "")
         assert reply.bins == bins(by_itself, behind, ids.digits)
@@ -105,7 +106,7 @@ def check_lesson(model: Any) -> None:
         before = model.answer(question).reply
         update = model.learner.learn(question, before, 0.05)
         assert update.after < before.stated
-        reply, item = model.answer(question).reply, model.learner.latest(question)
+        reply, item = model.answer(question).reply, model.latest_answer(question)
         said = reply.text if question.options else item.text or ""
         with model.adapter.on():
             expected = bins(
@@ -124,7 +125,7 @@ def test_a_multimodal_folder_is_loaded_for_its_text_model(
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        loaded = load(str(architecture.save(tmp_path)), dtype="fp32")
+        loaded = load(ModelSettings(name=str(architecture.save(tmp_path)), dtype="fp32"))
         model = tiny_local(loaded)
     assert len(layers_of(loaded.model)) == 4
     assert all("vision" not in name and "visual" not in name for name in model.adapter.parameters)

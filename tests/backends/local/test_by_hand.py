@@ -27,6 +27,7 @@ from secl.records import Record
 from secl.runs.loading import build_calibrator
 from secl.runs.settings import RunSettings
 from secl.scores import make_signal
+from secl.settings.groups import ModelSettings
 from tests.backends.local.conftest import MakeModel
 from tests.backends.local.paper_by_hand import OPEN, PaperByHand, secl_paper
 from tests.conftest import ROOT
@@ -139,10 +140,10 @@ def test_smollm2_gives_the_records_of_the_method_by_hand_on_its_first_questions(
     smollm2: str, official_data: Path
 ) -> None:
     questions = load_stream(["mmlu"], 5, data=official_data)
-    by_hand = load(smollm2, dtype="fp32")
+    by_hand = load(ModelSettings(name=smollm2, dtype="fp32"))
     hand = ByHand(by_hand.model, by_hand.tokenizer, range(26, 30), FAMILIES["llama"])
     rows = list(secl(hand, as_rows(questions)))
-    model = LocalModel.load(smollm2, dtype="fp32")
+    model = LocalModel(load(ModelSettings(name=smollm2, dtype="fp32")))
     records = list(
         Calibrator(model, method="secl", gate=Always(), signal=make_signal("norm_p_true", 0.7)).run(questions)
     )
@@ -169,14 +170,14 @@ def test_the_flat_script_runs_from_the_shell(
 @pytest.mark.slow
 def test_the_posterior_by_hand_is_that_of_the_library(smollm2: str) -> None:
     """Reliability and letters depend on the whole stream, and the script gets the library's samples."""
-    loaded = load(smollm2, dtype="fp32")
+    loaded = load(ModelSettings(name=smollm2, dtype="fp32"))
     hand = PosteriorByHand(loaded.model, loaded.tokenizer)
     opened = ["What is the capital of France?", "Who wrote Hamlet?", "Which planet is the largest?"]
     rows = [
         Question(f"What kind of word is {word}?", options=("verb", "noun", "adjective")) for word in ("red", "tree")
     ]
     questions = [*quiz("capitals", 3, 5), *map(Question, opened), *quiz("misconceptions", 2, 5), *rows, rows[0]]
-    calibrator = Calibrator(LocalModel.load(smollm2, dtype="fp32"), posterior=PosteriorRule())
+    calibrator = Calibrator(LocalModel(load(ModelSettings(name=smollm2, dtype="fp32"))), posterior=PosteriorRule())
     record: Any
     for record in calibrator.run(questions):
         question, posterior, compared = record.question, record.posterior, record.evidence.candidates

@@ -18,6 +18,7 @@ from secl.backends.local.loading import conversion
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import load
 from secl.errors import ModelError, StorageError
+from secl.settings.groups import ModelSettings
 from tests.tiny import TEMPLATE, tiny_model, tiny_tokenizer
 
 
@@ -75,7 +76,7 @@ def as_stored(name: str, values: np.ndarray, config: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
 def test_a_converted_model_computes_what_was_stored(family: str, tmp_path: Path) -> None:
-    loaded = load(str(tiny_gguf(tmp_path / "tiny.gguf", family)), dtype="fp32")
+    loaded = load(ModelSettings(name=str(tiny_gguf(tmp_path / "tiny.gguf", family)), dtype="fp32"))
     tokens = torch.arange(40)[None]
     with torch.no_grad():
         ours, original = loaded.model(tokens).logits, tiny_model(family)(tokens).logits
@@ -126,7 +127,7 @@ def test_what_a_killed_conversion_left_is_removed_by_the_next(tmp_path: Path, ow
     left.mkdir()
     (left / "model.safetensors").write_bytes(b"half a model")
     (complete / "config.json").unlink()  # as a power cut may leave it
-    assert load(str(file), dtype="fp32").model.config.num_hidden_layers == 4
+    assert load(ModelSettings(name=str(file), dtype="fp32")).model.config.num_hidden_layers == 4
     assert not left.exists()
     (complete / "lm_head").mkdir()
     assert convert_gguf(file, torch.float32) == complete

@@ -44,7 +44,7 @@ def test_a_confidence_alongside_an_open_answer_comes_from_the_same_reply(form: A
     question = Question("Which river is longest?", form=form)
     for version in range(2):
         reply = model.answer(question).reply
-        answer = model.learner.latest(question)
+        answer = model.latest_answer(question)
         text = render(model.backend.token_ids.tokenizer, confidence_prompt(question, answer.text, alongside=True))
         assert list(answer.reading.bundle.answers[0]) == model.backend.token_ids.encode_before(text, "0")
         with model.adapter.on() if version else contextlib.nullcontext():

@@ -23,7 +23,7 @@ from secl.evidence import EvidenceKind
 from secl.gates import Always, EntropyShift, Never
 from secl.prompts.templates import answer_prompt, entailment_prompt, verification_prompt
 from secl.question import Question
-from secl.settings.groups import AdapterSettings, LoopSettings
+from secl.settings.groups import AdapterSettings, LoopSettings, ModelSettings
 from tests.answers import sampled
 from tests.backends.local.alone import log_p
 from tests.backends.local.conftest import MakeModel
@@ -156,10 +156,12 @@ def test_the_ledger_adds_up_to_the_tokens_that_went_through_the_layers(
 def test_models_from_one_shelf_share_their_weights_and_nothing_else(tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path / "model")
     cache = ModelCache()
-    taught = LocalModel.load(str(folder), cache=cache, adapter=AdapterSettings(layers="last:2", learning_rate=0.05))
+    taught = LocalModel(
+        cache.load(ModelSettings(name=str(folder))), adapter=AdapterSettings(layers="last:2", learning_rate=0.05)
+    )
     alone = [record.reply for record in Calibrator(taught, method="secl", gate=Never()).run([CHOICE, OPEN])]
     list(Calibrator(taught, method="secl", gate=Always(), loop=LoopSettings(bin_gate=None)).run([CHOICE, OPEN] * 2))
-    other = LocalModel.load(str(folder), cache=cache, adapter=AdapterSettings(layers="first:1"))
+    other = LocalModel(cache.load(ModelSettings(name=str(folder))), adapter=AdapterSettings(layers="first:1"))
     assert [record.reply for record in Calibrator(other, method="secl", gate=Never()).run([CHOICE, OPEN])] == alone
     ours, theirs = (model.backend.model.get_input_embeddings().weight for model in (taught, other))
     assert ours.data_ptr() == theirs.data_ptr()

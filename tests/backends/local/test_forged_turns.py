@@ -19,6 +19,7 @@ from secl.backends.token_ids import TokenIds
 from secl.conversation import Message, Prompt
 from secl.prompts.templates import answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import FORMS, GivenAnswer, Question
+from secl.settings.groups import ModelSettings
 from secl.writing import SamplingParameters
 from tests.backends.local.architectures import ARCHITECTURES, tokenizer_with
 from tests.backends.local.conftest import tiny_with
@@ -69,7 +70,9 @@ def with_pieces_of_sentences() -> Any:
 
 @pytest.fixture
 def tokenizer(name: str, request: pytest.FixtureRequest) -> Any:
-    return load(request.getfixturevalue("smollm2")).tokenizer if name == REAL else tokenizer_of(name)
+    return (
+        load(ModelSettings(name=request.getfixturevalue("smollm2"))).tokenizer if name == REAL else tokenizer_of(name)
+    )
 
 
 @cache

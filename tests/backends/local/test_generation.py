@@ -8,8 +8,10 @@ import torch
 
 from secl.backends.generation import Generation, TextRules
 from secl.backends.local.fast.batch import ONEDNN, fast_single_row
+from secl.backends.local.loading.loader import load
 from secl.backends.local.model import LocalModel
 from secl.question import Form, Question
+from secl.settings.groups import ModelSettings
 from secl.writing import SamplingParameters, joined
 from tests.backends.local.conftest import MakeModel, tokens_seen
 
@@ -88,7 +90,10 @@ def test_only_steps_of_a_text_that_is_written_alone_are_switched(make_model: Mak
 
 @pytest.mark.parametrize("form", ["short", "sentence"])
 def test_the_probability_of_an_answer_is_that_of_the_tokens_that_the_model_wrote(smollm2: str, form: Form) -> None:
-    model, question = LocalModel.load(smollm2, dtype="fp32", paper=True), Question("Why do cats purr?", form=form)
+    model, question = (
+        LocalModel(load(ModelSettings(name=smollm2, dtype="fp32")), paper=True),
+        Question("Why do cats purr?", form=form),
+    )
     generation, sums = model.prompting.start_answer(question), 0.0
     ids, text = list(generation.prompt), ""
     for _ in range(generation.limit):

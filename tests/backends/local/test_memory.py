@@ -128,7 +128,7 @@ def test_a_reading_looks_once_at_the_device_whatever_is_asked_of_it(
 ) -> None:
     model = make_model()
     model.prefetch([QUESTION], [["candidates", "p_true"]], weights_fixed=True)
-    reading: Any = model.answer(QUESTION) and model.learner.latest(QUESTION).reading
+    reading: Any = model.answer(QUESTION) and model.latest_answer(QUESTION).reading
     looks = counted(monkeypatch)
     places, ids = reading.bundle.positions, model.backend.token_ids.digits
     asked: list[Callable[[], Any]] = [

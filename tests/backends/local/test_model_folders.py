@@ -16,6 +16,7 @@ from secl.backends.local.fast.batch import Batch
 from secl.backends.local.loading import conversion
 from secl.backends.local.loading.loader import load, locate
 from secl.errors import ModelError
+from secl.settings.groups import ModelSettings
 from tests.backends.local.test_conversion import tiny_gguf
 from tests.tiny import SIZES, TEMPLATE, tiny_folder, tiny_model, tiny_tokenizer
 
@@ -143,7 +144,7 @@ def test_tokens_beyond_the_embedding_are_refused_if_a_prompt_can_have_them(
 @pytest.mark.parametrize("rows", [600, 5000])
 def test_the_tokenizer_of_another_model_is_refused_in_a_folder_too(rows: int, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="the tokenizer belongs to another model"):
-        load(str(tiny_folder(tmp_path, vocab_size=rows)))
+        load(ModelSettings(name=str(tiny_folder(tmp_path, vocab_size=rows))))
 
 
 def test_a_folder_with_an_adapter_or_without_a_tokenizer_is_named_so(tmp_path: Path) -> None:
@@ -165,7 +166,7 @@ def test_a_damaged_tokenizer_is_one_sentence(tmp_path: Path) -> None:
     values["model"]["vocab"].popitem()
     file.write_text(json.dumps(values), encoding="utf-8")
     with pytest.raises(ModelError, match=r"^the model '.*' cannot be loaded: [^\n]+ out of vocabulary"):
-        load(str(tmp_path))
+        load(ModelSettings(name=str(tmp_path)))
 
 
 @pytest.fixture
@@ -204,14 +205,14 @@ def test_code_of_a_model_folder_never_runs_and_secl_asks_no_question(
     folder = with_code(tiny_folder(tmp_path), config=config, tokenizer=tokenizer)
     said = r"it needs code of its own, which secl never runs; name a model that transformers knows\.$"
     with pytest.raises(ModelError, match=said):
-        load(str(folder))
+        load(ModelSettings(name=str(folder)))
     assert not (folder / "ran").exists()
 
 
 @pytest.mark.usefixtures("no_question")
 def test_a_model_that_transformers_knows_loads_without_its_code(tmp_path: Path) -> None:
     folder = with_code(tiny_folder(tmp_path), config=True, tokenizer=True, unknown=False)
-    assert load(str(folder)).model.config.model_type == "llama"
+    assert load(ModelSettings(name=str(folder))).model.config.model_type == "llama"
     assert not (folder / "ran").exists()
 
 
@@ -233,7 +234,7 @@ def test_a_base_model_in_a_gguf_file_is_refused_before_its_weights_are_converted
     monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(conversion, "_write", lambda *_: pytest.fail("converted"))
     with pytest.raises(ModelError, match=said):
-        load(str(tiny_gguf(tmp_path / "base.GGUF", "llama", template=template)))
+        load(ModelSettings(name=str(tiny_gguf(tmp_path / "base.GGUF", "llama", template=template))))
 
 
 def test_a_base_model_in_a_folder_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
@@ -241,4 +242,4 @@ def test_a_base_model_in_a_folder_is_refused_before_its_weights_are_read(tmp_pat
     for file in (*folder.glob("*.safetensors"), folder / "chat_template.jinja"):
         file.unlink()
     with pytest.raises(ModelError, match="has no chat template, so it cannot be asked"):
-        load(str(folder))
+        load(ModelSettings(name=str(folder)))

@@ -20,6 +20,7 @@ from secl.runs.loading import load_local
 from secl.runs.manifest import Manifest
 from secl.runs.runner import resume_run, start_run
 from secl.runs.settings import RunSettings
+from secl.settings.groups import ModelSettings
 from secl.testing import ScriptedModel
 from secl.writing import SamplingParameters
 from tests.backends.local.test_conversion import tiny_gguf
@@ -146,13 +147,16 @@ def test_folders_and_files_of_base_models_load_and_the_fingerprint_depends_on_th
     monkeypatch.setenv("SECL_CACHE", str(tmp_path / "cache"))
     folder, file = tiny_folder(tmp_path / "chat"), tiny_gguf(tmp_path / "base.gguf", "llama", template=None)
     for source in (folder, file):
-        loaded = load(str(source), chat_template="plain", dtype="fp32")
+        loaded = load(ModelSettings(name=str(source), chat_template="plain", dtype="fp32"))
         assert TokenIds.of(loaded.tokenizer).plain
         asked = secl.load(str(source), chat_template="plain", dtype="fp32").ask(METAL)
         assert asked.text in METAL.options
-    assert load(str(folder)).fingerprint != load(str(folder), chat_template="plain").fingerprint
+    assert (
+        load(ModelSettings(name=str(folder))).fingerprint
+        != load(ModelSettings(name=str(folder), chat_template="plain")).fingerprint
+    )
     with pytest.raises(ModelError, match="has no chat template"):
-        load(str(file), dtype="fp32")  # also where the file is converted already
+        load(ModelSettings(name=str(file), dtype="fp32"))  # also where the file is converted already
 
 
 def test_a_tokenizer_that_splits_true_is_refused_with_the_plain_template_too() -> None:

@@ -10,10 +10,10 @@ from peft.utils.integrations import dequantize_module_weight
 from torch import nn
 
 from secl.backends.local.fast.shared_network import SharedNetwork
-from secl.backends.local.loading.loader import ModelCache, load, wrap
+from secl.backends.local.loading.loader import load, wrap
 from secl.backends.local.model import LocalModel
 from secl.errors import ParameterError
-from secl.settings.groups import AdapterSettings, Quantize
+from secl.settings.groups import AdapterSettings, ModelSettings, Quantize
 from tests.backends.local.conftest import taught
 from tests.tiny import tiny_model, tiny_tokenizer
 
@@ -27,8 +27,8 @@ def bits() -> None:
     pytest.importorskip("bitsandbytes", reason="the extra secl[quantize] is not installed")
 
 
-def quantised(folder: Path, quantize: Quantize, cache: ModelCache | None = None) -> LocalModel:
-    return LocalModel.load(str(folder), dtype="fp32", quantize=quantize, adapter=ADAPTER, cache=cache)
+def quantised(folder: Path, quantize: Quantize) -> LocalModel:
+    return LocalModel(load(ModelSettings(name=str(folder), dtype="fp32", quantize=quantize)), adapter=ADAPTER)
 
 
 def test_the_linear_layers_of_the_body_are_quantised_and_nothing_else(
@@ -51,7 +51,9 @@ def test_a_quantised_model_answers_and_learns_as_one_with_the_rounded_weights(
 ) -> None:
     model = quantised(tiny_llama, quantize)
     rounded = tiny_model("llama")
-    for name, module in load(str(tiny_llama), dtype="fp32", quantize=quantize).model.named_modules():
+    for name, module in load(
+        ModelSettings(name=str(tiny_llama), dtype="fp32", quantize=quantize)
+    ).model.named_modules():
         if isinstance(module, nn.Linear):
             if quantize == "8bit" and not module.weight.is_floating_point():
                 module.init_8bit_state()  # type: ignore[operator]
@@ -72,13 +74,13 @@ def test_a_model_that_was_saved_quantised_is_loaded_as_it_is_and_not_quantised_a
     tiny_llama: Path, tmp_path: Path, bits: None, brief: None
 ) -> None:
     saved = tmp_path / "saved"
-    load(str(tiny_llama), dtype="fp32", quantize="4bit").model.save_pretrained(saved)
+    load(ModelSettings(name=str(tiny_llama), dtype="fp32", quantize="4bit")).model.save_pretrained(saved)
     tiny_tokenizer().save_pretrained(saved)
-    model = LocalModel.load(str(saved), dtype="fp32", adapter=ADAPTER)
+    model = LocalModel(load(ModelSettings(name=str(saved), dtype="fp32")), adapter=ADAPTER)
     assert str(model.environment["quantised"]).startswith("nf4, bitsandbytes ")
     assert taught(model) == taught(quantised(tiny_llama, "4bit"))
     with pytest.raises(ParameterError, match=r"saved is quantised already; leave --quantize out\.$"):
-        load(str(saved), quantize="8bit")
+        load(ModelSettings(name=str(saved), quantize="8bit"))
 
 
 @pytest.mark.parametrize(
@@ -100,4 +102,4 @@ def test_what_cannot_be_quantised_is_refused_before_it_is_loaded(
         (tmp_path / "tiny" / file).write_text("{}")
     (tmp_path / "small.gguf").write_bytes(b"GGUF")
     with pytest.raises(ParameterError, match=sentence):
-        load(str(tmp_path / name), quantize="4bit", **settings)  # type: ignore[arg-type]
+        load(ModelSettings(name=str(tmp_path / name), quantize="4bit", **settings))

@@ -111,7 +111,7 @@ def test_no_token_of_a_thought_goes_through_the_network_twice(brief: None) -> No
     model = thinking("Qwen 3")
     seen = tokens_seen(model.backend.model)
     model.answer(CHOICE)
-    case = model.learner.latest(CHOICE)
+    case = model.latest_answer(CHOICE)
     bundle, written = case.reading.bundle, [*case.generation.prompt, *case.generation.written[:-1]]
     new = bundle.size - common_length(written, bundle.answers[0])
     assert seen == [len(case.generation.prompt), *[1] * 11, new]

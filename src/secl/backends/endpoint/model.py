@@ -31,7 +31,7 @@ from secl.flow.questions import Case, answer, rate, sample
 from secl.flow.requests import FlowRun
 from secl.prompts.templates import answer_prompt
 from secl.question import GivenAnswer, Question
-from secl.settings.groups import Thinking, check_thinking
+from secl.settings.groups import Thinking
 from secl.writing import Chunk, SamplingParameters, Token
 
 CHARACTERS = 4
@@ -156,7 +156,7 @@ class EndpointModel(FlowModel):
         seed: seed of sampled answers and distractors.
 
     Raises:
-        ParameterError: not a URL, an invalid `thinking`, or several models without a name.
+        ParameterError: not a URL, or several models without a name.
         ModelError: the server does not answer or gives no log-probabilities, or its model does not think as asked.
     """
 
@@ -170,7 +170,6 @@ class EndpointModel(FlowModel):
         thinking: Thinking = "off",
         seed: int = 42,
     ) -> None:
-        thinking = check_thinking(thinking)
         self.endpoint = Endpoint(url, key=key)
         try:
             self.name = name or only_model(self.endpoint)

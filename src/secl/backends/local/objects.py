@@ -1,25 +1,18 @@
-"""Writing of JSON objects, and `StructuredWriting`, by which a model in this process writes objects and tool calls."""
+"""Writing of JSON objects, and the thoughts before objects and tool calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from secl.backends.base import Bundle, Continuation
 from secl.backends.generation import Generation
-from secl.backends.local.backend import LocalBackend
-from secl.backends.local.calls import CallWriter
 from secl.backends.local.constrained import After, GrammarRow, GrammarWriter, R, Task, W
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on
-from secl.backends.token_driver import TokenDriver
 from secl.backends.token_ids import distinct_tokens
 from secl.errors import SeclError, TooLongError, UnfinishedError
 from secl.evidence import Thought
-from secl.fields.calls import WrittenReply
 from secl.fields.extraction import ObjectRequest, Objects, UncertainValue, composed, uncertain_places, uncertain_values
-from secl.fields.schema import Schema
-from secl.fields.tools import CallRequest
 from secl.fields.values import WrittenObject
 from secl.fields.weighing import FIXED_KINDS, is_certain
 from secl.ledger import Ledger
@@ -143,53 +136,7 @@ def _find_entry(task: ObjectTask, value: UncertainValue) -> tuple[KeptRow, int, 
     return task.best.kept, len(task.prompt) + value.first - 1, task.best.written[value.first - 1]
 
 
-class StructuredWriting:
-    """The part of `secl.backends.local.model.LocalModel` that writes under a grammar."""
-
-    name: str
-    backend: LocalBackend
-    driver: TokenDriver
-
-    def write_objects(
-        self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
-    ) -> list[Objects[WrittenObject] | SeclError]:
-        """Write JSON objects with the frozen weights; see `secl.fields.extraction.WritesObjects`.
-
-        Raises:
-            ParameterError: servers answer for this model, or llguidance is missing.
-            ModelError: llguidance cannot read the model's tokenizer.
-        """
-        return _write_all(self.objects, requests, samples)
-
-    def check_schema(self, schema: Schema) -> tuple[str, ...]:
-        """Return a sentence for each keyword of a schema that cannot constrain the model.
-
-        Raises:
-            ParameterError: llguidance rejects the schema; for other causes, see `write_objects`.
-            ModelError: see `write_objects`.
-        """
-        return self.objects.grammars.remarks(schema)
-
-    @cached_property
-    def objects(self) -> ObjectWriter:
-        return ObjectWriter(self.backend, self.driver, self.name)
-
-    def write_calls(
-        self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]
-    ) -> list[Objects[WrittenReply] | SeclError]:
-        """Write replies that may call tools, with the frozen weights; see `secl.fields.calls.WritesCalls`.
-
-        Raises:
-            ParameterError, ModelError: see `write_objects`.
-        """
-        return _write_all(self.calls, requests, samples)
-
-    @cached_property
-    def calls(self) -> CallWriter:
-        return CallWriter(self.backend, self.driver, self.name)
-
-
-def _write_all(
+def write_all(
     writer: GrammarWriter[R, W], requests: Sequence[R], samples: Callable[[R, W], int]
 ) -> list[Objects[W] | SeclError]:
     """Write a greedy text and samples for each request.

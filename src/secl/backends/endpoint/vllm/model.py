@@ -11,9 +11,8 @@ from secl.backends.generation import TextRules
 from secl.backends.local.loading.loader import ModelFacts, load_facts
 from secl.backends.local.loading.thinking import FIRST_TOKENS
 from secl.backends.token_ids import TokenIds, sample_text
-from secl.backends.token_model import TokenModel, check_arguments
+from secl.backends.token_model import TokenModel
 from secl.errors import ModelError
-from secl.settings.groups import Thinking
 
 
 class VllmModel(TokenModel):
@@ -39,23 +38,20 @@ class VllmModel(TokenModel):
         name: str = "",
         *,
         key: str | None = None,
-        thinking: Thinking = "off",
-        seed: int = 42,
         **settings: Any,
     ) -> None:
         endpoint = Endpoint(url, key=key, silence=READ_TIMEOUT)
         try:
             server = TokenServer(endpoint)
             facts = _facts_of(server, name)
-            check_arguments(facts, thinking, seed)
             token_ids = TokenIds.of(facts.tokenizer, facts.name)
             _check_tokens(server, token_ids, facts.name)
+            rules = TextRules(facts.tokenizer, facts.end_ids)
+            engine = VllmEngine(server, rules, len(facts.tokenizer), facts.limit)
+            super().__init__(facts, engine, token_ids, rules=rules, **settings)
         except BaseException:
             endpoint.close()
             raise
-        rules = TextRules(facts.tokenizer, facts.end_ids)
-        engine = VllmEngine(server, rules, len(facts.tokenizer), facts.limit)
-        super().__init__(facts, engine, token_ids, rules=rules, thinking=thinking, seed=seed, **settings)
         self.fingerprint = f"vllm:{server.root}:{facts.fingerprint}"
         self.upstream = Upstream(endpoint, server.base, takes_all=False)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import transformers
@@ -26,15 +26,15 @@ from transformers import (
 from secl.backends.chat_templates import ThinkingFormat, Tokenizer, with_plain_template
 from secl.backends.local.loading.conversion import convert_gguf, is_gguf, sampled_digest
 from secl.backends.local.loading.guard import NO_CODE, as_model_error, check_tokenizer, quiet
-from secl.backends.local.loading.model_parts import AUTO, choose_device, text_config, twin
+from secl.backends.local.loading.model_parts import choose_device, text_config, twin
 from secl.backends.local.loading.presets import PRESETS, UNMEASURED, Preset, preset_of, rule_for
 from secl.backends.local.loading.quantisation import check_quantisable, quantisation
 from secl.backends.local.loading.thinking import Begin, find_thinking_format, first_tokens
 from secl.backends.token_ids import sample_text
 from secl.errors import ModelError, ParameterError
-from secl.settings.groups import ChatTemplate, Device, Dtype, Quantize
+from secl.settings.groups import ChatTemplate, Dtype, ModelSettings
 
-DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+DTYPES: dict[Dtype, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 SAMPLED = 64
 """Approximate number of values of each weight in the fingerprint of the caller's model."""
@@ -82,71 +82,37 @@ class ModelCache:
     """
 
     def __init__(self) -> None:
-        self._kept: tuple[tuple[str | None, ...], Loaded] | None = None
+        self._kept: tuple[tuple[object, ...], Loaded] | None = None
 
-    def load(
-        self,
-        name: str,
-        *,
-        dtype: Dtype = "auto",
-        device: Device = "auto",
-        device_map: Literal["auto"] | None = None,
-        quantize: Quantize | None = None,
-        chat_template: ChatTemplate = "own",
-    ) -> Loaded:
+    def load(self, wanted: ModelSettings) -> Loaded:
         """See `secl.backends.local.loading.loader.load`."""
-        # The key has the precision instead of "auto", because a resumed run names the precision that "auto" chose.
-        precision = dtype if device_map else str(choose_dtype(dtype, choose_device(device)))
-        key = (name, precision, device, device_map, quantize, chat_template)
+        # A resumed run names the precision that "auto" chose.
+        precision = wanted.dtype if wanted.device_map else choose_dtype(wanted.dtype, choose_device(wanted.device))
+        key = (wanted.name, precision, wanted.device, wanted.device_map, wanted.quantize, wanted.chat_template)
         if self._kept is None or self._kept[0] != key:
             self._kept = None  # two large models may not fit together
-            self._kept = (
-                key,
-                load(
-                    name,
-                    dtype=dtype,
-                    device=device,
-                    device_map=device_map,
-                    quantize=quantize,
-                    chat_template=chat_template,
-                ),
-            )
+            self._kept = key, load(wanted)
         loaded = self._kept[1]
         return replace(loaded, model=twin(loaded.model))
 
 
-def load(
-    name: str = "smollm2",
-    *,
-    dtype: Dtype = "auto",
-    device: Device = "auto",
-    device_map: Literal["auto"] | None = None,
-    quantize: Quantize | None = None,
-    chat_template: ChatTemplate = "own",
-) -> Loaded:
-    """Load a model for asking and adapting.
-
-    Args:
-        name: a preset ("smollm2", "llama-3.2-3b", ...), a hub id, a folder, or a GGUF file.
-        dtype: precision of the body; "auto" takes bf16 on devices with fast bf16, else fp32.
-        device: "cpu", "cuda", "cuda:1", "mps", or "auto" for the best available device.
-        device_map: "auto" spreads the model over all devices.
-        quantize: "8bit" or "4bit" quantises the linear layers of the body.
-        chat_template: "own" takes the model's chat template; "plain" writes prompts without one, for base models.
+def load(wanted: ModelSettings) -> Loaded:
+    """Load the model that settings name, for asking and adapting.
 
     Raises:
         ModelError: the model cannot be found, read or used.
-        ParameterError: unknown dtype or device, or incompatible options.
+        ParameterError: incompatible settings.
     """
-    if device_map is not None and device != AUTO:
+    name, quantize = wanted.name, wanted.quantize
+    if wanted.device_map is not None and wanted.device != "auto":
         raise ParameterError(
-            f"device_map puts a model on several devices, but device is {device!r}; leave one of them out."
+            f"device_map puts a model on several devices, but device is {wanted.device!r}; leave one of them out."
         )
-    home = choose_device(device)
-    precision = choose_dtype(dtype, home)
+    home = choose_device(wanted.device)
+    precision = choose_dtype(wanted.dtype, home)
     if quantize is not None:
         check_quantisable(quantize, home, locate(name))
-    source, config, tokenizer = _read(name, precision, chat_template)
+    source, config, tokenizer = _read(name, precision, wanted.chat_template)
     with as_model_error(name), quiet():
         kind = text_class(name, config)
         # Only the eager implementation caps attention scores (Gemma 2). With None, transformers chooses a faster one.
@@ -155,7 +121,7 @@ def load(
         # transformers loads quantised weights, and all weights for a GPU, directly onto the device `home`. For other
         # devices, `model.to` moves the weights after loading.
         in_bits = bool(how) or getattr(config, "quantization_config", None) is not None
-        places = device_map or ({"": str(home)} if in_bits or home.type == "cuda" else None)
+        places = wanted.device_map or ({"": str(home)} if in_bits or home.type == "cuda" else None)
         model, report = kind.from_pretrained(
             str(source),
             dtype=precision,
@@ -187,7 +153,7 @@ def load_facts(name: str, begin: Begin) -> ModelFacts:
     Raises:
         ModelError: the model cannot be found, read or used.
     """
-    source, config, tokenizer = _read(name, choose_dtype(AUTO, choose_device(AUTO)))
+    source, config, tokenizer = _read(name, choose_dtype("auto", choose_device("auto")))
     with as_model_error(name), quiet():
         try:
             generation = GenerationConfig.from_pretrained(str(source))
@@ -360,16 +326,10 @@ def _packaged_gguf(source: str) -> Path:
     return files[0]
 
 
-def choose_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """Return the precision of the body; "auto" is bf16 on CUDA devices and CPUs with native bf16, else fp32.
-
-    Raises:
-        ParameterError: an unknown name.
-    """
-    if dtype in DTYPES:
-        return DTYPES[dtype]
+def choose_dtype(dtype: Dtype, device: torch.device) -> torch.dtype:
+    """Return the precision of the body; "auto" is bf16 on CUDA devices and CPUs with native bf16, else fp32."""
     if dtype != "auto":
-        raise ParameterError(f"dtype {dtype!r} is not one of auto, {', '.join(DTYPES)}.")
+        return DTYPES[dtype]
     native = False
     if device.type == "cuda":
         native = bool(torch.cuda.is_bf16_supported(including_emulation=False))

@@ -22,12 +22,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from secl.errors import ModelError
-from secl.settings.groups import check_device
+from secl.settings.groups import Device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
-
-AUTO = "auto"
 
 FINAL_NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f", "norm_f")
 
@@ -169,17 +167,14 @@ def modules_of(model: PreTrainedModel, layers: Sequence[int], names: Sequence[st
     return [module for layer in chosen for name, module in layer.named_modules() if name.endswith(tuple(names))]
 
 
-def choose_device(device: str) -> torch.device:
+def choose_device(device: Device) -> torch.device:
     """Return the device for a name; "auto" prefers CUDA, then MPS, then the CPU.
 
-    Raises:
-        ParameterError: unknown name.
-        ModelError: no such device on this machine.
+    Raises ModelError: this machine has no such device.
     """
-    check_device(device)
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     has = {"cpu": True, "cuda": gpus > 0, "mps": torch.backends.mps.is_available()}
-    if device == AUTO:
+    if device == "auto":
         return torch.device(next(name for name in ("cuda", "mps", "cpu") if has[name]))
     chosen = torch.device(device)
     if not has[chosen.type] or (chosen.index or 0) >= max(gpus, 1):

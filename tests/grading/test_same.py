@@ -4,6 +4,8 @@ The pairs with judgements of people were written before they were first compared
 rule gets wrong.
 """
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +118,36 @@ def test_the_rule_judges_ninety_one_of_a_hundred_pairs_as_people_do_in_either_or
             if same_answer(question, *(one, other)[::turn]) is not same
         }
         assert mistakes == KNOWN_MISTAKES
+
+
+RESTATED = """
+Which chemical element has the atomic number 26?
+= The element with the atomic number 26 is iron. = Iron is the chemical element with atomic number 26.
+! The chemical element with the atomic number 26 is bismuth. = The chemical element with atomic number 26 is uranium.
+Which chemical element has the symbol Y?
+! The chemical element with the symbol Y is yttrium. = Titanium is a chemical element with the symbol Y.
+What is the capital of the Republic of the Congo?
+= The Republic of the Congo's capital city is Brazzaville. = The capital of the Republic of the Congo is Brazzaville.
+! The capital of the Republic of the Congo is Kisama. = The capital of the Republic of the Congo is Brazzaville.
+! The capital city of the Republic of the Congo is Kinshasa. = The capital of the Republic of the Congo is Brazzaville.
+What happens if you eat watermelon seeds?
+= The seeds pass through your digestive system. = If you eat watermelon seeds, they pass through your digestive system.
+! Nothing happens if you eat watermelon seeds. = You die if you eat watermelon seeds.
+Which ocean is deeper, the Atlantic or the Pacific Ocean?
+= The Pacific Ocean is deeper than the Atlantic Ocean. = The Pacific Ocean is deeper than the Atlantic.
+"""
+
+
+def test_words_of_the_question_make_two_sentences_neither_equal_nor_right() -> None:
+    for line in RESTATED.strip().splitlines():
+        if line[0] not in "=!":
+            question = Question(line)
+            continue
+        one, other = line[2:].split(" = ")
+        for first, second in ((one, other), (other, one)):
+            assert same_answer(question, first, second) is (line[0] == "="), line
+            if line[0] == "!":
+                assert grade(replace(question, reference=first), second) is False, line
 
 
 @pytest.mark.parametrize("echo", ["The capital of France.", "What is the capital of France?", "capital of France"])

@@ -7,7 +7,8 @@ Equal texts (`same_text`) are right. Otherwise the first row that fits the refer
     a date          the answer has the day, month and year that the reference gives, in any order
     several items   the answer mentions all of them, in any order
     name or words   the answer mentions the name or words (`secl.grading.mentions`); a person's last name suffices
-    a long text     the answer has at least 4/5 of the text's words, all its numbers, and no other negation
+    a long text     the answer has at least 4/5 of the text's words, all its numbers, and no other negation; words that
+                    both repeat from the question are not enough
 
 The rule does not understand meaning: a wrong sentence that mentions the right answer can pass, and a paraphrase can
 fail.
@@ -125,7 +126,7 @@ def _says(question: str, reference: str, answer: str, passage: str) -> bool:
     items = _items(reference)
     if items:
         return all(mentioned(question, item, answer, listed=True) for item in dict.fromkeys(items))
-    return _covers(reference, answer)
+    return _covers(question, reference, answer)
 
 
 def _polarity(answer: str, yes: frozenset[str], no: frozenset[str]) -> bool | None:
@@ -182,16 +183,23 @@ def _items(reference: str) -> list[str]:
     return members
 
 
-def _covers(reference: str, answer: str) -> bool:
-    """Return whether an answer has 4/5 of the content words and all figures of a long text, and no other negation."""
+def _covers(question: str, reference: str, answer: str) -> bool:
+    """Return whether an answer has 4/5 of the content words and all figures of a long text, and no other negation.
+
+    Two sentences may repeat a long question and give different answers. So of the content words that do not stand in
+    the question, the side with fewer of them shares 4/5 with the other side.
+    """
     words, others = read_words(reference), read_words(answer)
-    content = {word.text for word in words} - FUNCTION_WORDS
+    content, said = ({word.text for word in part} - FUNCTION_WORDS for part in (words, others))
     if len(content) < _TEXT_WORDS or all(word.capital for word in words if word.text not in FUNCTION_WORDS):
         return False
     if not _figures(reference) <= _figures(answer):
         return False
-    shared = content & {word.text for word in others}
-    return 5 * len(shared) >= 4 * len(content) and _denies(words) is _denies(others)
+    asked = {word.text for word in read_words(question)}
+    told, answered = content - asked, said - asked
+    if told and 5 * len(told & answered) < 4 * max(1, min(len(told), len(answered))):
+        return False
+    return 5 * len(content & said) >= 4 * len(content) and _denies(words) is _denies(others)
 
 
 def _figures(text: str) -> set[object]:

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 from pathlib import Path
 
 WAIT_POLICY = "OMP_WAIT_POLICY"
@@ -72,9 +73,15 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder for converted models, which may not exist: SECL_CACHE, or "secl" in the user's cache folder."""
-    base = os.environ.get("SECL_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "secl")
-    return Path(base).expanduser()
+    """Return the folder for converted models and readings: SECL_CACHE, or "secl" in the user's cache folder.
+
+    The folder may not exist. Raises FileNotFoundError: the user has no home folder.
+    """
+    base = os.environ.get("SECL_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "secl")
+    try:
+        return Path(base).expanduser()
+    except RuntimeError as problem:
+        raise FileNotFoundError(ENOENT, "the home folder is unknown, and SECL_CACHE names no other", base) from problem
 
 
 def synchronise(path: Path) -> None:

@@ -109,11 +109,14 @@ class Model(Protocol):
         tau: temperature of normalised P(True) that suits this model.
         letters: correlation of option letters between two orders of the options, after removal of position effects,
             from -1 to 1. None if not measured.
+        shares_passes: whether the questions of a window share passes (`prefetch`), so that rounding depends on the
+            window.
     """
 
     name: str
     tau: float = 1.0
     letters: float | None = None
+    shares_passes: bool = False
 
     @cached_property
     def meter(self) -> Meter:

@@ -28,7 +28,7 @@ def test_a_second_run_adds_nothing_to_the_cache_and_clear_empties_it(shell: Shel
     assert count >= 20
     assert "from the cache: 20 answers;" in shell(*ASKED, "--out", tmp_path / "three", "--accept", 0.5).fine.out
     assert readings(shell) == count
-    assert ": 0 readings, 0.0 of 1 MB" in shell("cache", "--clear").fine.out
+    assert ": 0 readings, 16.4 kB of 1.0 MB" in shell("cache", "--clear").fine.out
 
 
 def test_a_dry_run_says_how_long_the_run_takes_and_keeps_nothing(shell: Shell, tmp_path: Path) -> None:

@@ -3,17 +3,19 @@
 import sqlite3
 import subprocess
 import sys
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from inspect import getattr_static
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import secl
 from secl.backends.local.model import LocalModel
-from secl.errors import ParameterError
+from secl.errors import ParameterError, StorageError
 from secl.evidence import EvidenceKind
 from secl.fields.calls import WritesCalls
 from secl.fields.extraction import WritesObjects
@@ -22,8 +24,9 @@ from secl.question import GivenAnswer, Question
 from secl.runs import cache as cache_module
 from secl.runs.cache import CachedModel, ReadingCache, maximum_size
 from secl.runs.encoding import to_body
+from secl.runs.loading import load_local
 from secl.runs.runner import resume_run, start_run
-from secl.runs.settings import RunSettings
+from secl.runs.settings import Recipe, RunSettings
 from secl.testing import ScriptedModel
 from tests.fields.scribe import Scribe, written
 
@@ -58,7 +61,9 @@ def kept(tmp_path: Path) -> ReadingCache:
 def table(folder: Path, rows: Sequence[str] = QUESTIONS, **columns: Sequence[str]) -> Path:
     path = folder / "questions.csv"
     lines = [",".join(("id", "question", *columns))]
-    lines += [",".join((f"row-{n}", row, *(values[n] for values in columns.values()))) for n, row in enumerate(rows)]
+    lines += [
+        ",".join((row.split("is")[-1], row, *(each[n] for each in columns.values()))) for n, row in enumerate(rows)
+    ]
     path.write_text("\n".join(lines))
     return path
 
@@ -113,6 +118,54 @@ def test_other_settings_of_the_questions_ask_anew(tmp_path: Path, kept: ReadingC
     assert records == run(tmp_path, table(tmp_path), None, **settings)[0]
 
 
+def on_server(url: str, *trial: str) -> Counted:
+    """Return a model that looks like one on a server; every server calls its model "scripted"."""
+    model = Counted()
+    model.upstream = SimpleNamespace(endpoint=SimpleNamespace(url=url))  # type: ignore[attr-defined]
+    model.abilities = SimpleNamespace(trial=trial)  # type: ignore[attr-defined]
+    return model
+
+
+@pytest.mark.parametrize("other", [on_server("http://b/v1", "8", "9"), on_server("http://a/v1", "9", "8")])
+def test_another_server_and_another_model_of_the_same_name_are_asked_anew(
+    tmp_path: Path, kept: ReadingCache, other: Counted
+) -> None:
+    for model, asked in (
+        (on_server("http://a/v1", "8", "9"), 40),
+        (on_server("http://a/v1", "8", "9"), 0),
+        (other, 40),
+    ):
+        assert len(run(tmp_path, table(tmp_path), kept, model)[1].asked) == asked
+
+
+@pytest.mark.parametrize("name", ["model", "model/model.safetensors"])
+def test_an_edited_model_file_is_asked_anew(tmp_path: Path, kept: ReadingCache, name: str) -> None:
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.parent.mkdir()
+    for content, asked in ((b"ab", 40), (None, 0), (b"ac", 40)):
+        if content is not None:
+            weights.write_bytes(content)
+        model = run(tmp_path, table(tmp_path), kept, **{"model.name": str(tmp_path / name)})[1]
+        assert len(model.asked) == asked
+
+
+@pytest.mark.parametrize("settings", [{"adapter.layers": "last:1"}, {"model.chat_template": "plain"}])
+def test_settings_that_change_rounding_or_prompts_ask_anew(
+    tmp_path: Path, kept: ReadingCache, settings: dict[str, Any]
+) -> None:
+    run(tmp_path, table(tmp_path), kept)
+    assert len(run(tmp_path, table(tmp_path), kept, **settings)[1].asked) == 40
+
+
+def test_an_edited_library_asks_anew(tmp_path: Path, kept: ReadingCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path, table(tmp_path), kept)
+    monkeypatch.setattr(cache_module, "__file__", str(tmp_path / "runs" / "cache.py"))
+    (tmp_path / "prompts.py").write_text("edited")
+    cache_module._library.cache_clear()
+    assert len(run(tmp_path, table(tmp_path), kept)[1].asked) == 40
+    cache_module._library.cache_clear()
+
+
 def test_other_weights_ask_anew_and_a_method_that_learns_always_asks(tmp_path: Path, kept: ReadingCache) -> None:
     run(tmp_path, table(tmp_path), kept)
     _, model = run(tmp_path, table(tmp_path), kept, Counted(stated=0.6))
@@ -151,16 +204,25 @@ def test_a_killed_run_resumes_to_the_records_of_a_whole_one(tmp_path: Path, kept
 
 def test_least_recently_used_readings_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "BETWEEN", 1)
-    small = ReadingCache(tmp_path / "small.sqlite", 1000)
-    for number in range(9):
-        small.put(str(number), "x" * 100)
+    small = ReadingCache(tmp_path / "small.sqlite", 100_000)
+    for number in range(100):
+        small.put(str(number), "x" * 2000)
         assert small.get("0")
-    for number in range(9, 12):
-        small.put(str(number), "x" * 100)
-    assert small.bytes <= 1000
-    assert small.get("0")
+    assert small.bytes <= 100_000
     assert small.get("1") is None
-    assert small.get("11")
+    assert small.get("99")
+
+
+def test_many_small_runs_stay_within_the_size_and_the_file_shrinks(tmp_path: Path) -> None:
+    path = tmp_path / "readings.sqlite"
+    for turn in range(20):
+        cache = ReadingCache(path, 100_000)
+        for number in range(20):
+            cache.put(f"{turn}-{number}", "x" * 2000)
+        assert cache.get(f"{turn}-19")
+    assert ReadingCache(path, 100_000).bytes <= 100_000
+    ReadingCache(path, 100_000)._db.close()  # type: ignore[union-attr]
+    assert path.stat().st_size <= 100_000 + 2**16
 
 
 def used(path: Path) -> ReadingCache:
@@ -197,14 +259,16 @@ def test_a_cache_that_cannot_be_used_stops_no_run(tmp_path: Path, damage: str) -
         assert len(ReadingCache(path, 10**6)) == 0
 
 
-def test_a_damaged_value_is_read_anew(tmp_path: Path, kept: ReadingCache) -> None:
+@pytest.mark.parametrize("change", ["substr(body, 1, 20)", "replace(body, '0.', '0.1')", "'{}'", "'null'", "x'00ff'"])
+def test_a_damaged_value_is_read_anew(tmp_path: Path, kept: ReadingCache, change: str) -> None:
     first, _ = run(tmp_path, table(tmp_path), kept)
     with sqlite3.connect(kept.path) as db:
-        db.execute("UPDATE readings SET body = substr(body, 1, 20)")
+        db.execute(f"UPDATE readings SET body = {change}")
     db.close()
     second, model = run(tmp_path, table(tmp_path), kept)
     assert second == first
     assert len(model.asked) == 40
+    assert run(tmp_path, table(tmp_path), kept)[1].asked == []
 
 
 def test_a_full_disk_stops_no_run(tmp_path: Path, kept: ReadingCache) -> None:
@@ -214,6 +278,34 @@ def test_a_full_disk_stops_no_run(tmp_path: Path, kept: ReadingCache) -> None:
         records, model = run(tmp_path, table(tmp_path), kept)
     assert len(model.asked) == 40
     assert records == run(tmp_path, table(tmp_path), None)[0]
+
+
+def test_a_cache_that_cannot_be_emptied_says_why(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"cannot be emptied .* name another folder with SECL_CACHE"):
+        ReadingCache.clear(tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, 100, 5000, 20_000])
+def test_a_cut_file_stops_no_run_and_can_be_emptied(tmp_path: Path, kept: ReadingCache, size: int) -> None:
+    first, _ = run(tmp_path, table(tmp_path), kept)
+    assert kept._db is not None
+    kept._db.close()
+    with kept.path.open("r+b") as file:
+        file.truncate(size)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert run(tmp_path, table(tmp_path), ReadingCache(kept.path, 10**8))[0] == first
+    assert len(said) <= 1
+    ReadingCache.clear(kept.path)
+    assert len(ReadingCache(kept.path, 10**8)) == 0
+
+
+def test_a_cache_emptied_by_another_process_goes_on(tmp_path: Path, kept: ReadingCache) -> None:
+    run(tmp_path, table(tmp_path), kept)
+    ReadingCache.clear(kept.path)
+    assert len(kept) == 0
+    assert len(run(tmp_path, table(tmp_path), kept)[1].asked) == 40
+    assert run(tmp_path, table(tmp_path), ReadingCache(kept.path, 10**8))[1].asked == []
 
 
 WRITER = """
@@ -251,28 +343,32 @@ def test_an_unreadable_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         maximum_size()
 
 
+ROWS = [f"What is {n} plus {n}{' please tell me' * (n % 5)}?" for n in range(36)]
+
+
 @pytest.mark.parametrize("method", ["posterior", "baselines"])
-def test_windows_of_a_local_model_are_computed_whole(
+def test_rows_in_other_windows_have_the_records_of_a_run_without_a_cache(
     tmp_path: Path, tiny_llama: Path, kept: ReadingCache, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def bodies(count: int, cache: ReadingCache | None) -> list[str]:
-        path = table(tmp_path, QUESTIONS[:count])
-        settings = {"stream.options": ("2", "4", "8"), "model.name": str(tiny_llama), "model.dtype": "fp32"}
-        settings |= {"method": method}
-        folder = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
-        begun = start_run(RunSettings.of({"stream.questions": str(path), **settings}), folder, cache=cache)
-        with begun.store:
-            begun.proceed()
-        begun.calibrator.model.close()
-        return [to_body(record) for record in begun.records]
+    def bodies(rows: Sequence[str], cache: ReadingCache | None, *options: str) -> list[str]:
+        settings = {"stream.options": options or ("2", "4", "8"), "model.name": str(tiny_llama), "method": method}
+        network = load_local(Recipe.of({"model.name": str(tiny_llama), "method": method}))
+        records: list[str] = run(tmp_path, table(tmp_path, rows), cache, network, **settings)[0]
+        return records
 
-    assert bodies(20, kept) == bodies(20, None)
+    assert bodies(ROWS[:20], kept) == bodies(ROWS[:20], None)
     found = kept.hits
-    whole = bodies(36, None)
-    assert bodies(36, kept) == whole
-    assert kept.hits > found
-    monkeypatch.setattr(LocalModel, "dinco", lambda *_: pytest.fail("beams were searched again"))
-    assert bodies(36, kept) == whole
+    whole = bodies(ROWS, None)
+    assert bodies(ROWS, kept) == whole
+    assert kept.hits > found  # the first window was asked before
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalModel, "prefetch", lambda *_, **__: pytest.fail("a window was answered again"))
+        patch.setattr(LocalModel, "dinco", lambda *_: pytest.fail("beams were searched again"))
+        assert bodies(ROWS, kept) == whole
+    if method == "posterior":
+        for rows in (ROWS[::-1], ROWS[30:] + ROWS[:30], ROWS[3:], [*ROWS[:4], "Another question?", *ROWS[4:]]):
+            assert bodies(rows, kept) == bodies(rows, None)
+        assert bodies(ROWS, kept, "2", "four or five", "8") == bodies(ROWS, None, "2", "four or five", "8")
 
 
 def test_a_cached_model_can_what_its_model_can(kept: ReadingCache) -> None:
@@ -321,7 +417,8 @@ def test_a_model_that_may_change_is_refused(network: Any, options: dict[str, Any
         secl.load(network, cache=True, **options)
 
 
-def test_documents_are_read_once(tmp_path: Path, kept: ReadingCache) -> None:
+@pytest.mark.parametrize("shares", [True, False])
+def test_documents_are_read_once(tmp_path: Path, kept: ReadingCache, shares: bool) -> None:
     (tmp_path / "schema.json").write_text('{"properties": {"total": {"type": "number"}, "name": {"type": "string"}}}')
     path = tmp_path / "documents.csv"
     settings = {"extract.schema_file": str(tmp_path / "schema.json"), "extract.text": "text"}
@@ -329,6 +426,7 @@ def test_documents_are_read_once(tmp_path: Path, kept: ReadingCache) -> None:
     def read(cache: ReadingCache | None, *texts: str, **more: object) -> tuple[list[Any], int]:
         path.write_text("\n".join(["text,total", *(f"{text},7" for text in texts)]))
         clerk = Scribe(replace(written('{"total": 7}', "7"), gaps={("name",): (11, 12)}), '{"total": 8}', None)
+        clerk.shares_passes = shares
         return run(tmp_path, path, cache, clerk, **settings, **more)[0], len(clerk.asked)
 
     texts = [f"Invoice {n}" for n in range(3)]
@@ -338,6 +436,6 @@ def test_documents_are_read_once(tmp_path: Path, kept: ReadingCache) -> None:
     assert read(kept, *texts) == (first, 0)
     accepted, asked = read(kept, *texts, **{"loop.accept": 0.9})
     assert (asked, accepted) == (0, read(None, *texts, **{"loop.accept": 0.9})[0])
-    assert read(kept, *texts, "Invoice 4")[1] == 4  # texts of a window share passes
+    assert read(kept, *texts, "Invoice 4")[1] == (4 if shares else 1)
     for _ in range(2):
         assert read(kept, "fail")[1] == 1  # an error is no value

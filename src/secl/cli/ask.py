@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from rich.filesize import decimal
 
 from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, Flag, Full, app, console, echo, print_json
 from secl.cli.run import NoCache, open_cache, print_result, proceed
@@ -196,7 +197,7 @@ def cache(*, clear: Annotated[bool, Flag] = False, as_json: AsJson = False) -> N
     if as_json:
         print_json({"path": str(kept.path), "readings": len(kept), "bytes": kept.bytes, "size": kept.size})
         return
-    echo(f"{kept.path}: {counted(len(kept), 'reading')}, {kept.bytes / 1e6:,.1f} of {kept.size / 1e6:,.0f} MB")
+    echo(f"{kept.path}: {counted(len(kept), 'reading')}, {decimal(kept.bytes)} of {decimal(kept.size)}")
 
 
 @app.command

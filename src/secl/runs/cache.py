@@ -1,16 +1,18 @@
 """A cache on the disk of what a frozen model has answered and read.
 
     key   = SHA-256 of model, library, settings, question (without reference, domain and row), and kinds of evidence
-    value = answer, evidence or rating as JSON
+    value = answer, evidence, rating or object as JSON, with its SHA-256
 
 A second run with another threshold, grader, label or reference asks the model nothing. Records are equal to the last
-digit, because the model answers a whole window of questions again if the cache lacks one of them.
+digit: if questions share passes (`secl.model.Model.shares_passes`), the key also has the window of questions, because
+rounding depends on the window. So rows that move into other windows are asked again.
 
-The least recently used values are deleted if the cache grows too large. A cache that cannot be used stops no run.
+The least recently used values are deleted if the file grows too large. A cache that cannot be used stops no run.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -18,15 +20,15 @@ import re
 import sqlite3
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
-from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from secl.errors import ParameterError, QuestionError, SeclError
+from secl.errors import ParameterError, QuestionError, SeclError, StorageError
 from secl.evidence import DincoEvidence, Evidence, EvidenceKind
 from secl.fields.calls import WritesCalls
 from secl.fields.extraction import ObjectRequest, Objects, WritesObjects
@@ -41,11 +43,11 @@ from secl.runs.manifest import environment
 from secl.runs.settings import Recipe
 from secl.writing import Chunk
 
-FORMAT = 1
+FORMAT = 2
 """Number of the format of the file. A file in another format is emptied."""
 
 SIZE_VARIABLE, SIZE = "SECL_CACHE_SIZE", 2**30
-"""Environment variable with the maximum size of the values in bytes (such as 500M; 0 for no cache), and its default."""
+"""Environment variable with the maximum size of the file in bytes (such as 500M; 0 for no cache), and its default."""
 
 BETWEEN = 64
 """Number of values written between two checks of the size."""
@@ -56,10 +58,24 @@ ROOM = 0.9
 ASKED = ("text", "options", "id", "form", "context", "system", "history")
 """Fields of a question on which a model's answer depends; the seed of a sample depends on the id."""
 
-TABLE = """
-CREATE TABLE IF NOT EXISTS readings (key TEXT PRIMARY KEY, used INTEGER NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS by_use ON readings (used);
+EMPTY = f"""
+BEGIN IMMEDIATE;
+DROP TABLE IF EXISTS readings;
+CREATE TABLE readings (
+    key TEXT PRIMARY KEY, used INTEGER NOT NULL, digest TEXT NOT NULL, body TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX by_use ON readings (used);
+PRAGMA user_version = {FORMAT};
+COMMIT;
 """
+"""Makes an empty table, at once for other processes."""
+
+OLDEST = """
+DELETE FROM readings WHERE used <= (
+    SELECT used FROM readings ORDER BY used LIMIT 1 OFFSET (SELECT count(*) / 10 FROM readings)
+)
+"""
+"""Deletes the tenth of the values whose last use is oldest."""
 
 T = TypeVar("T")
 
@@ -88,7 +104,7 @@ class ReadingCache:
     """The cache in a file. After an error of the file, the cache is empty and keeps nothing.
 
     Attributes:
-        size: maximum number of bytes of the values.
+        size: maximum number of bytes of the file.
         hits: number of values found.
     """
 
@@ -101,15 +117,14 @@ class ReadingCache:
 
     def _open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        db = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
+        db = _connect(self.path)
         self.path.chmod(0o600)  # the values have texts of users
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only a new file takes it
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
-        (found,) = db.execute("PRAGMA user_version").fetchone()
-        if found not in (0, FORMAT):
-            db.execute("DROP TABLE IF EXISTS readings")
-        db.executescript(TABLE)
-        db.execute(f"PRAGMA user_version = {FORMAT}")
+        if db.execute("PRAGMA user_version").fetchone() != (FORMAT,):
+            db.executescript(EMPTY)
+        self._shrink(db)
         self._db = db
 
     def _guarded(self, work: Callable[[], T]) -> T | None:
@@ -120,24 +135,25 @@ class ReadingCache:
             self._db = None
             warnings.warn(
                 f"the cache {self.path} cannot be used ({problem}), so secl goes on without it; secl cache --clear "
-                "makes a new one.",
+                "makes a new one, and SECL_CACHE names another folder.",
                 stacklevel=2,
             )
             return None
 
     def get(self, key: str) -> str | None:
-        """Return the value of a key, or None."""
+        """Return the value of a key, or None if it is missing or damaged."""
         db = self._db
         if db is None:
             return None
 
         def find() -> str | None:
-            row = db.execute("SELECT body FROM readings WHERE key = ?", (key,)).fetchone()
-            if row is None:
+            columns = "CAST(body AS BLOB), CAST(digest AS BLOB)"  # damaged text may not be UTF-8
+            row = db.execute(f"SELECT {columns} FROM readings WHERE key = ?", (key,)).fetchone()
+            if row is None or hashlib.sha256(row[0]).hexdigest().encode() != row[1]:
                 return None
             db.execute("UPDATE readings SET used = (SELECT max(used) + 1 FROM readings) WHERE key = ?", (key,))
             self.hits += 1
-            return str(row[0])
+            return str(row[0], "utf-8")
 
         return self._guarded(find)
 
@@ -149,7 +165,7 @@ class ReadingCache:
 
         def write() -> None:
             latest = "(SELECT coalesce(max(used), 0) + 1 FROM readings)"
-            db.execute(f"REPLACE INTO readings VALUES (?, {latest}, ?)", (key, body))
+            db.execute(f"REPLACE INTO readings VALUES (?, {latest}, ?, ?)", (key, _digest(body), body))
             self._written += 1
             if self._written % BETWEEN == 0:
                 self._shrink(db)
@@ -157,42 +173,105 @@ class ReadingCache:
         self._guarded(write)
 
     def _shrink(self, db: sqlite3.Connection) -> None:
-        """Delete the least recently used values if the cache is too large."""
-        total = self.bytes
-        if total <= self.size:
-            return
-        for key, length in db.execute("SELECT key, length(body) FROM readings ORDER BY used").fetchall():
-            db.execute("DELETE FROM readings WHERE key = ?", (key,))
-            total -= length
-            if total <= ROOM * self.size:
-                return
+        """Delete the least recently used values if the file is too large."""
+        if _bytes(db) > self.size:
+            while _bytes(db) > ROOM * self.size and db.execute(OLDEST).rowcount:
+                pass
+            db.execute("PRAGMA incremental_vacuum").fetchall()
 
     @property
     def bytes(self) -> int:
-        """Total size of the values."""
-        return int(self._count("coalesce(sum(length(body)), 0)"))
+        """Size of the file, without free pages."""
+        return self._counted(_bytes)
 
     def __len__(self) -> int:
-        return int(self._count("count(*)"))
+        return self._counted(lambda db: int(db.execute("SELECT count(*) FROM readings").fetchone()[0]))
 
-    def _count(self, what: str) -> int:
+    def _counted(self, count: Callable[[sqlite3.Connection], int]) -> int:
         db = self._db
-        if db is None:
-            return 0
-        return self._guarded(lambda: int(db.execute(f"SELECT {what} FROM readings").fetchone()[0])) or 0
+        return 0 if db is None else self._guarded(lambda: count(db)) or 0
 
     @staticmethod
     def clear(path: Path) -> None:
-        """Delete the file of a cache, also a damaged one. A process that uses it keeps its own copy until it ends."""
-        for each in (path, *(path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))):
-            each.unlink(missing_ok=True)
+        """Delete all values, also those of a damaged file. Other processes may use the cache meanwhile.
+
+        Raises:
+            StorageError: the file cannot be changed.
+        """
+        if not path.exists():
+            return
+        try:
+            try:
+                with closing(_connect(path)) as db:
+                    db.executescript(EMPTY)
+                    db.execute("PRAGMA incremental_vacuum").fetchall()
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:  # no database, so no process uses it
+                for each in (path, *(path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))):
+                    each.unlink(missing_ok=True)
+        except (sqlite3.Error, OSError) as problem:
+            raise StorageError(
+                f"the cache {path} cannot be emptied ({problem}); delete it, or name another folder with SECL_CACHE."
+            ) from problem
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+
+
+def _bytes(db: sqlite3.Connection) -> int:
+    pages, free, size = (
+        int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 _ANSWER: Final = TypeAdapter(tuple[ModelAnswer, Ledger])
 _EVIDENCE: Final = TypeAdapter(tuple[Evidence, Ledger])
 _DINCO: Final = TypeAdapter(tuple[DincoEvidence | None, Ledger])
-_OBJECTS: Final = TypeAdapter(list[tuple[Objects[WrittenObject], list[list[tuple[Keys, Span]] | None]]])
+_OBJECTS: Final = TypeAdapter(tuple[Objects[WrittenObject], list[list[tuple[Keys, Span]] | None]])
 _RATING: Final = TypeAdapter(Rating)
+
+
+def _asked(question: Question) -> list[tuple[str, object]]:
+    return [(name, getattr(question, name)) for name in ASKED]
+
+
+def _identity(question: Question, written: str | Chunk | None) -> str:
+    """Return a text for each question, its present answer and the thought before this answer."""
+    thought = written.whole_thought if isinstance(written, Chunk) else None
+    return repr((_asked(question), None if written is None else str(written), thought))
+
+
+@functools.cache
+def _library() -> str:
+    """Return the SHA-256 of the library's source files, which a developer changes without a new version."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _files(name: str | None) -> list[tuple[str, int, int]]:
+    """Return name, size and time of change of each file of a model on this disk; fingerprints only sample weights."""
+    path = Path(name or "").expanduser()
+    files = sorted(path.iterdir()) if path.is_dir() and name else [path] if path.is_file() else []
+    return [(file.name, found.st_size, found.st_mtime_ns) for file in files for found in (file.stat(),)]
+
+
+def _origin(model: Model, settings: Recipe) -> str:
+    """Return all on which the answers of a frozen model depend: library, machine, weights or server, and settings."""
+    server = getattr(getattr(model, "upstream", None), "endpoint", None)
+    source = model.fingerprint, getattr(server, "url", ""), getattr(getattr(model, "abilities", None), "trial", "")
+    weights = settings.model.chat_template, settings.model.answer_weights, settings.adapter
+    asks = settings.paper, settings.evidence.distractors, settings.prompts, settings.seed
+    files = _files(settings.model.name), _files(settings.evidence.nli)
+    return _digest(repr((_library(), FORMAT, source, files, sorted(environment(model).items()), weights, asks)))
 
 
 class CachedModel:
@@ -209,9 +288,10 @@ class CachedModel:
 
     def __init__(self, model: Model, cache: ReadingCache, settings: Recipe) -> None:
         self._model, self._cache, self.found = model, cache, 0
-        asks = (settings.paper, settings.evidence.distractors, settings.prompts.thinking, settings.seed)
-        self._depends = repr((version("secl"), FORMAT, model.fingerprint, sorted(environment(model).items()), asks))
-        self._wanted: frozenset[EvidenceKind] = frozenset()
+        self._depends = _origin(model, settings)
+        self._window, self._identities = "", frozenset[str]()  # of the latest call of prefetch
+        self._latest: tuple[object, ...] = ()  # kinds of evidence and window of the latest answer
+        self._prefetch: Callable[[], None] | None = None  # computes the latest window, which the cache has
         self._skipped = list[Callable[[], object]]()  # asks the model what the cache has told about the latest question
         if isinstance(model, SearchesBeams):  # an attribute, because such checks do not call __getattr__
             self.dinco = self._dinco
@@ -223,18 +303,12 @@ class CachedModel:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    @staticmethod
-    def _asked(question: Question) -> list[tuple[str, object]]:
-        return [(name, getattr(question, name)) for name in ASKED]
+    def _key(self, *parts: object) -> str:
+        return _digest(repr((self._depends, parts)))
 
-    def _key(self, what: str, question: Question, *parts: object) -> str:
-        return hashlib.sha256(
-            repr((self._depends, what, self._asked(question), parts)).encode("utf-8", "replace")
-        ).hexdigest()
-
-    def _answer_key(self, question: Question, kinds: Collection[EvidenceKind], written: str | Chunk | None) -> str:
-        thought = written.whole_thought if isinstance(written, Chunk) else None
-        return self._key("answer", question, sorted(kinds), None if written is None else str(written), thought)
+    def _together(self, *parts: object) -> str:
+        """Return what the rounding of a window depends on; "" if questions do not share passes."""
+        return _digest(repr(parts)) if self._model.shares_passes else ""
 
     def _find(self, key: str, adapter: TypeAdapter[T]) -> T | None:
         body = self._cache.get(key)
@@ -253,35 +327,61 @@ class CachedModel:
         weights_fixed: bool,
         written: Sequence[str | Chunk | None] = (),
     ) -> None:
-        """Compute a window as `secl.model.Model.prefetch`, unless the cache has all its answers."""
-        texts = [*written, *[None] * (len(questions) - len(written))]
-        keys = map(self._answer_key, questions, evidence, texts)
-        if any(self._cache.get(key) is None for key in keys):
-            self._model.prefetch(questions, evidence, weights_fixed=weights_fixed, written=written)
+        """Compute a window as `secl.model.Model.prefetch`, without the answers that the cache has.
+
+        If the questions share passes, compute all answers or none.
+        """
+        window = [*zip_longest(questions, written or [None] * len(questions))]
+        kinds, identities = [sorted(each) for each in evidence], [_identity(*each) for each in window]
+        self._window = self._together(identities, kinds, weights_fixed)
+        self._identities = frozenset(identities)
+        keys = [self._key("answer", *each, self._window) for each in zip(identities, kinds, strict=True)]
+        new = [place for place, key in enumerate(keys) if self._cache.get(key) is None]
+        wanted = range(len(window)) if self._window else new
+        chosen = [[each[place] for place in wanted] for each in (questions, evidence, [text for _, text in window])]
+        prefetch: Any = self._model.prefetch
+        self._prefetch = lambda: prefetch(*chosen[:2], weights_fixed=weights_fixed, written=chosen[2])
+        self._skipped = []
+        if new:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Compute the latest window and ask the latest question, if only the cache has answered so far."""
+        prefetch, skipped = self._prefetch, self._skipped
+        self._prefetch, self._skipped = None, []
+        if prefetch is not None:
+            prefetch()
+        if skipped:
+            for ask in skipped:
+                ask()
+            self._model.meter.take()
 
     def answer(
         self, question: Question, *, evidence: Collection[EvidenceKind] = (), written: str | Chunk | None = None
     ) -> ModelAnswer:
-        self._wanted, self._skipped = frozenset(evidence), []
+        identity, kinds = _identity(question, written), sorted(evidence)
+        window = self._window if identity in self._identities else ""
+        self._latest, self._skipped = (identity, kinds, window), []
 
         def ask() -> ModelAnswer:
             return self._model.answer(question, evidence=evidence, written=written)
 
-        answer = self._known(self._answer_key(question, evidence, written), _ANSWER, ask)
+        answer = self._known(self._key("answer", identity, kinds, window), _ANSWER, ask)
         self.found += len(self._skipped)
         return answer
 
     def gather(
         self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
     ) -> Evidence:
-        key = self._key("gather", question, reply.answer, sorted(evidence), samples, sorted(self._wanted))
+        about = _asked(question), reply.answer, reply.thought
+        key = self._key("gather", *about, sorted(evidence), samples, self._latest)
         before = self._model.meter.take()
         found = self._known(key, _EVIDENCE, lambda: self._model.gather(question, reply, evidence, samples=samples))
         self._spend(before)
         return found
 
     def _dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        key = self._key("dinco", question, reply.answer, list(samples), sorted(self._wanted))
+        key = self._key("dinco", _asked(question), reply.answer, reply.thought, list(samples), self._latest)
         model: Any = self._model
         before = model.meter.take()
         found = self._known(key, _DINCO, lambda: model.dinco(question, reply, samples))
@@ -291,24 +391,28 @@ class CachedModel:
     def _write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]
     ) -> list[Objects[WrittenObject] | SeclError]:
-        """Write a window of objects, or take all of them from the cache. A window with an error is not kept."""
+        """Write the objects that the cache lacks; if requests share passes, all or none. Errors are not kept."""
         model: Any = self._model
-        asked = [(self._asked(r.question), r.schema.grammar, r.schema.leaves, r.max_tokens, r.one) for r in requests]
-        key = self._key("objects", requests[0].question, asked)
-        known = self._find(key, _OBJECTS)
-        if known is not None:
-            self.found += len(known)
-            return [_with_gaps(objects, gaps) for objects, gaps in known]
-        written: list[Objects[WrittenObject] | SeclError] = model.write_objects(requests, samples)
-        good = [each for each in written if isinstance(each, Objects)]
-        if len(good) == len(written):
-            # JSON has no keys of several parts, so the gaps stand beside the objects.
-            gaps = [
-                [None if each is None else list(each.gaps.items()) for each in (one.greedy, *one.samples)]
-                for one in good
-            ]
-            self._keep(key, _OBJECTS, list(zip(map(_with_gaps, good), gaps, strict=True)))
-        return written
+        asked = [(_asked(r.question), r.schema.grammar, r.schema.leaves, r.max_tokens, r.one) for r in requests]
+        together = self._together(asked)
+        keys = [self._key("objects", each, together) for each in asked]
+        known = [self._find(key, _OBJECTS) for key in keys]
+        new = [place for place, each in enumerate(known) if each is None]
+        if new and together:
+            new = [*range(len(requests))]
+        self.found += len(requests) - len(new)
+        found: list[Objects[WrittenObject] | SeclError | None] = [
+            None if each is None else _with_gaps(*each) for each in known
+        ]
+        if new:
+            written = model.write_objects([requests[place] for place in new], samples)
+            for place, each in zip(new, written, strict=True):
+                found[place] = each
+                if isinstance(each, Objects):
+                    # JSON has no keys of several parts, so the gaps stand beside the objects.
+                    gaps = [None if one is None else list(one.gaps.items()) for one in (each.greedy, *each.samples)]
+                    self._keep(keys[place], _OBJECTS, (_with_gaps(each), gaps))
+        return [each for each in found if each is not None]
 
     def _known(self, key: str, adapter: TypeAdapter[tuple[T, Ledger]], ask: Callable[[], T]) -> T:
         """Return a value from the cache, or ask the model, and spend its cost."""
@@ -316,11 +420,7 @@ class CachedModel:
         if known is not None:
             self._skipped.append(ask)
         else:
-            if self._skipped:  # the model gathers evidence about its latest answer
-                for each in self._skipped:
-                    each()
-                self._model.meter.take()
-                self._skipped = []
+            self._catch_up()
             known = ask(), self._model.meter.take()
             self._keep(key, adapter, known)
         self._spend(known[1])
@@ -329,16 +429,21 @@ class CachedModel:
     def rate(
         self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
     ) -> Sequence[Rating | QuestionError]:
-        keys = [self._key("rate", each.question, each.answer, each.rivals, sorted(evidence)) for each in given]
-        known = [self._find(key, _RATING) for key in keys]
-        if None not in known:
-            self.found += len(known)
-            return [rating for rating in known if rating is not None]
-        ratings = self._model.rate(given, evidence)
-        for key, rating in zip(keys, ratings, strict=True):
-            if isinstance(rating, Rating):
-                self._keep(key, _RATING, rating)
-        return ratings
+        """Rate the answers that the cache lacks; if answers share passes, all answers or none."""
+        asked = [(_asked(each.question), each.answer, each.rivals, sorted(evidence)) for each in given]
+        together = self._together(asked)
+        keys = [self._key("rate", *each, together) for each in asked]
+        found: list[Rating | QuestionError | None] = [self._find(key, _RATING) for key in keys]
+        new = [place for place, each in enumerate(found) if each is None]
+        if new and together:
+            new = [*range(len(given))]
+        self.found += len(given) - len(new)
+        if new:
+            for place, each in zip(new, self._model.rate([given[place] for place in new], evidence), strict=True):
+                found[place] = each
+                if isinstance(each, Rating):
+                    self._keep(keys[place], _RATING, each)
+        return [each for each in found if each is not None]
 
     def _spend(self, ledger: Ledger) -> None:
         for purpose in get_args(Purpose):

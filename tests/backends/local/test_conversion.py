@@ -96,6 +96,23 @@ def test_what_a_conversion_takes_is_said_once_and_it_is_kept(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("whole", [2**28, 0])
+def test_an_edited_file_or_template_is_converted_anew(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch, whole: int
+) -> None:
+    monkeypatch.setattr(conversion, "WHOLE", whole)
+    file = tiny_gguf(tmp_path / "tiny.gguf", "llama")
+    folders = [convert_gguf(file, torch.float32)]
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    folders.append(convert_gguf(file, torch.float32))
+    (tmp_path / "chat_template.jinja").write_text("{{ messages }}")
+    folders.append(convert_gguf(file, torch.float32))
+    assert len({*folders}) == 3
+    assert convert_gguf(file, torch.float32) == folders[-1]
+
+
 def test_a_conversion_without_room_is_refused_before_it_starts(
     tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

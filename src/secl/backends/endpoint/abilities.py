@@ -66,6 +66,9 @@ MUSING_TOKENS = 400
 
 TRIAL = digit_prompt(Prompt(("Question: What is 2 + 2?",)), "4")
 
+TRIAL_TOKENS = 5
+"""Number of the most probable tokens of the trial reply that secl keeps. Rounding rarely changes their order."""
+
 ALL_DIGITS = 10
 """Number of log-probabilities per token that is enough to read all ten digits."""
 
@@ -85,6 +88,7 @@ class Abilities:
         unopened: whether the content begins with a thought that has an end mark but no opening mark.
         greedy: fields that let the model write its most probable tokens, a row of `GREEDY`.
         digit_mass: total probability of the ten digits in the reply to the trial question, which asks for a digit.
+        trial: the most probable first tokens of this reply, in order; they differ between models of the same name.
     """
 
     model: str
@@ -97,6 +101,7 @@ class Abilities:
     unopened: bool = False
     greedy: Switch = field(default_factory=lambda: GREEDY[0])
     digit_mass: float = 0.0
+    trial: tuple[str, ...] = ()
 
     def thinks(self, think: bool) -> bool:
         """Return whether a reply begins with a thought; without `think`, only if the model always thinks."""
@@ -315,4 +320,5 @@ def _checked(endpoint: Endpoint, abilities: Abilities, said: ReplyPart) -> Abili
     most = abilities.top if listed >= ALL_DIGITS else min(listed, abilities.top)
     digit = read_names(alone.tokens, DIGITS)
     mass = 0.0 if digit is None else bins_of(digit)[1]
-    return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass))
+    trial = tuple(text for token in alone.tokens[:1] for text, _ in token.top[:TRIAL_TOKENS])
+    return replace(abilities, top=most, digit_mass=max(mass, abilities.digit_mass), trial=trial)

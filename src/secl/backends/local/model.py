@@ -55,6 +55,8 @@ class LocalModel(TokenModel):
         ParameterError: unknown layers.
     """
 
+    shares_passes = True
+
     def __init__(
         self,
         loaded: Loaded,

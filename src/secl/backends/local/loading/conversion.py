@@ -26,6 +26,10 @@ UNFINISHED = ".unfinished-"
 """Prefix of incomplete folders."""
 
 SAMPLE_BLOCKS, BLOCK = 64, 65536
+"""Number and length of the blocks of a large file in its digest."""
+
+WHOLE = 2**28
+"""Maximum length of a file in bytes that a digest reads whole."""
 
 TEMPLATE = "tokenizer.chat_template"
 """Name of the chat template in a GGUF file."""
@@ -50,7 +54,7 @@ def convert_gguf(path: Path, precision: torch.dtype, *, chats: bool = False) -> 
         StorageError: not enough free disk for the converted model.
     """
     kind = str(precision).removeprefix("torch.")
-    folder = cache_folder() / "models" / f"{path.stem}-{sampled_digest(path)[:16]}-{kind}"
+    folder = cache_folder() / "models" / f"{path.stem}-{_digest_with_template(path)[:16]}-{kind}"
     if (folder / "config.json").is_file():
         return folder
     with path.open("rb") as file:
@@ -82,11 +86,21 @@ def _convert(path: Path, folder: Path, precision: torch.dtype, chats: bool) -> N
         publish_folder(unfinished, folder)
 
 
+def _digest_with_template(path: Path) -> str:
+    """Return the sha256 of a GGUF file and of the templates beside the file; of a large file, also of its time."""
+    large = path.stat().st_size > WHOLE
+    parts: list[object] = [sampled_digest(path), path.stat().st_mtime_ns if large else ""]
+    parts += [file.read_bytes() for name in TEMPLATE_FILES if (file := path.parent / name).is_file()]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
 def sampled_digest(file: Path) -> str:
-    """Return the sha256 of a file's size and of evenly spread blocks, without reading gigabytes."""
+    """Return the sha256 of a file; of a large file, of its size and of evenly spread blocks."""
     size = file.stat().st_size
     digest = hashlib.sha256(str(size).encode())
     with file.open("rb") as stream:
+        if size <= WHOLE:
+            return hashlib.file_digest(stream, lambda: digest).hexdigest()
         for block in range(SAMPLE_BLOCKS):
             stream.seek(max(0, size - BLOCK) * block // (SAMPLE_BLOCKS - 1))
             digest.update(stream.read(BLOCK))

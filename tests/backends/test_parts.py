@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from secl.backends.endpoint.model import EndpointModel
+import secl
 from secl.backends.entropy import entropy_of
 from secl.backends.generation import split_thoughts
 from secl.errors import ParameterError
 from secl.flow.further import choose_distractors, distinct, near_numbers
 from secl.grading.numbers import parse_number
 from secl.grading.texts import normalise_text
-from secl.prompts.parsing import THINK_TAGS, ThinkTags, is_complete, read_answer, trim_answer, without_thought
+from secl.prompts.parsing import THINK_TAGS, ThinkTags, is_complete, read_answer, split_thought, trim_answer
 from secl.prompts.templates import distractor_prompt
 from secl.question import Form, Question
 from secl.writing import Chunk, Token, joined
-from tests.backends.local.conftest import tiny_of
 
 ANSWERS = st.text(st.sampled_from("abcAB .,the"), min_size=1, max_size=8)
 
@@ -81,13 +79,13 @@ def test_a_head_that_says_all_gives_the_entropy_itself() -> None:
 
 @pytest.mark.parametrize("thought", THINK_TAGS, ids=[each.opening for each in THINK_TAGS])
 def test_an_answer_stands_behind_a_thought_of_any_kind(thought: ThinkTags) -> None:
-    assert without_thought(f"\n{thought.opening}Hm.\n{thought.closing}\n\nParis") == "Paris"
-    assert without_thought(f"{thought.opening}Hm.") == ""
+    assert split_thought(f"\n{thought.opening}Hm.\n{thought.closing}\n\nParis") == ("Hm.", "Paris")
+    assert split_thought(f"{thought.opening}Hm.") == ("Hm.", "")
 
 
 @pytest.mark.parametrize("text", ["", " Paris\n", "<", "<b>Paris</b>", "2 < 3 <think>"])
 def test_a_text_without_a_thought_stays_as_it_is(text: str) -> None:
-    assert without_thought(text) == text
+    assert split_thought(text) == (None, text)
 
 
 @pytest.mark.parametrize(
@@ -104,15 +102,12 @@ def test_no_thought_is_graded_and_no_text_ends_in_one(text: str, form: Form, ans
     assert read_answer(trim_answer(text, form), form) == answer
 
 
-@pytest.mark.parametrize("make", [tiny_of, lambda **settings: EndpointModel("http://127.0.0.1:9", **settings)])
 @pytest.mark.parametrize("thinking", [0, -1, True, "long"])
-def test_a_model_refuses_a_budget_for_thoughts_as_the_command_line_does(
-    make: Callable[..., Any], thinking: Any
-) -> None:
+def test_python_refuses_a_budget_for_thoughts_as_the_command_line_does(thinking: Any) -> None:
     with pytest.raises(
         ParameterError, match=r"thinking is .*; it must be off, auto, or a number of tokens of at least"
     ):
-        make(thinking=thinking)
+        secl.load("smollm2", thinking=thinking)
 
 
 def chunks(text: str, choice: int = 0) -> list[Chunk]:

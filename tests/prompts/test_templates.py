@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from secl.conversation import Message, Prompt
 from secl.prompts import templates
-from secl.prompts.parsing import is_complete, is_loop, read_answer, read_list, trim_answer, without_thought
+from secl.prompts.parsing import is_complete, is_loop, read_answer, read_list, split_thought, trim_answer
 from secl.prompts.programs import MOST_CHARACTERS, result_of
 from secl.question import FORMS, LETTERS, Form, Question
 
@@ -196,7 +196,7 @@ PROGRAMS = st.text(alphabet="answeround=+-*/(),. 0123456789\n", max_size=60)
 @given(st.text(max_size=200) | PROGRAMS, st.sampled_from(FORMS))
 def test_no_text_breaks_the_readers(text: str, form: Form) -> None:
     trimmed = trim_answer(text, form)
-    assert trimmed == without_thought(text) if form == "text" else "Confidence:" not in trimmed
+    assert trimmed == split_thought(text)[1] if form == "text" else "Confidence:" not in trimmed
     read_answer(trimmed, form)
     read_list(text, form)
     is_complete(text, form)

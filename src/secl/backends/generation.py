@@ -9,7 +9,7 @@ from typing import Any
 
 from secl.backends.chat_templates import PLAIN_PARAGRAPH, PLAIN_STOPS, Decoder, is_plain
 from secl.evidence import Thought
-from secl.prompts.parsing import THINK_TAGS, ThinkTags, bare_thought, is_brief, is_complete, trim_answer
+from secl.prompts.parsing import THINK_TAGS, bare_thought, find_tags, is_brief, is_complete, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
 from secl.question import Form
 from secl.writing import Chunk, FinishReason, SamplingParameters, Token
@@ -271,7 +271,7 @@ def _split_thought(unopened: bool) -> Generator[Chunk, Chunk, None]:
     """Receive the chunks of one text, and yield each with the thought separated from the text."""
     chunk = yield Chunk()
     held, tokens = chunk.text, chunk.tokens
-    while (tags := _find_tags(held.lstrip(), unopened)) is None:
+    while (tags := find_tags(held.lstrip(), unopened=unopened)) is None:
         waits = unopened or any(each.opening.startswith(held.lstrip()) for each in THINK_TAGS)
         if chunk.finish is not None or not waits:
             break
@@ -298,9 +298,3 @@ def _split_thought(unopened: bool) -> Generator[Chunk, Chunk, None]:
     chunk = yield replace(chunk, text=held, tokens=tokens, thought=thought)
     while True:
         chunk = yield chunk
-
-
-def _find_tags(begun: str, unopened: bool) -> ThinkTags | None:
-    """Return the tags of the thought with which a text begins; None without one."""
-    found = (each for each in THINK_TAGS if begun.startswith(each.opening) or (unopened and each.closing in begun))
-    return next(found, None)

@@ -53,27 +53,31 @@ THINK_TAGS = (
 )
 
 
-def answer_after_thought(text: str) -> str | None:
-    """Return a text without the thought at its beginning; None while it is unclear where or whether the thought ends.
+def find_tags(begun: str, *, unopened: bool = False) -> ThinkTags | None:
+    """Return the tags of the thought with which a text begins; None without a thought.
 
-    >>> [answer_after_thought(text) for text in ("Paris", "<think>Let me", "<think>Let me see.</think> Paris")]
-    ['Paris', None, 'Paris']
+    `unopened`: whether a thought may begin without an opening mark.
+    """
+    found = (each for each in THINK_TAGS if begun.startswith(each.opening) or (unopened and each.closing in begun))
+    return next(found, None)
+
+
+def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str]:
+    """Return the thought at the beginning of a text, and the answer after the thought.
+
+    The thought is None if the text has none. The answer is "" if the thought has no end.
+
+    >>> split_thought("<think>Hm.</think>\\n\\nParis"), split_thought("Paris")
+    (('Hm.', 'Paris'), (None, 'Paris'))
+    >>> split_thought("Hm.</think>Paris", unopened=True)
+    ('Hm.', 'Paris')
     """
     begun = text.lstrip()
-    for thought in THINK_TAGS:
-        if begun.startswith(thought.opening):
-            return begun.partition(thought.closing)[2].lstrip() or None
-        if thought.opening.startswith(begun):
-            return None
-    return text
-
-
-def without_thought(text: str) -> str:
-    """Return a finished text without the thought at its beginning; "" for an unfinished thought."""
-    answer = answer_after_thought(text)
-    if answer is not None:
-        return answer
-    return "" if any(text.lstrip().startswith(thought.opening) for thought in THINK_TAGS) else text
+    tags = find_tags(begun, unopened=unopened)
+    if tags is None:
+        return None, text
+    thought, _, answer = begun.removeprefix(tags.opening).partition(tags.closing)
+    return thought.strip(), answer.lstrip()
 
 
 def bare_thought(text: str) -> str:
@@ -85,7 +89,7 @@ def is_complete(text: str, form: Form) -> bool:
     """Return whether a generated answer is complete, so that generation can stop."""
     if form == "text":
         return False
-    text = without_thought(text)
+    _, text = split_thought(text)
     if "Confidence:" in text:
         return True
     if form == "number":
@@ -136,7 +140,7 @@ def trim_answer(text: str, form: Form, *, prefilled: bool = False) -> str:
 
     After a prefill such as "Answer:", the space at the beginning of an answer is part of the answer.
     """
-    text = without_thought(text)
+    _, text = split_thought(text)
     if form == "text":
         return text
     text = text.split("Confidence:")[0]

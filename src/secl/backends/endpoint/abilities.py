@@ -11,9 +11,10 @@ from itertools import product
 from secl.backends.endpoint.client import Endpoint
 from secl.backends.endpoint.names import DIGITS, bins_of, read_names
 from secl.backends.endpoint.probabilities import MISSING, OTHER_TEXT, TOO_FEW, fault_of
-from secl.backends.endpoint.reading import ReplyPart, read_reply, split_thought
+from secl.backends.endpoint.reading import ReplyPart, read_reply
 from secl.conversation import Message, Prompt
 from secl.errors import ModelError, ParameterError, QuestionError
+from secl.prompts.parsing import split_thought
 from secl.prompts.templates import REQUESTED_TOKENS, digit_prompt, request_for
 from secl.settings.groups import Thinking
 

@@ -29,7 +29,7 @@ from secl.backends.entropy import MIN_LOG_P
 from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.fields.values import token_ends
-from secl.prompts.parsing import THINK_TAGS
+from secl.prompts.parsing import split_thought
 from secl.writing import Chunk, Token
 
 TokenCounts = Mapping[str, int]
@@ -187,24 +187,6 @@ class SpelledText:
             thought=self.thought,
             whole_thought=self.whole_thought(length),
         )
-
-
-def split_thought(text: str, *, unopened: bool = False) -> tuple[str | None, str]:
-    """Return the thought at the beginning of a text, and the answer after the thought.
-
-    The thought is None if the text has none. The answer is "" if the thought has no end.
-
-    >>> split_thought("<think>Hm.</think>\\n\\nParis"), split_thought("Paris")
-    (('Hm.', 'Paris'), (None, 'Paris'))
-    >>> split_thought("Hm.</think>Paris", unopened=True)
-    ('Hm.', 'Paris')
-    """
-    begun = text.lstrip()
-    for mark in THINK_TAGS:
-        if begun.startswith(mark.opening) or (unopened and mark.closing in begun):
-            thought, _, answer = begun.removeprefix(mark.opening).partition(mark.closing)
-            return thought.strip(), answer.lstrip()
-    return None, text
 
 
 def _is_written(entry: Mapping[str, Any]) -> bool:

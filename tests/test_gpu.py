@@ -263,7 +263,7 @@ def test_long_chats_branch(place: Place, report: Report) -> None:
         branches = [[*before, 1, 2, branch] for branch in range(5)]
         begun = network.run([before], keep=True)
         grown = network.grow([begun], branches)
-        network.adapted(grown, grown.paths[0][-1:])()
+        network.adapted(grown, grown.paths[0][-1:])[1]()
         peaks.append(torch.cuda.max_memory_allocated() / 2**30 if place.cuda else 0.0)
     report(f"peak GiB {', '.join(f'{peak:.1f}' for peak in peaks)}")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jinja2
 
@@ -19,6 +19,11 @@ from secl.display import excerpt
 from secl.errors import ModelError
 from secl.prompts.parsing import THINK_TAGS
 from secl.prompts.templates import REQUESTED_TOKENS, THOUGHT_END, request_for
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Tokenizer: TypeAlias = "PreTrainedTokenizerBase"
 
 NO_THOUGHTS: dict[str, object] = {"enable_thinking": False, "thinking": False, "thinking_budget": 0}
 """Arguments of chat templates that switch thoughts off. A template ignores arguments that it does not know."""
@@ -37,41 +42,6 @@ Chat = Callable[[list[TemplateMessage]], str]
 """Renders a conversation with the beginning of the model's next turn."""
 
 _TEXTS = {"system": "the system text", "user": "the user's text", "assistant": "the reply", "tool": "a tool's result"}
-
-
-class Decoder(Protocol):
-    """The decoding half of a tokenizer."""
-
-    @property
-    def eos_token_id(self) -> int | None: ...
-
-    def decode(self, tokens: Sequence[int], /, *, skip_special_tokens: bool = False) -> str: ...
-
-
-class Tokenizer(Decoder, Protocol):
-    """The part of a transformers tokenizer that secl uses."""
-
-    chat_template: str | None
-
-    @property
-    def bos_token_id(self) -> int | None: ...
-
-    @property
-    def added_tokens_decoder(self) -> Mapping[int, Any]: ...
-
-    def __hash__(self) -> int: ...
-
-    def __len__(self) -> int: ...
-
-    def __call__(self, text: str, *, add_special_tokens: bool) -> Mapping[str, list[int]]: ...
-
-    def get_vocab(self) -> Mapping[str, int]: ...
-
-    def get_added_vocab(self) -> Mapping[str, int]: ...
-
-    def get_chat_template(self, chat_template: str | None = None, tools: Any = None) -> str: ...
-
-    def apply_chat_template(self, conversation: list[TemplateMessage], **options: object) -> str: ...
 
 
 def no_template(name: str) -> ModelError:
@@ -324,7 +294,8 @@ def render_turns(
 def _apply(tokenizer: Tokenizer, turns: list[TemplateMessage], template: str, options: Mapping[str, object]) -> str:
     day = _DAY.strftime("%d %b %Y")
     with _as_template_error():
-        return tokenizer.apply_chat_template(turns, chat_template=template, tokenize=False, date_string=day, **options)
+        options = {"chat_template": template, "tokenize": False, "date_string": day, **options}
+        return str(tokenizer.apply_chat_template(turns, **options))
 
 
 @contextmanager

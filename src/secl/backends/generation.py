@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
-from secl.backends.chat_templates import PLAIN_PARAGRAPH, PLAIN_STOPS, Decoder, is_plain
+from secl.backends.chat_templates import PLAIN_PARAGRAPH, PLAIN_STOPS, Tokenizer, is_plain
 from secl.evidence import Thought
 from secl.prompts.parsing import THINK_TAGS, bare_thought, find_tags, is_brief, is_complete, trim_answer
 from secl.prompts.templates import MAX_ANSWER_TOKENS
@@ -21,7 +21,7 @@ REPLACEMENT_CHARACTER = "\ufffd"
 """A decoder's text for an incomplete character."""
 
 
-def decode_after(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[int]) -> str:
+def decode_after(tokenizer: Tokenizer, context: Sequence[int], tokens: Sequence[int]) -> str:
     """Return the text of tokens after a context.
 
     Some decoders drop the space at the start of a text. Others render the end of a text differently if more tokens
@@ -29,7 +29,7 @@ def decode_after(tokenizer: Decoder, context: Sequence[int], tokens: Sequence[in
     from the decoded context.
     """
     before = tokenizer.decode([*context], skip_special_tokens=True)
-    whole = tokenizer.decode([*context, *tokens], skip_special_tokens=True)
+    whole: str = tokenizer.decode([*context, *tokens], skip_special_tokens=True)
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(before, whole, strict=False))
     return whole[sum(1 for _ in alike) :]
 
@@ -133,7 +133,7 @@ class TextRules:
     With the plain template, a new question ends every text, too, and a paragraph's end ends a free text.
     """
 
-    def __init__(self, tokenizer: Decoder, end_ids: int | Sequence[int | None] | None) -> None:
+    def __init__(self, tokenizer: Tokenizer, end_ids: int | Sequence[int | None] | None) -> None:
         self.tokenizer = tokenizer
         self.plain = is_plain(tokenizer)
         listed = end_ids if isinstance(end_ids, Sequence) else [end_ids]

@@ -177,7 +177,8 @@ class TokenIds:
         return ids
 
     def _ids(self, text: str) -> list[int]:
-        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
 
     def encode_before(self, text: str, word: str) -> list[int]:
         """Return the token ids after which `word` comes next: the ids of `text + word` without the last id."""

@@ -185,7 +185,7 @@ def check_states(network: Any, model: Any, result: Pass, sequences: list[list[in
         with network.adapter.on():
             expected = plain_logits(model, sequence)
         for nodes in (path, path[-1:]):
-            adapted = network.head.logits(network.adapted(result, nodes)(), exact)
+            adapted = network.head.logits(network.adapted(result, nodes)[1](), exact)
             torch.testing.assert_close(adapted, expected[-len(nodes) :], atol=atol, rtol=1e-5)
 
 
@@ -197,7 +197,7 @@ def test_gradients_of_a_replay_are_those_of_a_full_pass(family: str, sparse: boo
     network.sparse = sparse
     result = network.run(SEQUENCES)
     last = np.array([result.paths[1][-1]])
-    network.head.rows(network.adapted(result, last)(), torch.tensor([3, 4])).sum().backward()  # type: ignore[no-untyped-call]
+    network.head.rows(network.adapted(result, last)[1](), torch.tensor([3, 4])).sum().backward()  # type: ignore[no-untyped-call]
     ours = [parameter.grad.clone() for parameter in adapter.parameters.values() if parameter.grad is not None]
     for parameter in adapter.parameters.values():
         parameter.grad = None
@@ -284,7 +284,7 @@ def test_the_last_layer_goes_on_with_the_asked_tokens_alone(family: str) -> None
         seen.clear()
     path = result.paths[0]
     asked = np.array([path[-1], path[2], path[-1]])
-    states = network.adapted(result, asked)().detach()
+    states = network.adapted(result, asked)[1]().detach()
     assert widths == {2: {len(path)}, 3: {2}}
     with adapter.on():
         expected = plain_logits(model, SEQUENCES[0])[[-1, 2, -1]]
@@ -310,7 +310,7 @@ def test_a_pass_and_one_that_grew_have_the_states_of_plain_passes(
     for result in (grown, network.grow([begun], sequences)):  # the first one did not change what was kept
         check_states(network, model, result, sequences)
     path = begun.paths[0]
-    assert not torch.allclose(begun.frozen(path), network.adapted(begun, path)(), atol=1e-3)
+    assert not torch.allclose(begun.frozen(path), network.adapted(begun, path)[1](), atol=1e-3)
 
 
 def test_a_device_that_fails_in_the_trial_is_not_taken_for_an_unknown_layout(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def test_a_plain_text_begins_with_the_token_that_the_tokenizer_puts_first() -> N
 )
 def test_a_base_models_reply_ends_before_its_next_question(form: Any, free: bool, written: str, answer: str) -> None:
     rules = TextRules(with_plain_template(base_tokenizer()), None)
-    tokens = rules.tokenizer.encode(written)  # type: ignore[attr-defined]
+    tokens = rules.tokenizer.encode(written)
     (generation,) = Generation.texts([], SamplingParameters(max_tokens=200))
     if free:
         chunks = []

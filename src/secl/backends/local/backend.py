@@ -204,7 +204,7 @@ class LocalBackend(Engine, Trainer):
         adapted: dict[int, LocalReading] = {}
         for numbers in groups.values():
             nodes = [readings[number].nodes(readings[number].bundle.positions) for number in numbers]
-            replay = self.network.adapted(readings[numbers[0]].forward, np.concatenate(nodes))
+            _, replay = self.network.adapted(readings[numbers[0]].forward, np.concatenate(nodes))
             states = torch.split(replay(), [len(each) for each in nodes])
             for number, own in zip(numbers, states, strict=True):
                 tokens = readings[number].bundle.tokens["answering"] * self.network.top_share
@@ -260,6 +260,6 @@ class LocalBackend(Engine, Trainer):
     @enough_memory()
     def train(self, reading: LocalReading, position: Position, target: float) -> Training:
         node = reading.nodes([position])
-        replay = self.network.adapted(reading.forward, node)
+        cost, replay = self.network.adapted(reading.forward, node)
         frozen = reading.forward.frozen(node)
-        return self.adapter.train(self.network.head, replay, replay.tokens, frozen, self._digits, target)
+        return self.adapter.train(self.network.head, replay, cost, frozen, self._digits, target)

@@ -96,7 +96,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
     def _special(self) -> Mapping[str, int]:
         """Ids of the special tokens by their texts."""
         added = self.backend.token_ids.tokenizer.get_added_vocab()
-        return {text: token for text, token in added.items() if self.grammars.tokenizer.is_special_token(token)}
+        return {text: token for text, token in added.items() if self.tokenizer.is_special_token(token)}
 
     @cached_property
     def _marker(self) -> int | None:
@@ -127,7 +127,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
 
     def _beginning(self, rule: str) -> Tensor:
         """Return the ids of the tokens that may begin a text under a grammar rule."""
-        matcher = self.grammars.started(f"start: {rule}", "secl cannot make a grammar from the tools")
+        matcher = self.started(f"start: {rule}", "tools")
         return torch.from_numpy(np.flatnonzero(allowed_tokens(matcher)))
 
     def _literal(self, text: str) -> str:
@@ -184,7 +184,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         return generation
 
     def task(self, request: CallRequest, thought: Thought | None = None) -> CallTask:
-        begun = self.grammars.started(self._grammar(request), "secl cannot make a grammar from the tools")
+        begun = self.started(self._grammar(request), "tools")
         ids, prompt = self.driver.prompting.token_ids, self.form.prompt(request.prompt)
         if thought is not None:
             prompt = replace(prompt, thought=thought.text)
@@ -281,7 +281,7 @@ class CallWriter(GrammarWriter[CallRequest, WrittenReply]):
         request = task.request
         if not request.offered:
             return not self.text_of(row).text.startswith(self.form.text)
-        matcher = self.grammars.started(self._grammar(request, text=False), "secl cannot make a grammar from the tools")
+        matcher = self.started(self._grammar(request, text=False), "tools")
         whole: bool = matcher.try_consume_tokens(row.written) == len(row.written)
         return whole or not self.text_of(row).text.startswith(self.form.text)
 

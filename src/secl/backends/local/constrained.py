@@ -1,13 +1,10 @@
-"""Writing of texts under a grammar: llguidance masks the tokens that the grammar does not allow next.
-
-`Grammars` is llguidance with the tokenizer of a model.
-"""
+"""Writing of texts under a grammar: llguidance masks the tokens that the grammar does not allow next."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -17,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from secl.backends.chat_templates import Tokenizer
 from secl.backends.generation import Generation
 from secl.backends.local.fast.batch import Batch, KeptRow
 from secl.backends.local.fast.replay import Pass
@@ -109,63 +105,6 @@ def _fault(node: Node) -> str | None:
         return LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(dict(node))) or None
     except ValueError as problem:
         return str(problem)
-
-
-class Grammars:
-    """Compiles grammars for one tokenizer.
-
-    Args:
-        end_ids: ids of the tokens that end a text.
-        name: name of the model, for messages.
-        method: name of the public method that needs llguidance.
-
-    Raises:
-        ParameterError: llguidance is not installed.
-        ModelError: llguidance cannot read the tokenizer.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, end_ids: Collection[int], name: str, method: str) -> None:
-        try:
-            import llguidance
-        except ImportError:
-            raise ParameterError(needs(method, "llguidance", "fields")) from None
-        self._matcher = llguidance.LLMatcher
-        try:
-            described = tokenizer.backend_tokenizer.to_str()  # type: ignore[attr-defined]
-            self.tokenizer = llguidance.LLTokenizer(described, eos_token=sorted(end_ids))
-        except (AttributeError, ValueError) as problem:
-            raise ModelError(
-                f"llguidance cannot read the tokenizer of the model {name!r} ({problem}); take a model whose folder "
-                "has a tokenizer.json."
-            ) from problem
-
-    def of_schema(self, schema: Schema) -> Any:
-        """Return the matcher of a JSON object before its first token.
-
-        Raises:
-            ParameterError: llguidance rejects the schema.
-        """
-        grammar = self._matcher.grammar_from_json_schema({**usable(schema)[0], **SPACED})
-        return self.started(grammar, "secl cannot make a grammar from the schema")
-
-    def remarks(self, schema: Schema) -> tuple[str, ...]:
-        """Return a sentence for each keyword that cannot constrain the model; see `usable`."""
-        return usable(schema)[1]
-
-    def started(self, grammar: str, fault: str) -> Any:
-        """Return a new matcher of a grammar, which has read no token.
-
-        Raises:
-            ParameterError: llguidance rejects the grammar; the message begins with `fault`.
-        """
-        matcher = self._matcher(self.tokenizer, grammar, log_level=0)
-        reason = matcher.get_error()
-        if reason:
-            raise ParameterError(f"{fault}: {' '.join(reason.split()).rstrip('.')}.")
-        return matcher
-
-    def texts(self, tokens: Sequence[int]) -> list[bytes]:
-        return [self.tokenizer.decode_bytes([token]) for token in tokens]
 
 
 def allowed_tokens(matcher: Any, width: int | None = None) -> NDArray[np.bool_]:
@@ -275,8 +214,31 @@ class GrammarWriter(ABC, Generic[R, W]):
                 f"vLLM servers answer for this model, and {self.method} does not work with them; load the model "
                 "without --engine vllm."
             )
-        self.backend, self.driver = backend, driver
-        self.grammars = Grammars(backend.token_ids.tokenizer, backend.rules.end_ids, name, self.method)
+        try:
+            import llguidance
+        except ImportError:
+            raise ParameterError(needs(self.method, "llguidance", "fields")) from None
+        self.backend, self.driver, self._matcher = backend, driver, llguidance.LLMatcher
+        try:
+            described, ends = backend.token_ids.tokenizer.backend_tokenizer.to_str(), sorted(backend.rules.end_ids)
+            self.tokenizer = llguidance.LLTokenizer(described, eos_token=ends)
+        except (AttributeError, ValueError) as problem:
+            raise ModelError(
+                f"llguidance cannot read the tokenizer of the model {name!r} ({problem}); take a model whose folder "
+                "has a tokenizer.json."
+            ) from problem
+
+    def started(self, grammar: str, what: str) -> Any:
+        """Return a new matcher of a grammar, which has read no token; `what` names the source of the grammar.
+
+        Raises:
+            ParameterError: llguidance rejects the grammar.
+        """
+        matcher = self._matcher(self.tokenizer, grammar, log_level=0)
+        reason = matcher.get_error()
+        if reason:
+            raise ParameterError(f"secl cannot make a grammar from the {what}: {' '.join(reason.split()).rstrip('.')}.")
+        return matcher
 
     def write(
         self, requests: Sequence[R], samples: Callable[[R, W], int], thoughts: Sequence[Generation | None] = ()
@@ -409,7 +371,7 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     def text_of(self, row: GrammarRow) -> WrittenObject:
         """Return the text of a row with its tokens."""
-        parts = self.grammars.texts(row.written)
+        parts = [self.tokenizer.decode_bytes([token]) for token in row.written]
         text = b"".join(parts).decode(errors="replace")
         return WrittenObject(text, token_ends(parts), (*row.log_p,), (*row.entropy,), row.thought)
 

@@ -259,9 +259,9 @@ class LocalModel(TokenModel):
     def check_schema(self, schema: Schema) -> tuple[str, ...]:
         """Return a sentence for each keyword of a schema that cannot constrain the model.
 
-        Raises ParameterError: llguidance rejects the schema; for other errors, see `write_objects`.
+        Raises ParameterError: llguidance is missing, or rejects the schema.
         """
-        return self.objects.grammars.remarks(schema)
+        return self.objects.remarks(schema)
 
     def write_calls(
         self, requests: Sequence[CallRequest], samples: Callable[[CallRequest, WrittenReply], int]

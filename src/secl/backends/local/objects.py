@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from secl.backends.base import Bundle, Continuation
 from secl.backends.generation import Generation
-from secl.backends.local.constrained import After, GrammarRow, GrammarWriter, R, Task, W
+from secl.backends.local.constrained import SPACED, After, GrammarRow, GrammarWriter, R, Task, W, usable
 from secl.backends.local.fast.batch import Batch, KeptRow, go_on
 from secl.backends.token_ids import distinct_tokens
 from secl.errors import SeclError, TooLongError, UnfinishedError
 from secl.evidence import Thought
 from secl.fields.extraction import ObjectRequest, Objects, UncertainValue, composed, uncertain_places, uncertain_values
+from secl.fields.schema import Schema
 from secl.fields.values import WrittenObject
 from secl.fields.weighing import FIXED_KINDS, is_certain
 from secl.ledger import Ledger
@@ -43,12 +44,17 @@ class ObjectWriter(GrammarWriter[ObjectRequest, WrittenObject]):
     method = "extract"
     keeps = True
 
+    def remarks(self, schema: Schema) -> tuple[str, ...]:
+        """Return a sentence for each keyword that cannot constrain the model; see `usable`."""
+        return usable(schema)[1]
+
     def thought(self, request: ObjectRequest) -> Generation:
         self.driver.prompting.check_length(request.question, self.backend.limit)
         return self.driver.prompting.thought(request.question, self.backend.limit)
 
     def task(self, request: ObjectRequest, thought: Thought | None = None) -> ObjectTask:
-        begun, fields = self.grammars.of_schema(request.schema), len(request.schema.leaves)
+        grammar = self._matcher.grammar_from_json_schema({**usable(request.schema)[0], **SPACED})
+        begun, fields = self.started(grammar, "schema"), len(request.schema.leaves)
         prompt = self.driver.prompting.answer(request.question, None if thought is None else thought.text)
         room = self.backend.limit - len(prompt)
         if room < SHORTEST * fields:

@@ -39,20 +39,12 @@ left out, because they are cheap.
 """
 
 
-@dataclass(frozen=True)
-class Replay:
-    """A repeatable forward pass of the adapted model through the top layers.
+Replay = tuple[float, Callable[[], Tensor]]
+"""A repeatable pass of the adapted model through the top layers: its cost, and a function that computes the pass.
 
-    `tokens` is the cost, as a number of tokens through the whole network.
-    """
-
-    tokens: float
-    compute: Callable[[], Tensor]
-
-    def __call__(self) -> Tensor:
-        """Return the final hidden states (N, d) under the present weights, with gradients if enabled."""
-        return self.compute()
-
+The cost is a number of tokens through the whole network. The function returns the final hidden states (N, d) under the
+present weights, with gradients if enabled.
+"""
 
 NO_STATES, NO_TOKENS = torch.empty(1, 0, 0), Trie.of([])
 

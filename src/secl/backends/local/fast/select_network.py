@@ -75,7 +75,7 @@ class PlainNetwork:
             with self.adapter.on():
                 return torch.cat([self.forward(forward.trie.tokens[path].tolist()) for path in paths])[rows]
 
-        return Replay(len(order), compute)
+        return len(order), compute
 
     def forward(self, sequence: Sequence[int]) -> Tensor:
         """Return the inputs of the head for one sequence: hidden states (length, d), or logits (length, V)."""
@@ -214,9 +214,9 @@ def _disagreement(network: Network, trial: Trial) -> float:
     for logits, path in zip(trial.logits, result.paths, strict=True):
         truth = logits.float()
         # LoRA's B matrices are zero here, so replays must give the frozen model's logits as well.
-        for hidden in (result.frozen(path), network.adapted(result, path)()):
+        for hidden in (result.frozen(path), network.adapted(result, path)[1]()):
             differences.append(((network.head.logits(hidden, exact) - truth).abs().mean() / truth.std()).item())
         # A single requested token tests `only_rows`.
-        end = network.adapted(result, path[-1:])()
+        end = network.adapted(result, path[-1:])[1]()
         differences.append(((network.head.logits(end, exact) - truth[-1:]).abs().mean() / truth.std()).item())
     return float(max(differences))

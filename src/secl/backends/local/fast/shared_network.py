@@ -219,7 +219,7 @@ class SharedNetwork:
         given = [{**own, **mask} for own, mask in zip(arguments, masks, strict=True)]
         rows, back = sent(requested, self.device), sent(order, self.device)
         cost = len(needed) * self.top_share
-        return Replay(cost, lambda: self.replay(hidden, given, rows)[back])
+        return cost, lambda: self.replay(hidden, given, rows)[back]
 
     def replay(self, hidden: Tensor, arguments: list[LayerArguments], rows: Tensor) -> Tensor:
         """Run the adapted top layers and the final norm on trunk states (1, T, d); return (N, d) at tokens `rows`."""

@@ -15,7 +15,7 @@ from safetensors.torch import load
 
 from secl.backends.endpoint.model import EndpointModel
 from secl.backends.endpoint.vllm.connect import answer_by_vllm
-from secl.backends.endpoint.vllm.model import VllmModel
+from secl.backends.endpoint.vllm.engine import VllmModel
 from secl.backends.local.model import LocalModel
 from secl.question import Question
 from tests.backends.endpoint.fake import FakeServer, running

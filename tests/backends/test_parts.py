@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import secl
-from secl.backends.entropy import entropy_of
+from secl.backends.endpoint.probabilities import entropy_of
 from secl.backends.generation import split_thoughts
 from secl.errors import ParameterError
 from secl.flow.further import choose_distractors, distinct, near_numbers

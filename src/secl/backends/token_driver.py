@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from typing import TypeVar
 
 from secl.backends.base import Bundle, Engine, Position, Reading, Statistics
 from secl.backends.generation import Generation, TextRules
@@ -26,6 +27,8 @@ from secl.writing import Chunk, Token
 
 CONTINUED_TOKENS = 10
 """Maximum number of tokens of a continuation: a value, and what shows its end."""
+
+R = TypeVar("R", Judge, Choose, Read, ReadWithin, StateConfidence)
 
 FEW = 2
 """Number of questions whose spare texts are written, too: for so few, another text in a batch takes hardly any time."""
@@ -345,16 +348,15 @@ class TokenDriver:
             elif isinstance(request, StateConfidence):
                 run.state.generation = run.state.thoughts.get(number)
                 bundle = self.choices(question, run.state.generation)
-        judged = [each for each in run.requests if isinstance(each, Judge)]
-        chosen = [each for each in run.requests if isinstance(each, Choose) and each.draw is None]
-        read = [each.option for each in run.requests if isinstance(each, Read)]
-        spans = prompting.spans(question, read) if read else ()
-        within = [each for each in run.requests if isinstance(each, ReadWithin)]
-        if within:
-            spans = [prompting.span(each.question, *_split(each.text, each.start, each.end)) for each in within]
+        read = [each.option for each in _shared(run, Read).values()]
+        spans = prompting.spans(question, read) if read else []
+        for each in _shared(run, ReadWithin).values():
+            whole, start, end = each.text, each.start, each.end
+            spans.append(prompting.span(each.question, whole[:start], whole[start:end], whole[end:]))
+        chosen = _shared(run, Choose).values()
         return replace(
             bundle,
-            verdicts=prompting.verdicts(question, [each.answer for each in judged]),
+            verdicts=prompting.verdicts(question, [each.answer for each in _shared(run, Judge).values()]),
             orders=[prompt for each in chosen for prompt in prompting.orders(each.question, [each.order])],
             spans=spans,
         )
@@ -368,17 +370,12 @@ class TokenDriver:
         """
         groups: list[tuple[list[int], Callable[[], Sequence[object]]]] = []
         if reading is not None:
-            requests = [*enumerate(run.requests)]
-            judged = [number for number, each in requests if isinstance(each, Judge)]
-            chosen = [number for number, each in requests if isinstance(each, Choose) and each.draw is None]
-            read = [number for number, each in requests if isinstance(each, Read)]
-            groups.append((judged, partial(self.readout.verdicts, reading)))
-            groups.append((chosen, partial(self._orders, run, reading)))
-            groups.append((read, partial(_likelihoods, reading)))
-            within = [number for number, each in requests if isinstance(each, ReadWithin)]
-            groups.append((within, reading.likelihoods))
-            stated = [(number, each) for number, each in requests if isinstance(each, StateConfidence)]
-            groups += [([number], partial(self._stated, run, each, reading)) for number, each in stated]
+            groups.append(([*_shared(run, Judge)], partial(self.readout.verdicts, reading)))
+            groups.append(([*_shared(run, Choose)], partial(self._orders, run, reading)))
+            groups.append(([*_shared(run, Read)], partial(_likelihoods, reading)))
+            groups.append(([*_shared(run, ReadWithin)], reading.likelihoods))
+            stated = _shared(run, StateConfidence)
+            groups += [([number], partial(self._stated, run, each, reading)) for number, each in stated.items()]
         for number, request in enumerate(run.requests):
             if isinstance(request, Choose) and request.draw is not None:
                 thought = run.state.thoughts[number].thought
@@ -386,7 +383,7 @@ class TokenDriver:
         return [group for group in groups if group[0]]
 
     def _orders(self, run: FlowRun, reading: Reading) -> list[LetterOrder]:
-        chosen = [each for each in run.requests if isinstance(each, Choose) and each.draw is None]
+        chosen = _shared(run, Choose).values()
         rows = self.readout.letters(reading, [each.question for each in chosen])
         return [
             LetterOrder(order=each.order, log_p=tuple(row[each.order.index(i)] for i in range(len(each.order))))
@@ -446,8 +443,13 @@ def _count_steps(batch: Iterable[tuple[FlowRun, Generation]]) -> None:
         run.steps += steps
 
 
-def _split(text: str, start: int, end: int) -> tuple[str, str, str]:
-    return text[:start], text[start:end], text[end:]
+def _shared(run: FlowRun, kind: type[R]) -> dict[int, R]:
+    """Return the requests of one kind that share the bundle of a run, by their numbers."""
+    return {
+        number: each
+        for number, each in enumerate(run.requests)
+        if isinstance(each, kind) and not (isinstance(each, Choose) and each.draw is not None)
+    }
 
 
 def _draw_of(request: Request) -> int | None:

@@ -127,7 +127,7 @@ def _load_vllm(settings: Recipe, url: str, key: str | None) -> Model:
     """Connect to a vLLM server. With a folder of versions, load the model into this process too, where it learns."""
     try:
         from secl.backends.endpoint.vllm.connect import answer_by_vllm
-        from secl.backends.endpoint.vllm.model import VllmModel
+        from secl.backends.endpoint.vllm.engine import VllmModel
     except ModuleNotFoundError as problem:
         raise ParameterError(needs("--engine vllm", str(problem.name), "local")) from None
     if settings.model.versions is None:

@@ -14,7 +14,7 @@ import torch
 
 from secl.backends.endpoint.vllm import engine as vllm_engine
 from secl.backends.endpoint.vllm.connect import answer_by_vllm
-from secl.backends.endpoint.vllm.model import VllmModel
+from secl.backends.endpoint.vllm.engine import VllmModel
 from secl.backends.local.loading.conversion import convert_gguf
 from secl.backends.local.loading.loader import load, locate
 from secl.backends.local.model import LocalModel

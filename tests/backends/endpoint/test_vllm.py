@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from secl.backends.endpoint.client import Endpoint
+from secl.backends.endpoint.probabilities import MIN_LOG_P
 from secl.backends.endpoint.vllm import engine as vllm_engine
 from secl.backends.endpoint.vllm import server as vllm_server
 from secl.backends.endpoint.vllm.connect import VllmTrainer, answer_by_vllm
 from secl.backends.endpoint.vllm.server import CONFIG, WEIGHTS, CompletionRequest, TokenServer, Versions
-from secl.backends.entropy import MIN_LOG_P
 from secl.backends.local.model import LocalModel
 from secl.calibrator import Calibrator
 from secl.conversation import Message

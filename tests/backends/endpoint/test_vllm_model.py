@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import secl
-from secl.backends.endpoint.vllm.model import VllmModel
+from secl.backends.endpoint.vllm.engine import VllmModel
 from secl.backends.local.model import LocalModel
 from secl.errors import ModelError, ParameterError
 from secl.evidence import EvidenceKind

@@ -19,9 +19,8 @@ from torch import Tensor
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast import prefix_tree
 from secl.backends.local.fast.prefix_tree import Trie, attend, tree_attention
-from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.select_network import PlainNetwork, Trial, check_usable, connect
-from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.fast.shared_network import Pass, SharedNetwork
 from secl.backends.local.loading.model_parts import AsLogits, LinearHead
 from secl.errors import ModelError
 from tests.backends.local.architectures import ARCHITECTURES

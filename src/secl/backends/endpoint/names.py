@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from secl.backends.entropy import MIN_LOG_P, entropy_of
+from secl.backends.endpoint.probabilities import MIN_LOG_P, entropy_of
 from secl.writing import Token
 
 DECORATION = "*_`\"'()[]<>.:,;! "

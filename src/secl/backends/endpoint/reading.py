@@ -12,6 +12,7 @@ from typing import Any
 
 from secl.backends.endpoint.client import OTHERWISE, choices_of
 from secl.backends.endpoint.probabilities import (
+    MIN_LOG_P,
     MISSING,
     OF_ALL,
     OTHER_TEXT,
@@ -25,7 +26,6 @@ from secl.backends.endpoint.probabilities import (
     log_p_of,
     positions,
 )
-from secl.backends.entropy import MIN_LOG_P
 from secl.errors import ModelError
 from secl.evidence import Thought
 from secl.fields.values import token_ends

@@ -17,8 +17,8 @@ from secl.backends.chat_templates import render
 from secl.backends.generation import Generation, TextRules
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.prefix_tree import Nodes
-from secl.backends.local.fast.replay import Pass
 from secl.backends.local.fast.select_network import Trial, check_usable, connect
+from secl.backends.local.fast.shared_network import Pass
 from secl.backends.local.loading.guard import as_model_error, room_for_texts
 from secl.backends.local.loading.loader import Loaded
 from secl.backends.local.loading.model_parts import Head, compute_device, described_devices, sent, text_config

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from secl.backends.generation import Generation
 from secl.backends.local.fast.batch import Batch, KeptRow
-from secl.backends.local.fast.replay import Pass
+from secl.backends.local.fast.shared_network import Pass
 from secl.backends.local.passes import in_groups
 from secl.backends.local.writer import Unfinished, decode, finish, next_tokens, random_stream
 from secl.backends.token_driver import TokenDriver

@@ -19,9 +19,8 @@ from secl.backends.base import Bundle, TokenSequence
 from secl.backends.generation import Generation
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.fast.prefix_tree import Nodes
-from secl.backends.local.fast.replay import Pass, numbered
 from secl.backends.local.fast.select_network import Network
-from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.fast.shared_network import Pass, SharedNetwork, numbered
 from secl.backends.local.loading.guard import out_of_memory
 from secl.errors import ModelError
 from secl.writing import Chunk

@@ -33,8 +33,7 @@ from secl.server.http.errors import RETRY_SOON, error_response, to_request_error
 from secl.server.http.health import Metrics, health_router
 from secl.server.http.middleware import BEARER, Boundary, is_loopback
 from secl.server.http.pages import page_router, review_router
-from secl.server.http.routes import answers_router
-from secl.server.http.routes_state import control_router, feedback_router, records_router
+from secl.server.http.routes import answers_router, control_router, feedback_router, records_router
 from secl.server.online.service import Service
 from secl.server.settings import MAX_BODY_BYTES, MAX_CONCURRENT, MAX_PASSED_BYTES
 

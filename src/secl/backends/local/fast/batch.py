@@ -17,8 +17,7 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from secl.backends.local.fast.prefix_tree import Trie
-from secl.backends.local.fast.replay import Pass
-from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.fast.shared_network import Pass, SharedNetwork
 from secl.backends.local.loading.model_parts import compute_device
 
 ONEDNN: Any = torch.backends.mkldnn

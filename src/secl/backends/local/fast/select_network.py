@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from secl.backends.local.adapter import Adapter
 from secl.backends.local.fast.batch import Batch
 from secl.backends.local.fast.prefix_tree import Nodes, Trie, short_windows
-from secl.backends.local.fast.replay import Pass, Replay
-from secl.backends.local.fast.shared_network import SharedNetwork
+from secl.backends.local.fast.shared_network import Pass, Replay, SharedNetwork
 from secl.backends.local.loading.guard import out_of_memory
 from secl.backends.local.loading.model_parts import AsLogits, LinearHead, compute_device, decoder_of
 from secl.errors import ModelError

@@ -39,6 +39,15 @@ def test_a_dry_run_says_how_long_the_run_takes_and_keeps_nothing(shell: Shell, t
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
+def test_a_dry_run_of_ratings_estimates_the_time_of_all(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    path.write_text("question,answer\n" + "".join(f"{n} + 0?,{n}\n" for n in range(20)))
+    said = shell("score", path, "--model", "scripted", "--dry-run").fine.out
+    assert "the first 16 answers took" in said
+    assert "so all 20 take about 0:00:0" in said
+    assert readings(shell) == 0
+
+
 def test_a_limit_takes_the_first_questions_or_a_random_sample(shell: Shell, tmp_path: Path) -> None:
     ids = []
     for order in ("forward", "shuffled"):
@@ -57,6 +66,8 @@ def test_a_limit_takes_the_first_questions_or_a_random_sample(shell: Shell, tmp_
         ((*ASKED, "--limit", 0, "--dry-run"), "stream.limit is 0"),
         (("run", "--resume", "run", "--dry-run"), "--dry-run is for a new run"),
         (ASKED, "name it with --out"),
+        ((*ASKED, "--dry-run", "--out", "."), "exists and is not empty"),
+        (("extract", ".", "--schema", "s", "--benchmarks", "quiz"), "Did you mean --schema?"),
     ],
 )
 def test_bad_limits_and_trials_are_refused(refused: Any, arguments: tuple[object, ...], word: str) -> None:

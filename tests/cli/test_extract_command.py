@@ -116,6 +116,38 @@ def test_a_field_is_a_record_graded_by_its_type(shell: Shell, documents: Path, s
     assert dict(records[0].question.row)["city"] == "Lima"
 
 
+def test_an_endless_number_stays_a_text_in_json(shell: Shell, schema: Path, tmp_path: Path) -> None:
+    path = tmp_path / "endless.csv"
+    path.write_text('body\n"' + invoice(total=1).replace(": 1,", ": -1e999,").replace('"', '""') + '"\n')
+    (document,) = json.loads(shell("extract", path, "--schema", schema, "--text", "body", "--json").out)["documents"]
+    assert document["total"] == "-Infinity"
+
+
+def test_a_limit_takes_the_first_documents_or_a_random_sample(
+    shell: Shell, documents: Path, schema: Path, tmp_path: Path
+) -> None:
+    whole = ("extract", documents, "--schema", schema, "--text", "body")
+    names = []
+    for order in ("forward", "shuffled"):
+        ended = shell(*whole, "--limit", 4, "--order", order, "--json")
+        names.append([each["document"][-2:] for each in json.loads(ended.out)["documents"]])
+    assert sorted(names[0]) == ["01", "02", "03", "04"]
+    assert len({*names[1]}) == 4
+    assert {*names[1]} != {*names[0]}
+
+
+def test_a_dry_run_of_documents_estimates_the_time_of_all(
+    shell: Shell, documents: Path, schema: Path, tmp_path: Path
+) -> None:
+    whole = ("extract", documents, "--schema", schema, "--text", "body", "--dry-run")
+    said = shell(*whole).fine.out
+    assert "the first 8 documents took" in said
+    assert "so all 10 take about 0:00:0" in said
+    path = tmp_path / "bad.csv"
+    path.write_text("body\nfail\nfail\n")
+    assert "so all 2 take about" in shell("extract", path, *whole[2:]).fine.out
+
+
 def test_an_export_has_a_row_for_each_document_and_a_review_begins_with_the_most_expected_errors(
     shell: Shell, documents: Path, schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

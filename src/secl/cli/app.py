@@ -107,7 +107,9 @@ def _unknown(complaint: str) -> str:
     option = re.search(r"--(?:no-)?([a-z_.-]+[a-z_])", complaint)
     names = {key: name for name in SETTINGS for key in (name, name.rpartition(".")[2].replace("_", "-"))}
     name = names.get(option[1]) if option else None
-    return complaint if name is None else f"{complaint.partition(' Did you')[0]} Did you mean {flag_of(name)}?"
+    if name is None or f"{flag_of(name)}." in complaint:  # a flag of other commands
+        return complaint
+    return f"{complaint.partition(' Did you')[0]} Did you mean {flag_of(name)}?"
 
 
 def fail(sentence: str) -> NoReturn:

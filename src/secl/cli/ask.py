@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.filesize import decimal
 
 from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, Flag, Full, app, console, echo, print_json
-from secl.cli.run import NoCache, open_cache, print_result, proceed
+from secl.cli.run import DryRun, NoCache, estimate, open_cache, print_result, proceed
 from secl.data.benchmarks import BENCHMARKS
 from secl.display import as_sentence, counted, terminal_lines, terminal_text
 from secl.errors import ParameterError
@@ -128,6 +128,7 @@ def score(
     as_json: AsJson = False,
     accept: float | None = None,
     no_cache: NoCache = False,
+    dry_run: DryRun = False,
     flags: Annotated[RatedSettings | None, FLAT] = None,
 ) -> None:
     """Rate the given answers in a file: print for each the probability that it is correct.
@@ -138,6 +139,7 @@ def score(
         out: Store the ratings as a run in this folder, for secl report, label and export.
         accept: Lowest confidence of an accepted answer.
         no_cache: Ask the model everything, also what an earlier run has asked (secl cache).
+        dry_run: Rate only the first answers, and print how long all of them take.
     """
     if out is not None and as_json:
         raise ParameterError("--json prints the answers, and --out stores them for secl export; drop --json or --out.")
@@ -145,8 +147,11 @@ def score(
     finish = print_result() if out else _print_json if as_json else _print
 
     def begin(place: Path) -> Run:
-        return start_run(settings, place, mode="score", cache=open_cache(no_cache))
+        return start_run(settings, place, mode="score", cache=None if dry_run else open_cache(no_cache))
 
+    if dry_run:
+        estimate(begin, out)
+        return
     proceed(begin, out, finish, quiet=out is None)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from secl.cli.app import FURTHER_SETTINGS, AsJson, AskedSettings, Flag, app, console, print_json
-from secl.cli.run import NoCache, name_skipped, open_cache, print_result, proceed
+from secl.cli.run import DryRun, NoCache, estimate, name_skipped, open_cache, print_result, proceed
 from secl.display import number
 from secl.errors import ParameterError, RunError, needs
 from secl.reports.table import listing
@@ -18,7 +18,7 @@ from secl.runs.folder import FILE
 from secl.runs.manifest import Manifest
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings
-from secl.settings.groups import FLAT, ExtractSettings
+from secl.settings.groups import FLAT, ExtractSettings, Order
 from secl.settings.names import OF_QUESTIONS, given_by
 
 
@@ -36,7 +36,10 @@ def extract(
     out: Path | None = None,
     accept: float | None = None,
     skip_bad: Annotated[bool, Flag] = False,
+    limit: int | None = None,
+    order: Order = "forward",
     no_cache: NoCache = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
     flags: Annotated[ExtractedSettings | None, FLAT] = None,
 ) -> None:
@@ -49,7 +52,10 @@ def extract(
         out: Store the values as a run in this folder; the same command continues a stopped run.
         accept: Lowest confidence of an accepted value, and of an accepted object.
         skip_bad: Skip documents that cannot be used, and list them.
+        limit: At most this many documents: the first ones, or with --order shuffled a random sample.
+        order: Order of the documents: forward, reversed or shuffled.
         no_cache: Ask the model everything, also what an earlier run has asked (secl cache).
+        dry_run: Read only the first documents, and print how long all of them take.
     """
     given = given_by(flags)
     if out is not None and as_json:
@@ -57,6 +63,7 @@ def extract(
     if "extract.schema_file" not in given:
         raise ParameterError("an extraction needs fields; name a file with --schema.")
     given |= {"stream.questions": str(documents), "loop.accept": accept, "stream.skip_bad": skip_bad}
+    given |= {"stream.limit": limit, "stream.order": order}
     settings = RunSettings.of(given)
     if settings.model.answered_by == "local" and find_spec("llguidance") is None:  # before a model is loaded
         raise ParameterError(needs("extract", "llguidance", "fields"))
@@ -65,6 +72,10 @@ def extract(
         cache = open_cache(no_cache)
         known = (place / FILE).exists()
         return resume_run(place, given, cache=cache) if known else start_run(settings, place, cache=cache)
+
+    if dry_run:
+        estimate(lambda place: start_run(settings, place), out)
+        return
 
     def finish(run: Run) -> None:
         known = len(run.manifest.skipped)

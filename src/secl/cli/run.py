@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -20,15 +22,18 @@ from secl.cli.app import FURTHER_SETTINGS, Flag, Full, app, console, echo, fail
 from secl.cli.report import write_and_print
 from secl.display import amount, counted
 from secl.errors import ParameterError, StorageError
+from secl.fields.extraction import REQUESTS_AT_ONCE
 from secl.records import Record
 from secl.runs.cache import CachedModel, ReadingCache, maximum_size
 from secl.runs.extracting import DocumentFile
+from secl.runs.folder import check_free
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import RunSettings, read_toml
 from secl.settings.groups import FLAT
 from secl.settings.names import OF_OUTPUT, dotted, given_by
 
 NoCache = Annotated[bool, Flag, OF_OUTPUT]
+DryRun = Annotated[bool, Flag, OF_OUTPUT]
 
 Finisher = Callable[["Run"], None]
 """Reports a run after its last question."""
@@ -47,7 +52,7 @@ def run(
     resume: Annotated[Path | None, OF_OUTPUT] = None,
     full: Annotated[Full, OF_OUTPUT] = False,
     no_cache: NoCache = False,
-    dry_run: Annotated[bool, Flag, OF_OUTPUT] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Ask the questions of a file or benchmarks, and report how good the confidences are.
 
@@ -70,27 +75,38 @@ def run(
         raise ParameterError("a new run needs a folder; name it with --out.")
     new = RunSettings.of(settings)
     if dry_run:
-        _estimate(lambda place: start_run(new, place))
+        estimate(lambda place: start_run(new, place), out)
         return
     proceed(lambda place: start_run(new, place, cache=open_cache(no_cache)), out, print_result(full=full))
 
 
-def _estimate(open_run: Callable[[Path], Run]) -> None:
-    """Ask the first window of a run, keep nothing of it, and print how long the whole run takes."""
+def estimate(open_run: Callable[[Path], Run], out: Path | None) -> None:
+    """Ask the first window of a run, keep nothing of it, and print how long the whole run takes.
+
+    Raises:
+        RunError: the folder `out`, in which the run would begin, is not free.
+    """
+    if out is not None:
+        check_free(out)
     with TemporaryDirectory(prefix="secl-") as place:
         with console().status("loading model and questions"):
             run = open_run(Path(place))
         with run.store:
             name_skipped(run.manifest.skipped)
-            total, noun = len(run.questions), TASKS[run.manifest.mode][1]
+            total, window, noun = len(run.questions), WINDOW_SIZE, TASKS[run.manifest.mode][1]
             for text in (model_line(run.calibrator), cost_line(run)):
                 if text:
                     echo(text)
-            began = time.monotonic()
-            asked = sum(1 for _ in islice(run.steps(), WINDOW_SIZE))
+            if isinstance(run.asked, DocumentFile):
+                documents = run.asked.requests
+                total, window, noun = len(documents), REQUESTS_AT_ONCE, "document"
+                run.asked = replace(run.asked, requests=documents[:window])
+            began, window = time.monotonic(), min(window, total)
+            for _ in islice(run.steps(), None if noun == "document" else window):
+                pass
             seconds = time.monotonic() - began
-    whole = timedelta(seconds=round(seconds / asked * total))
-    echo(f"the first {counted(asked, noun)} took {seconds:.1f} s, so all {amount(total)} take about {whole}.")
+    whole = timedelta(seconds=math.ceil(seconds / window * total))
+    echo(f"the first {counted(window, noun)} took {seconds:.1f} s, so all {amount(total)} take about {whole}.")
 
 
 def open_cache(no_cache: bool) -> ReadingCache | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from secl.calibrator import Calibrator
+from secl.data.benchmarks import arrange
 from secl.data.columns import plain
 from secl.data.question_files import QuestionFile, cell_of, read_document, read_documents, usable
 from secl.data.question_values import truth
@@ -125,9 +126,12 @@ def read_document_stream(settings: RunSettings) -> DocumentFile:
     columns = short_texts(rows)
     found = usable(rows, read, skipped, kind="document", skip_bad=stream.skip_bad)
     most = min((each for each in (stream.per_domain, stream.limit) if each is not None), default=None)
-    pairs = list(itertools.islice(found, most))
+    pairs = list(itertools.islice(found, most if stream.order == "forward" else None))
     if not pairs:
         raise DataError(f"{path} holds no document that can be used: {' '.join(skipped[0])}")
+    place_of = {request.question.id: place for place, (request, _) in enumerate(pairs)}
+    arranged = arrange([request.question for request, _ in pairs], stream.order, settings.seed)[:most]
+    pairs = [pairs[place_of[question.id]] for question in arranged]
     questions = tuple(field for _, fields in pairs for field in fields)
     return DocumentFile(questions, skipped=tuple(skipped), requests=tuple(request for request, _ in pairs))
 
@@ -235,6 +239,9 @@ def extract_fields(
         yield from (record for record in fields if record.question.id not in known)
 
 
+ENDLESS = (math.inf, -math.inf)
+"""Numbers beyond the largest float, which JSON does not have."""
+
 LEAST_CERTAIN = 3
 """Maximum number of names in the column "least_certain" of a document."""
 
@@ -296,12 +303,13 @@ def parts_results(parts: Sequence[Record]) -> dict[str, object]:
 def value_in(record: Record) -> object:
     """Return the value of a field: a text, a number, a boolean or None. A list or an object becomes a JSON text.
 
-    `shown` quotes a text such as "null", which would look like another value. The returned text has no quotes.
+    `shown` quotes a text such as "null", which would look like another value. The returned text has no quotes. A number
+    beyond the largest float stays a text.
     """
     text = record.text or ""
     with suppress(ValueError):
         value = json.loads(text)
         special = value is None or isinstance(value, str | bool)
-        if (special and shown(value) == text) or record.question.form == "number":
+        if (special and shown(value) == text) or (record.question.form == "number" and value not in ENDLESS):
             return value
     return text

@@ -34,15 +34,18 @@ from secl.metrics import measures
 
 
 def confidence_of(state: TaskState) -> float | None:
-    """Return the confidence of a sample's answer; None if the server gave a reason instead.
+    """Return the confidence of a sample's answer; None for a sample without an answer, or if the server gave none.
 
     Raises:
         PrerequisiteError: the log has neither the reply of a server of secl nor log-probabilities.
     """
-    calls = [event.call for event in transcript().events if isinstance(event, ModelEvent) and event.call is not None]
-    if calls and "secl" in (calls[-1].response or {}):
-        return reply_of(calls[-1].response)["confidence"]
-    tokens = state.output.choices[0].logprobs if state.output.choices else None
+    events = [event for event in transcript().events if isinstance(event, ModelEvent) and event.call is not None]
+    replies = [event.call.response for event in events if "secl" in (event.call.response or {})]
+    if replies:
+        return reply_of(replies[-1])["confidence"]
+    if not state.output.choices or state.output.error:
+        return None
+    tokens = state.output.choices[0].logprobs
     if tokens is None or not tokens.content:
         raise PrerequisiteError(
             f"sample {state.sample_id} has no confidence of secl and no log-probabilities; run the task again with "

@@ -43,28 +43,39 @@ def tasks(rows: list[dict[str, str]]) -> list[dict[str, Any]]:
 def judged(exported: list[dict[str, Any]]) -> list[dict[str, str]]:
     """Return the rows of a sheet, one for each annotation; `secl label` refuses contradicting verdicts."""
     rows = []
-    for task in exported:
-        if "record_id" not in task.get("data", {}) or "annotations" not in task:
+    for number, task in enumerate(exported, 1):
+        if not isinstance(task, dict) or "record_id" not in task.get("data", {}) or "annotations" not in task:
+            name = task.get("id", number) if isinstance(task, dict) else number
             raise secl.DataError(
-                f"task {task.get('id')} has no annotations of an answer of secl; in Label Studio, export the project "
-                "in the format JSON, with the tasks that this script made."
+                f"task {name} has no annotations of an answer of secl; in Label Studio, export the project in the "
+                "format JSON, with the tasks that this script made."
             )
         for annotation in task["annotations"]:
             row = {**task["data"], **dict.fromkeys(JUDGED, "")}
             for result in [] if annotation.get("was_cancelled") else annotation["result"]:
-                (values,) = result["value"].values()  # of the form {"choices": ["right"]}
-                row[result["from_name"]] = values[0]
+                value = result.get("value", {})  # of the form {"choices": ["right"]}; a relation has none
+                values = value.get("choices") or value.get("text")
+                if values and result.get("from_name") in JUDGED:
+                    row[result["from_name"]] = values if isinstance(values, str) else values[0]
             rows.append(row)
     return rows
 
 
 def main(way: str, source: str, target: str) -> None:
     """Turn a sheet into tasks, or exported annotations into a sheet."""
-    with Path(source).open(encoding="utf-8", newline="") as file, Path(target).open("w", encoding="utf-8") as out:
+    try:
+        with Path(source).open(encoding="utf-8-sig", newline="") as file:
+            rows: list[Any] = tasks(list(csv.DictReader(file))) if way == "out" else judged(list(json.load(file)))
+    except (OSError, ValueError, TypeError) as problem:
+        raise secl.DataError(
+            f"{source} cannot be read: {problem}; give a sheet of secl, or an export as JSON."
+        ) from None
+    if not rows:
+        raise secl.DataError(f"{source} has no rows or annotations.")
+    with Path(target).open("w", encoding="utf-8") as out:
         if way == "out":
-            json.dump(tasks(list(csv.DictReader(file))), out, ensure_ascii=False, indent=1)
+            json.dump(rows, out, ensure_ascii=False, indent=1)
             return
-        rows = judged(json.load(file))
         writer = csv.DictWriter(out, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

@@ -36,11 +36,14 @@ def requests_of(sample: dict[str, Any]) -> list[tuple[str, str, float]]:
 def record_of(sample: dict[str, Any], position: int, task: str) -> Record:
     """Return the record of a sample."""
     prompts, options, log_p = zip(*requests_of(sample), strict=True)
-    texts, target = tuple(option.strip() for option in options), sample["target"]
-    right = texts.index(target.strip()) if str(target).strip() in texts else int(target)
+    texts, target = tuple(option.strip() for option in options), str(sample["target"]).strip()
     if not all(map(math.isfinite, log_p)) or len(set(texts)) < len(texts):
         raise ValueError
     own = log_p.index(max(log_p))
+    # lm-eval writes the number of the right option or its text. If a number is also an option, acc tells them apart.
+    found = [int(target)] if target.isdecimal() and int(target) < len(texts) else []
+    found += [texts.index(target)] if target in texts else []
+    right = next((each for each in found if sample.get("acc") == (own == each)), found[0])
     question = secl.Question(prompts[0], texts, LETTERS[right], task, f"{task}-{sample['doc_id']}")
     unknown: dict[str, Any] = {"bins": (), "digit_mass": math.nan, "entropy": math.nan}
     prior: dict[str, Any] = {"weights": (), "reliability": None, "questions": 0}
@@ -66,13 +69,13 @@ def read_samples(file: Path) -> list[Record]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
-        raise secl.DataError(f"{file} cannot be read: {problem}.") from None
+        raise secl.DataError(f"{file} cannot be read: {problem}; name one file samples_TASK_DATE.jsonl.") from None
     task, records = file.stem.removeprefix("samples_").rsplit("_", 1)[0], []
     for number, line in enumerate(lines):
         try:
             records.append(record_of(json.loads(line), number, task))
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, secl.QuestionError) as problem:
-            why = f" ({problem})" if isinstance(problem, secl.QuestionError) else ""
+            why = f" ({problem})" if isinstance(problem, secl.QuestionError | json.JSONDecodeError) else ""
             raise secl.DataError(
                 f"{file}:{number + 1} has no log-likelihoods of 2 to 26 options and the number of the right one{why}; "
                 "give a file that lm-eval 0.4 wrote with --log_samples for a task of the type multiple_choice."

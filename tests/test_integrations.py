@@ -111,6 +111,32 @@ def test_requests_without_a_prompt_of_mutual_information_are_no_options(tmp_path
 
 
 @pytest.mark.parametrize(
+    ("target", "acc", "right"), [("1", 1.0, 0), ("0", 1.0, 0), ("0", 0.0, 1), (2, 0.0, 2), ("2", None, 2)]
+)
+def test_a_target_that_is_a_number_and_an_option_is_told_apart_by_the_grade(
+    tmp_path: Path, target: object, acc: float | None, right: int
+) -> None:
+    line = sample([-1.0, -3.0, -2.0], target, acc=acc)
+    for name, number in (("Quito", "1"), ("Lima", "0"), ("La Paz", "7")):
+        line = line.replace(name, number)
+    file = tmp_path / "samples_sums_2026.jsonl"
+    file.write_text(line, encoding="utf-8")
+    (record,) = lm_eval_samples.read_samples(file)
+    assert record.question.reference == "ABC"[right]
+    assert record.correct == (right == 0)
+
+
+def test_a_check_of_samples_says_that_they_have_no_stated_confidences(tmp_path: Path) -> None:
+    file = tmp_path / "samples_geo_2026.jsonl"
+    file.write_text("".join(sample([-1.0, -2.0, -3.0], 1, doc_id=n) + "\n" for n in range(30)), encoding="utf-8")
+    lm_eval_samples.main(str(file), str(tmp_path / "run"))
+    with pytest.raises(subprocess.CalledProcessError) as ended:
+        command("check", tmp_path / "run")
+    assert b"has no stated confidences, because its answers are from elsewhere" in ended.value.stderr
+    assert b"secl report" in ended.value.stderr
+
+
+@pytest.mark.parametrize(
     "text",
     [
         sample([-1.0, -2.0, -3.0], 1, filtered_resps=["Lima"]),
@@ -416,6 +442,33 @@ def test_tasks_of_label_studio_have_the_confidence_as_score_and_fit_its_configur
 def test_another_export_of_label_studio_gets_one_sentence(export: Any) -> None:
     with pytest.raises(secl.DataError, match="task 3 has no annotations of an answer of secl; in Label Studio, export"):
         label_studio.judged(export)
+
+
+def test_annotations_may_have_several_parts_be_skipped_or_contradict(tmp_path: Path) -> None:
+    def part(name: str, **value: object) -> dict[str, object]:
+        return {"from_name": name, "value": value}
+
+    wrong = [
+        part("label", choices=["wrong"], start=0),
+        part("correct_answer", text="Lima"),
+        part("correct_answer", text=[]),
+        part("stars", rating=3),
+        {"type": "relation", "from_id": "a", "to_id": "b"},
+    ]
+    annotations = [{"result": wrong}, {"result": []}, {"result": wrong, "was_cancelled": True}]
+    task = {"id": 1, "data": {"record_id": "7"}, "annotations": annotations}
+    rows = [(row["label"], row["correct_answer"]) for row in label_studio.judged([task, {**task, "annotations": []}])]
+    assert rows == [("wrong", "Lima"), ("", ""), ("", "")]
+
+
+@pytest.mark.parametrize("content", ["not JSON", "[]", '{"data": 1}', "7", None])
+def test_a_file_that_is_no_export_of_label_studio_gets_one_sentence(tmp_path: Path, content: str | None) -> None:
+    source, target = tmp_path / "exported.json", tmp_path / "judged.csv"
+    if content is not None:
+        source.write_text(content)
+    with pytest.raises(secl.DataError, match=r"exported.json (cannot be read|has no rows)|task 1 has no annotations"):
+        label_studio.main("in", str(source), str(target))
+    assert not target.exists()
 
 
 @needs("mlflow")

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from secl import Question
 from secl.evidence import OPTIONS, Evidence, EvidenceKind, Posterior, PTrue
 from secl.metrics.measures import MEASURES
 from secl.records import Reply
 from secl.reports.run_report import command
+from secl.reports.table import Cell, Column, Table, to_rich
 from secl.runs.settings import score_settings
 from secl.testing import ScriptedModel, toy_stream, unit
 from tests.answers import give_labels, stored
@@ -192,6 +194,20 @@ def test_all_confidences_of_one_run_or_several_runs_are_compared_with_the_first(
     rows = shell("compare", *pair, third, "--estimator", "stated", "--table", "markdown").fine.out
     assert [line.split(" | ")[0] for line in rows.splitlines()[2:5]] == ["| secl", "| plain", "| third"]
     assert "Only the 50 questions that all have answered are compared." in rows
+
+
+def test_names_of_all_confidences_break_at_blanks_in_80_columns() -> None:
+    titles = ("Self-consistency", "Normalised P(True) + temperature*", "Label-free temperature")
+    cell = Cell("+0.000", "[-0.123, -0.234]")
+    columns = [Column("Confidence", text=True, wraps=True), *map(Column, ("Accuracy", "Brier", "ECE", "AUROC"))]
+    table = Table(columns, {"": [[Cell(title), *[cell] * 4] for title in titles]})
+    screen = Console(width=80, file=io.StringIO())
+    screen.print(to_rich(table))
+    lines = screen.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= 80
+    words = {word for line in lines for word in line.split()}
+    assert {word for title in titles for word in title.split()} <= words
+    assert sum("-0.123,-0.234" in line for line in lines) == 3
 
 
 PAIRS = """question,A,B,C,answer,rivals,correct

@@ -128,3 +128,11 @@ def test_summaries_and_verdicts_know_the_passages() -> None:
     assert "Only 12 documents have a label or a reference; label 38 more documents" in few.sentence
     assert all(reason.code != "few_labels" for reason in assess(others).reasons)
     assert math.isclose(assess(records).accuracy, shared.accuracy)
+
+
+@pytest.mark.parametrize(("confidence", "units"), [([0.7], None), ([0.7, 0.4, 0.9], ["a", "a", "a"])])
+def test_one_unit_has_no_interval_of_its_mean_confidence(confidence: list[float], units: list[str] | None) -> None:
+    found = of.intervals(confidence, [True] * len(confidence), units=units)
+    assert math.isnan(found["mean_confidence"].low)
+    assert math.isnan(found["mean_confidence"].high)
+    assert not math.isnan(found["accuracy"].low)

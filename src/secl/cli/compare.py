@@ -88,6 +88,11 @@ def _print(store: Store, own: Sequence[Score], *, as_json: bool) -> tuple[tuple[
             f"{store.folder} is not a run in which the frozen model's answers have posteriors; name a run of the "
             "method posterior or baselines."
         )
+    if not report.check.questions:
+        raise RunError(
+            f"{store.folder} has no stated confidences, because its answers are from elsewhere; to measure the "
+            f"confidences it has: secl report {store.folder}"
+        )
     sentences = check_sentences(report.check)
     if as_json:
         model = report.manifest.settings.model.name

@@ -180,7 +180,9 @@ def intervals(
     """
     confidences, grades = graded(confidence, correct)
     resampled = resampled_measures(confidences, grades, domains=domains, units=units, resamples=resamples, errors=False)
-    undefined = OF_BOTH_KINDS if rarer_kind(grades) < FEWEST_OF_A_KIND else ()
+    undefined = [*OF_BOTH_KINDS] if rarer_kind(grades) < FEWEST_OF_A_KIND else []
+    if len({*(range(grades.size) if units is None else units)}) == 1:  # all resamples would be equal
+        undefined.append("mean_confidence")
     spans = {name: percentile_interval(values) for name, values in resampled.items()}
     spans |= dict.fromkeys((*undefined, "brier", "accuracy"), UNDEFINED)
     if grades.size:

@@ -95,11 +95,10 @@ def _level(run: RunReport, gap: float) -> str:
         return f"{'over' if gap > 0 else 'under'}confident by {100 * abs(gap):.0f} points"
     if "miscalibrated" in codes:
         return "calibrated on average, wrong in places"
-    return (
-        "no calibration error found"
-        if run.trust.graded >= MIN_GRADED
-        else f"no calibration error found, but {run.trust.graded} {run.noun}s reveal only large errors"
-    )
+    if run.trust.graded >= MIN_GRADED:
+        return "no calibration error found"
+    reveal = "reveals" if run.trust.graded == 1 else "reveal"
+    return f"no calibration error found, but {counted(run.trust.graded, run.noun)} {reveal} only large errors"
 
 
 def _ranking(confidences: tuple[float, ...], grades: tuple[bool, ...], units: tuple[int, ...], noun: str) -> str:

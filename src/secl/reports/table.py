@@ -31,7 +31,7 @@ class Cell:
 
 
 MOST_PADDED = 7
-"""Maximum number of columns that get a blank between them in a terminal of 80 characters."""
+"""Maximum number of columns without details that get two blanks between them in a terminal of 80 characters."""
 
 TableRow = Sequence[Cell]
 
@@ -65,7 +65,8 @@ def to_rich(table: Table) -> RichTable:
     Details stand below the text of a cell, and notes below the table. The heading of a column that does not wrap has
     one word on each line.
     """
-    padding = 0 if len(table.columns) > MOST_PADDED else 1
+    detailed = any(cell.detail for rows in table.sections.values() for row in rows for cell in row)
+    padding = 0 if detailed or len(table.columns) > MOST_PADDED else 1
     rich = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, padding, 0, 0))
     rich.caption, rich.caption_justify = Text(" ".join(table.notes)) if table.notes else None, "left"
     for column in table.columns:
@@ -78,6 +79,7 @@ def to_rich(table: Table) -> RichTable:
         for row in rows:
             cells = [Text(terminal_lines(cell.text)) for cell in row]
             for text, cell in zip(cells, row, strict=True):
-                text.append(f"\n{terminal_text(cell.detail)}" if cell.detail else "", style="dim")
+                detail = terminal_text(cell.detail).replace(", ", ",")  # leaves more room for names
+                text.append(f"\n{detail}" if detail else "", style="dim")
             rich.add_row(*cells)
     return rich

@@ -226,12 +226,12 @@ def test_a_list_is_of_one_moment_while_records_are_pruned(make_service: Make, mo
     service = make_service(settings={"gate.name": "never"})
     ask_all(service, toy_stream(20))
 
-    def prunes_in_between(row: Any) -> Any:
+    def prunes_in_between(*arguments: Any) -> Any:
         prune(service.state, Retention(records=5))
-        return point(row)
+        return points(*arguments)
 
-    point = records._point
-    monkeypatch.setattr(records, "_point", prunes_in_between)
+    points = records._points
+    monkeypatch.setattr(records, "_points", prunes_in_between)
     with client_of(service) as client:
         listed = client.get("/v1/records").json()["records"]
         assert [each["position"] for each in listed] == [*range(19, -1, -1)]

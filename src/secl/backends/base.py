@@ -81,15 +81,6 @@ class Bundle:
             before += len(part)
         return []
 
-    @property
-    def span_positions(self) -> list[list[Position]]:
-        """Positions before each token of each text in `spans`."""
-        ends = self.ends("likelihood")
-        return [
-            [(number, length) for length in range(span.start, end + 1)]
-            for (number, end), span in zip(ends, self.spans, strict=True)
-        ]
-
     def prefix(self, position: Position) -> TokenSequence:
         """Return the tokens before a position."""
         number, length = position

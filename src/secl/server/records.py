@@ -142,13 +142,9 @@ _POINTS = """
     FROM answers"""
 
 
-def _point(row: Sequence[object]) -> Point:
-    return Point.model_validate(dict(zip(Point.model_fields, row, strict=True)))
-
-
 def _points(state: ServerStore, rows: Sequence[Sequence[object]]) -> list[Point]:
     """Return the points of rows of `_POINTS`, with the expected number of wrong facts."""
-    points = list(map(_point, rows))
+    points = [Point.model_validate(dict(zip(Point.model_fields, row, strict=True))) for row in rows]
     texts = _records_at(state, [point.position for point in points if point.facts])
     wrong = {position: defined(expected_wrong(record.facts or ())) for position, record in texts.items()}
     return [point.model_copy(update={"expected_wrong": wrong.get(point.position)}) for point in points]

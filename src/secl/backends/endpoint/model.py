@@ -117,30 +117,6 @@ class _Counter(ChatClient):
         yield Chunk(text=written.text, finish="stop", generation=written.tokens)
 
 
-def cost_of(
-    abilities: Abilities,
-    asked: Sequence[Question | GivenAnswer],
-    evidence: Collection[EvidenceKind],
-    *,
-    samples: int,
-    distractors: int,
-) -> Cost:
-    """Estimate the cost of questions or of ratings of given answers.
-
-    `samples`: number of samples for an open question, if `evidence` contains "samples".
-    """
-    counter = _Counter(abilities)
-    driver, kinds, counted = EndpointDriver(counter, distractors, seed=0), frozenset(evidence), asked[:MAX_COUNTED]
-    for each in counted:
-        case = Case(each.question if isinstance(each, GivenAnswer) else each, driver)
-        driver.advance(FlowRun(rate(case, each, kinds) if isinstance(each, GivenAnswer) else answer(case, kinds)))
-        if "samples" in kinds and not case.question.options and not isinstance(each, GivenAnswer):
-            driver.advance(FlowRun(sample(case, samples)))
-    times = len(asked) / max(1, len(counted))
-    numbers = (counter.count, counter.prompt_tokens, counter.written_tokens)
-    return Cost(len(asked), *(round(times * number) for number in numbers))
-
-
 class EndpointModel(FlowModel):
     """A `secl.model.Model` on any server that has OpenAI's API and gives log-probabilities.
 
@@ -204,9 +180,24 @@ class EndpointModel(FlowModel):
         evidence: Collection[EvidenceKind] = frozenset({"candidates"}),
         samples: int = 10,
     ) -> Cost:
-        """Estimate requests and tokens for questions, or for given answers, without asking the server."""
-        distractors = self.driver.distractors
-        return cost_of(self.abilities, asked, evidence, samples=samples, distractors=distractors)
+        """Estimate the cost of questions, or of ratings of given answers, without asking the server.
+
+        `samples`: number of samples for an open question, if `evidence` contains "samples".
+        """
+        counter = _Counter(self.abilities)
+        driver, kinds, counted = (
+            EndpointDriver(counter, self.driver.distractors, 0),
+            frozenset(evidence),
+            asked[:MAX_COUNTED],
+        )
+        for each in counted:
+            case = Case(each.question if isinstance(each, GivenAnswer) else each, driver)
+            driver.advance(FlowRun(rate(case, each, kinds) if isinstance(each, GivenAnswer) else answer(case, kinds)))
+            if "samples" in kinds and not case.question.options and not isinstance(each, GivenAnswer):
+                driver.advance(FlowRun(sample(case, samples)))
+        times = len(asked) / max(1, len(counted))
+        numbers = (counter.count, counter.prompt_tokens, counter.written_tokens)
+        return Cost(len(asked), *(round(times * number) for number in numbers))
 
     def write_objects(
         self, requests: Sequence[ObjectRequest], samples: Callable[[ObjectRequest, WrittenObject], int]

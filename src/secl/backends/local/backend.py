@@ -5,6 +5,7 @@ The frozen model reads windows of questions in shared passes. The adapted model 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,7 +26,7 @@ from secl.backends.local.loading.model_parts import Head, compute_device, descri
 from secl.backends.local.loading.presets import name_of, parse_layers
 from secl.backends.local.loading.quantisation import described_weights
 from secl.backends.local.passes import GROUP_TOKENS, Passes, enough_memory
-from secl.backends.local.writer import Writer, write_texts
+from secl.backends.local.writer import Writer
 from secl.backends.token_ids import SAMPLE, TokenIds
 from secl.prompts.templates import answer_prompt
 from secl.settings.groups import AdapterSettings
@@ -88,7 +89,8 @@ class LocalReading:
 
     @torch.no_grad()
     def likelihoods(self) -> list[float]:
-        positions = self.bundle.span_positions
+        ends = zip(self.bundle.ends("likelihood"), self.bundle.spans, strict=True)
+        positions = [[(number, place) for place in range(span.start, end + 1)] for (number, end), span in ends]
         if not positions:
             return []
         # Candidates after the same text share the distribution of their first token, so each node is computed once.
@@ -250,8 +252,24 @@ class LocalBackend(Engine, Trainer):
     def write_texts(
         self, prompt: TokenSequence, sampling: SamplingParameters, ends: Sequence[int] = ()
     ) -> Iterator[Chunk]:
+        """Write texts with the frozen model, one token of each text in turn.
+
+        Every text goes through the network alone, exactly as in transformers' `generate`. In a batch, the last digits
+        of a text's logits would depend on the other texts.
+        """
         with enough_memory():
-            yield from write_texts(self.passes, self.writer, prompt, sampling, ends)
+            begun = yield from self.passes.text(prompt)
+            # The prompt goes through the network once for all texts.
+            rows = [begun, *(begun.chosen([0]) for _ in range(sampling.n - 1))]
+            generations = Generation.texts(prompt, sampling, ends)
+            texts = deque(map(self.writer.chunks, generations, rows, [sampling] * sampling.n))
+            while texts:
+                chunk = next(texts[0], None)
+                if chunk is None:
+                    texts.popleft()
+                    continue
+                yield chunk
+                texts.rotate(-1)
 
     @enough_memory()
     def map(self, work: Callable[[T], S], items: Sequence[T]) -> list[S]:

@@ -13,7 +13,7 @@ from transformers import TopPLogitsWarper
 
 from secl.backends.generation import Generation, TextRules
 from secl.backends.local.fast.batch import Batch, fast_single_row
-from secl.backends.local.passes import Passes, enough_memory, in_halves
+from secl.backends.local.passes import enough_memory, in_halves
 from secl.writing import Chunk, SamplingParameters, Token
 
 if TYPE_CHECKING:
@@ -232,25 +232,3 @@ def draw_many(p: Sequence[float], count: int, seed: int, top_p: float) -> list[i
     """Return `count` draws from the nucleus of one distribution."""
     chances = torch.rand(count, generator=random_stream(seed)).tolist()
     return draw(torch.tensor([p] * count).log(), chances, top_p)
-
-
-def write_texts(
-    passes: Passes, writer: Writer, prompt: Sequence[int], sampling: SamplingParameters, ends: Sequence[int] = ()
-) -> Iterator[Chunk]:
-    """Write texts after a prompt with the frozen model, one token of each text in turn; `sampling` needs `max_tokens`.
-
-    Every text goes through the network alone, exactly as in transformers' `generate`. In a batch, the last digits of a
-    text's logits would depend on the other texts.
-    """
-    begun = yield from passes.text(prompt)
-    # The prompt goes through the network once for all texts.
-    rows = [begun, *(begun.chosen([0]) for _ in range(sampling.n - 1))]
-    generations = Generation.texts(prompt, sampling, ends)
-    texts = deque(map(writer.chunks, generations, rows, [sampling] * sampling.n))
-    while texts:
-        chunk = next(texts[0], None)
-        if chunk is None:
-            texts.popleft()
-            continue
-        yield chunk
-        texts.rotate(-1)

@@ -254,10 +254,7 @@ async def sent(first: JsonObject, chunks: AsyncIterator[JsonObject], cancel: Cal
         async for chunk in chunks:
             yield f"data: {ascii_json(chunk)}\n\n"
     except Exception as problem:
-        if not isinstance(problem, SeclError):
-            log.error("a stream failed: %s", describe_failure(problem))
-            problem = SeclError()
-        yield f"data: {ascii_json(error_json(to_request_error(problem)))}\n\n"
+        yield f"data: {ascii_json(error_json(to_request_error(of_service(problem))))}\n\n"
     finally:
         cancel()  # if the client disconnected, the model stops writing
     yield "data: [DONE]\n\n"

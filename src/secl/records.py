@@ -28,7 +28,7 @@ from typing import Literal
 from secl.display import Shown
 from secl.evidence import CalibratedConfidence, Evidence, Posterior, Thought
 from secl.ledger import Ledger
-from secl.question import GivenAnswer, Question
+from secl.question import Question
 from secl.writing import Chunk
 
 
@@ -389,19 +389,6 @@ class Record(Shown):
         if self.parts is not None:
             return all(fact.accepted for fact in self.parts) if self.parts else None
         return self.answer is not None and self.confidences.uncalibrated >= self.threshold
-
-    def as_given(self) -> GivenAnswer:
-        """Return the given answer of this record, with its rivals."""
-        question, reply = self.question, self.reply
-        if question.options:
-            return GivenAnswer(question, question.named(reply.text), correct=self.correct)
-        compared, p_true = self.evidence.candidates, self.evidence.p_true
-        rivals: tuple[str, ...] = ()
-        if compared is not None and compared.source.given:
-            rivals = compared.candidates[1 : 1 + compared.source.given]
-        elif p_true is not None and p_true.source.given:
-            rivals = p_true.candidates[1 : 1 + p_true.source.given]
-        return GivenAnswer(question, reply.text, rivals, self.correct)
 
     @property
     def best_answer(self) -> str | None:

@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.filesize import decimal
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from secl.backends.chat_templates import no_template
 from secl.backends.local.loading.guard import NO_CODE, as_model_error, quiet
 from secl.backends.token_ids import sample_text
 from secl.errors import ModelError, StorageError
@@ -31,8 +30,6 @@ SAMPLE_BLOCKS, BLOCK = 64, 65536
 WHOLE = 2**28
 """Maximum length of a file in bytes that a digest reads whole."""
 
-TEMPLATE = "tokenizer.chat_template"
-"""Name of the chat template in a GGUF file."""
 
 TEMPLATE_FILES = ("chat_template.jinja", "tokenizer_config.json")
 """Files beside a GGUF file from which transformers takes a chat template."""
@@ -70,16 +67,18 @@ def convert_gguf(path: Path, precision: torch.dtype, *, chats: bool = False) -> 
 
 def _convert(path: Path, folder: Path, precision: torch.dtype, chats: bool) -> None:
     with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=folder.parent) as name:
-        unfinished, size = Path(name), precision.itemsize * _count_weights(path, chats)
+        unfinished = Path(name)
+        with as_model_error(str(path)), quiet():
+            tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, **NO_CODE)
+            if chats:
+                sample_text(tokenizer, str(path))
+            size = precision.itemsize * _count_weights(path)
         if shutil.disk_usage(folder.parent).free < size:
             needed = f"converting {path.name} needs about {decimal(size)} of disk space in {folder.parent}"
             raise StorageError(f"{needed}; make room, or set SECL_CACHE to another folder.")
         screen = Console(file=sys.stderr, markup=False, highlight=False)
         screen.print(f"secl converts {path.name} once: about {decimal(size)} in {folder}.", soft_wrap=True)
         with screen.status("converting"), as_model_error(str(path)), quiet():
-            tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, **NO_CODE)
-            if chats:
-                sample_text(tokenizer, str(path))
             tokenizer.save_pretrained(unfinished)
             _write(unfinished, path, precision)
         unfinished.chmod(0o755)
@@ -122,15 +121,11 @@ def _lock_folder(path: Path, parent: Path) -> Iterator[None]:
         ) from problem
 
 
-def _count_weights(path: Path, chats: bool) -> int:
-    """Return the number of weights in a GGUF file; `chats` refuses a file without a chat template."""
+def _count_weights(path: Path) -> int:
+    """Return the number of weights in a GGUF file."""
     from gguf import GGUFReader  # only a conversion needs it
 
-    with as_model_error(str(path)), quiet():
-        file = GGUFReader(path)
-        if chats and TEMPLATE not in file.fields and not any((path.parent / each).is_file() for each in TEMPLATE_FILES):
-            raise no_template(str(path))
-        return sum(int(tensor.n_elements) for tensor in file.tensors)
+    return sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors)
 
 
 def _write(folder: Path, path: Path, precision: torch.dtype) -> None:

@@ -115,8 +115,6 @@ def load(wanted: ModelSettings) -> Loaded:
     source, config, tokenizer = _read(name, precision, wanted.chat_template)
     with as_model_error(name), quiet():
         kind = text_class(name, config)
-        # Only the eager implementation caps attention scores (Gemma 2). With None, transformers chooses a faster one.
-        attention = "eager" if getattr(text_config(config), "attn_logit_softcapping", None) is not None else None
         how = quantisation(quantize, precision, config)
         # transformers loads quantised weights, and all weights for a GPU, directly onto the device `home`. For other
         # devices, `model.to` moves the weights after loading.
@@ -126,7 +124,6 @@ def load(wanted: ModelSettings) -> Loaded:
             str(source),
             dtype=precision,
             device_map=places,
-            attn_implementation=attention,
             output_loading_info=True,
             **NO_CODE,
             **how,
@@ -199,9 +196,6 @@ def adopt(model: Any, tokenizer: Any, chat_template: ChatTemplate = "own") -> Lo
         tokenizer = with_plain_template(tokenizer)
     with as_model_error(name):
         own = twin(model).eval()
-        # Only the eager implementation caps attention scores (Gemma 2).
-        if getattr(text_config(own.config), "attn_logit_softcapping", None) is not None:
-            own.set_attn_implementation("eager")
     return wrap(name, own, tokenizer, fingerprint=_fingerprint_of_weights(own, tokenizer))
 
 
@@ -237,6 +231,9 @@ def _fingerprint_of_weights(model: PreTrainedModel, tokenizer: Any) -> str:
 def wrap(name: str, model: PreTrainedModel, tokenizer: Tokenizer, *, fingerprint: str = "in memory") -> Loaded:
     """Return a model in memory as `Loaded`. Raises ModelError: a tokenizer that does not fit, or a broken template."""
     sample_text(tokenizer, name)
+    # Only the eager implementation caps attention scores (Gemma 2).
+    if getattr(text_config(model.config), "attn_logit_softcapping", None) is not None:
+        model.set_attn_implementation("eager")
     preset = preset_of(name) or preset_of(model.config.name_or_path) or rule_for(model)
     rows, ends = model.get_input_embeddings().weight.shape[0], model.generation_config.eos_token_id
     facts = _facts(name, model.config, tokenizer, rows, preset, fingerprint, ends, partial(first_tokens, model))

@@ -17,7 +17,7 @@ from secl.evidence import OPTIONS, CandidateEvidence, Evidence, LetterOrder, PTr
 from secl.model import Learner, ModelAnswer
 from secl.records import Reply, Update
 from secl.runs import RunSettings, resume_run, start_run
-from secl.server.online.factory import open_service, serving_settings
+from secl.server.online.service import open_service, serving_settings
 from secl.testing import bins_around
 
 

@@ -11,8 +11,7 @@ from typing import Any
 from reference.tables import code, prose, table
 from secl.calibrator import Calibrator
 from secl.server.http.process import create_app
-from secl.server.online.factory import create_state, serving_settings
-from secl.server.online.service import Service
+from secl.server.online.service import Service, create_state, serving_settings
 from secl.testing import ScriptedModel
 
 Schema = dict[str, Any]

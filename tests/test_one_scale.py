@@ -35,9 +35,8 @@ from secl.runs import RunSettings, Store
 from secl.runs.labelling import advice_of, calibration_of, current_records
 from secl.runs.runner import resume_run, start_run
 from secl.server.http.replies import secl_of
-from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.queue import ServedAnswer
-from secl.server.online.service import Service
+from secl.server.online.service import Service, open_service, serving_settings
 from secl.testing import ScriptedModel, toy_stream
 from tests.answers import answered, run_folder
 from tests.server.conftest import http_of, scripted_services

@@ -27,7 +27,7 @@ from secl.question import GivenAnswer
 from secl.records import Record, Reply, Update
 from secl.runs import RunSettings
 from secl.runs.loading import build_calibrator
-from secl.server.online.factory import open_service, serving_settings
+from secl.server.online.service import open_service, serving_settings
 from secl.settings.groups import AnswerWeights, LoopSettings
 from secl.testing import ScriptedModel, bins_around, toy_stream, unit
 from secl.writing import SamplingParameters

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from secl.errors import needs
-from secl.server.online.factory import open_service
+from secl.server.online.service import open_service
 from tests import processes
 from tests.cli.conftest import Shell
 
@@ -108,13 +108,13 @@ def test_a_signal_while_the_model_loads_ends_all(shell: Shell, tmp_path: Path, m
         ended.append(code)
         raise InterruptedError
 
-    monkeypatch.setattr("secl.server.online.factory.open_service", load)
+    monkeypatch.setattr("secl.server.online.service.open_service", load)
     before = signal.getsignal(signal.SIGTERM)
     assert shell("serve", tmp_path / "s", "--port", 0).code == 128 + signal.SIGTERM
     assert (cleared, signal.getsignal(signal.SIGTERM)) == ([True], before)
     (tmp_path / "interrupted.py").write_text("import os, time\nos.kill(os.getpid(), 15)\ntime.sleep(0.01)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("secl.server.online.factory.open_service", lambda *_, **__: import_module("interrupted"))
+    monkeypatch.setattr("secl.server.online.service.open_service", lambda *_, **__: import_module("interrupted"))
     monkeypatch.setattr(os, "_exit", end)
     with pytest.raises(InterruptedError):
         shell("serve", tmp_path / "s", "--port", 0)
@@ -144,7 +144,7 @@ def test_a_signal_that_python_drops_while_the_model_loads_ends_the_server(
         loaded.append(open_service(*args, **named))
         return loaded[0]
 
-    monkeypatch.setattr("secl.server.online.factory.open_service", load)
+    monkeypatch.setattr("secl.server.online.service.open_service", load)
     monkeypatch.setattr("uvicorn.Server.run", lambda *_: pytest.fail("it serves"))
     before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
     assert shell("serve", tmp_path / "s", "--model", tiny_llama, "--port", 0).code == 0

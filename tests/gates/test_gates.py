@@ -17,7 +17,7 @@ from secl.records import Decision
 from secl.runs import RunSettings, Store, resume_run, start_run
 from secl.runs.loading import calibration, load_for_asking
 from secl.runs.settings import Recipe
-from secl.server.online.factory import create_state, open_service, serving_settings
+from secl.server.online.service import create_state, open_service, serving_settings
 from secl.server.retention import Retention, prune
 from secl.server.store import ServerStore, open_folder
 from secl.server.verify import Verification, examine

@@ -17,8 +17,7 @@ from secl.runs.loading import build_calibrator
 from secl.server.entries import Keep
 from secl.server.http.process import create_app
 from secl.server.online import learner
-from secl.server.online.factory import create_state, reopen, serving_settings
-from secl.server.online.service import Service
+from secl.server.online.service import Service, create_state, reopen, serving_settings
 from secl.server.settings import Limits
 from secl.testing import ScriptedModel
 

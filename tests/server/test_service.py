@@ -24,9 +24,8 @@ from secl.runs.folder import FILE
 from secl.runs.settings import Recipe
 from secl.server.online import learner
 from secl.server.online import service as service_module
-from secl.server.online.factory import open_service, serving_settings
 from secl.server.online.queue import QueuedRequest
-from secl.server.online.service import STORAGE, Service
+from secl.server.online.service import STORAGE, Service, open_service, serving_settings
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from secl.writing import SamplingParameters

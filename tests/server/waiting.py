@@ -18,9 +18,8 @@ from secl.runs.loading import build_calibrator
 from secl.runs.settings import Recipe
 from secl.server.entries import new_record_id
 from secl.server.explain import Explained, explain_served
-from secl.server.online.factory import create_state, serving_settings
 from secl.server.online.queue import ServedAnswer
-from secl.server.online.service import Service
+from secl.server.online.service import Service, create_state, serving_settings
 from secl.server.online.texts import Ended, TextEvent, WritingJob
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine

@@ -10,7 +10,7 @@ from typing import Any
 from secl.backends.base import Engine
 from secl.backends.generation import Generation, TextRules, split_thoughts
 from secl.backends.local.loading.loader import ModelFacts
-from secl.backends.local.loading.thinking import check_at_once, with_budget
+from secl.backends.local.loading.thinking import with_budget
 from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout, prefers_prefill
 from secl.backends.token_driver import TokenDriver
@@ -92,9 +92,7 @@ class TokenModel(FlowModel):
         self.tau, self.letters = facts.preset.tau, facts.preset.letters
         known = True if token_ids.plain else facts.preset.prefilled
         prefers = partial(prefers_prefill, engine, token_ids) if known is None else lambda: known
-        if thinking == "off":
-            check_at_once(facts.name, facts.thinking_format)
-        thinking_format = None if thinking == "off" else with_budget(facts.thinking_format, thinking)
+        thinking_format = with_budget(facts.name, facts.thinking_format, thinking)
         self.prompting = Prompting(
             token_ids, prefers, paper=paper, distractors=distractors, thinking_format=thinking_format
         )

@@ -61,7 +61,7 @@ def serve(
         # Imported here, so that secl reports a missing package before it loads a model.
         from secl.server.http.api_keys import Keys
         from secl.server.http.process import answer_until_stopped, is_local, listening, url
-        from secl.server.online.factory import open_service
+        from secl.server.online.service import open_service
         from secl.server.retention import Retention
     except ModuleNotFoundError as problem:
         raise ParameterError(needs("secl serve", str(problem.name).partition(".")[0], "server")) from None
@@ -125,7 +125,7 @@ def ending_in_order() -> Iterator[list[int]]:
 
 def read_settings(recipe: Path | None, flags: Mapping[str, object]) -> Recipe:
     """Return the settings of a recipe; flags override them."""
-    from secl.server.online.factory import serving_settings
+    from secl.server.online.service import serving_settings
 
     settings = {**dotted(read_toml(recipe) if recipe else {}), **flags}
     for name in settings:

@@ -17,7 +17,7 @@ from secl.explain import explain
 from secl.model import version_of
 from secl.question import Form, GivenAnswer, Question
 from secl.runs.settings import Recipe, RunSettings
-from secl.server.online.factory import serving_settings
+from secl.server.online.service import serving_settings
 from secl.writing import SamplingParameters, joined
 from tests.answers import sampled
 from tests.backends.endpoint.fake import CHOICE, OPEN, PLAIN, Body, Distribution, FakeServer, knowing

@@ -14,8 +14,7 @@ from secl.errors import ModelError, ParameterError, QuestionError, RunError
 from secl.question import GivenAnswer, Question
 from secl.runs.runner import start_run
 from secl.runs.settings import RunSettings
-from secl.server.online.factory import open_service, serving_settings
-from secl.server.online.service import Service
+from secl.server.online.service import Service, open_service, serving_settings
 from tests.backends.endpoint.fake import CALL, FakeServer, Form, knowing
 from tests.backends.endpoint.test_engines import by_template
 from tests.backends.endpoint.test_objects import GREEDY, OTHER, SCHEMA, writing

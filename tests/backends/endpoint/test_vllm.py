@@ -28,7 +28,7 @@ from secl.evidence import EvidenceKind
 from secl.gates import Always, Never
 from secl.question import GivenAnswer, Question
 from secl.records import Reply
-from secl.server.online.factory import open_service, serving_settings
+from secl.server.online.service import open_service, serving_settings
 from secl.settings.groups import LoopSettings
 from secl.writing import SamplingParameters, joined
 from tests.backends.conftest import Fakes, MakeLearner, MakeRemote

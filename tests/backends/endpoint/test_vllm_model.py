@@ -20,7 +20,7 @@ from secl.question import GivenAnswer, Question
 from secl.runs.loading import load_for_asking
 from secl.runs.runner import Run, resume_run, start_run
 from secl.runs.settings import Recipe, RunSettings
-from secl.server.online.factory import open_service, serving_settings
+from secl.server.online.service import open_service, serving_settings
 from tests.backends.conftest import Fakes, MakeLearner
 from tests.backends.endpoint.fake_vllm import FakeVllm, hashed
 from tests.backends.endpoint.test_vllm import alike

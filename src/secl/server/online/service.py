@@ -6,6 +6,8 @@
 One thread answers. Another thread trains a second copy of the model with its own adapter, so answers never use a
 half-finished update. If an answer raises an exception, only requests of its batch fail. If a lesson raises an
 exception, only this lesson fails. Both threads continue.
+
+`open_service` builds a service from settings, on a new state folder or on the state folder of a stopped server.
 """
 
 from __future__ import annotations
@@ -14,25 +16,40 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
 from secl.calibrator import Calibrator
-from secl.errors import REQUEST_ERRORS, ClosingError, SeclError, StorageError, UnavailableError, public_reason
+from secl.data.question_files import QuestionFile
+from secl.errors import (
+    REQUEST_ERRORS,
+    ClosingError,
+    ParameterError,
+    RunError,
+    SeclError,
+    StorageError,
+    UnavailableError,
+    public_reason,
+)
 from secl.evaluation.json_values import defined
 from secl.evaluation.symptoms import seen
 from secl.evaluation.trust import Level, Verdict, conclude, from_grades
 from secl.explain import caveat
 from secl.machine import release_memory
-from secl.model import learner_of
+from secl.model import Model, learner_of
 from secl.question import GivenAnswer, Question
 from secl.records import Record, answers_in
-from secl.runs.manifest import Manifest
+from secl.runs.folder import FILE, check_free
+from secl.runs.loading import Load, build_calibrator, calibration, load_model, named
+from secl.runs.manifest import Manifest, environment
+from secl.runs.settings import Recipe, with_absolute_paths
 from secl.runs.store import Version
-from secl.server.entries import new_record_id
+from secl.server.entries import Keep, new_record_id
 from secl.server.online.learner import LessonThread
 from secl.server.online.queue import (
     Asked,
@@ -52,7 +69,6 @@ from secl.writing import Chunk
 
 if TYPE_CHECKING:
     from secl.backends.endpoint.client import Upstream
-
 log = logging.getLogger("secl.server")
 
 ANSWER_ERRORS, VERSION = "errors occurred at the latest questions", "a new version cannot be loaded"
@@ -336,3 +352,96 @@ class Service:
         else:
             self._loaded = newest
             self.problems.pop(VERSION, None)
+
+
+def serving_settings(values: Mapping[str, object] | None = None) -> Recipe:
+    """Return a server's settings from dotted names or tables. Raises ParameterError: a setting is unusable."""
+    settings = Recipe.of(with_absolute_paths(values or {}))
+    if settings.loop.accumulate != "stream":
+        raise ParameterError(
+            f"loop.accumulate is {settings.loop.accumulate!r}, but a server keeps its updates; give 'stream'."
+        )
+    return settings
+
+
+def open_service(
+    folder: Path,
+    settings: Recipe,
+    *,
+    keep_text: Keep = "full",
+    limits: Limits | None = None,
+    retention: Retention | None = None,
+    load: Load = load_model,
+) -> Service:
+    """Load a model that answers and, if it can learn, a second copy (twin) that learns; open the state folder.
+
+    Args:
+        folder: new, or the state of a stopped server.
+
+    Raises:
+        RunError: the folder is not a server's state, is in use, or was created with another model or other settings.
+        ModelError, ParameterError, StorageError: the model cannot be used, or the folder cannot be written.
+    """
+    if keep_text not in get_args(Keep):
+        raise ParameterError(f"--keep-text is {keep_text!r}; it must be one of {', '.join(get_args(Keep))}.")
+    settings = named(settings)
+    with ExitStack() as failure:
+        state = reopen(folder, settings, keep_text)  # checks settings before the model is loaded
+        if state is not None:
+            failure.callback(state.close)
+        to_load = settings if state is None else Manifest.of(state).to_load(settings)
+        model = load(to_load)
+        failure.callback(model.close)
+        twin = model if model.learner is None else load(to_load)
+        settings.plan().check(twin)
+        if state is None:
+            state = create_state(folder, settings, keep_text, model)
+            failure.callback(state.close)
+        elif state.manifest["model"] != model.fingerprint:
+            raise _settings_error(folder, f"model: {state.manifest['model']} there, {model.fingerprint} here")
+        note_environment(state, environment(model))
+        failure.pop_all()
+    earlier = Manifest.of(state).earlier
+    answering, learning = (build_calibrator(settings, each, earlier) for each in (model, twin))
+    service = Service(answering, learning, state, limits, retention)
+    if twin.learner is not None:
+        twin.learner.set_pause_hook(service.scheduler.wait)
+    return service
+
+
+def reopen(folder: Path, settings: Recipe, keep_text: Keep) -> ServerStore | None:
+    """Open the state of a stopped server for writing; return None for a new folder. Raises RunError."""
+    if not (folder / FILE).exists():
+        check_free(folder)
+        return None
+    with ExitStack() as failure:
+        state = failure.enter_context(ServerStore(folder, writable=True))
+        differences = Manifest.of(state).settings.differences(settings)
+        if state.keep_text != keep_text:
+            differences.append(f"keep_text: {state.keep_text} there, {keep_text} here")
+        if differences:
+            raise _settings_error(folder, "; ".join(differences))
+        failure.pop_all()
+    return state
+
+
+def _settings_error(folder: Path, those: str) -> RunError:
+    return RunError(f"{folder} was begun with other settings ({those}); give the same settings or another folder.")
+
+
+def create_state(folder: Path, settings: Recipe, keep_text: Keep, model: Model) -> ServerStore:
+    """Create the state folder of a new server. Raises the errors of `ServerStore.create`."""
+    manifest = Manifest.new(settings, model, QuestionFile(()), earlier=calibration(settings, model))
+    return ServerStore.create(folder, {**manifest.to_json(), "keep_text": keep_text})
+
+
+def note_environment(state: ServerStore, now: dict[str, str | int]) -> None:
+    """Add an event if machine or libraries have changed since the last start, which may change rounding."""
+    starts = state.events(1, "start")
+    latest = starts[0].detail if starts else _in_one_line(state.manifest["environment"])
+    if _in_one_line(now) != latest:
+        state.add_event("start", 0, _in_one_line(now))
+
+
+def _in_one_line(values: dict[str, str | int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -116,8 +116,22 @@ def _format_of(tokenizer: Tokenizer, tags: ThinkTags) -> ThinkingFormat:
     return ThinkingFormat(tokenizer, opening, closing, mark, request="", switches=THOUGHTS_ON)
 
 
-def with_budget(thinking_format: ThinkingFormat, thinking: Thinking) -> ThinkingFormat:
-    """Return the format with a token budget; the model learns the budget from its template, or from a request."""
+def with_budget(name: str, thinking_format: ThinkingFormat, thinking: Thinking) -> ThinkingFormat | None:
+    """Return the format with a token budget; None without thoughts.
+
+    The model `name` learns the budget from its template, or from a request.
+
+    Raises:
+        ModelError: `thinking` is "off", but the model always thinks.
+    """
+    if thinking == "off":
+        if thinking_format.always:
+            raise ModelError(
+                f"the model {name!r} thinks before it answers, and neither its chat template nor an empty thought "
+                "prevents this; set thinking to auto, or name a model that answers at once, such as an instruct "
+                "variant without reasoning."
+            )
+        return None
     if not isinstance(thinking, int):
         return thinking_format if thinking_format.request else replace(thinking_format, budget=FREE_THOUGHT)
     if thinking_format.request:
@@ -125,16 +139,6 @@ def with_budget(thinking_format: ThinkingFormat, thinking: Thinking) -> Thinking
     effort = next((name for name, most in EFFORTS.items() if thinking <= most), "high")
     told = {"thinking_budget": thinking, "reasoning_effort": effort}
     return replace(thinking_format, switches={**thinking_format.switches, **told}, budget=thinking, least=thinking)
-
-
-def check_at_once(name: str, thinking_format: ThinkingFormat) -> None:
-    """Raise `ModelError` if a model always thinks before it answers."""
-    if thinking_format.always:
-        raise ModelError(
-            f"the model {name!r} thinks before it answers, and neither its chat template nor an empty thought "
-            "prevents this; set thinking to auto, or name a model that answers at once, such as an instruct variant "
-            "without reasoning."
-        )
 
 
 def _mark(thought: ThinkTags) -> str:

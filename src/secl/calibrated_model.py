@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -49,7 +52,7 @@ class CalibratedModel(Shown):
         self.calibrator = calibrator
         self._judgements: list[Judgement] = []
         self._labels: list[Label] = []
-        self._turn = asyncio.Lock()
+        self._turns = ThreadPoolExecutor(1, "secl")  # one thread, because `aask` takes one question at a time
 
     def __enter__(self) -> Self:
         return self
@@ -121,7 +124,8 @@ class CalibratedModel(Shown):
     ) -> Record:
         """Ask one question in a thread, while the event loop goes on; see `ask`.
 
-        Questions wait for each other. To answer many at once, use `ask_all` or a server.
+        Questions wait for each other, also after a cancellation, which does not stop the question in progress. To
+        answer many at once, use `ask_all` or a server.
 
         >>> import asyncio, secl
         >>> model = secl.load(secl.testing.ScriptedModel())
@@ -129,8 +133,8 @@ class CalibratedModel(Shown):
         'Lima'
         """
         parts: dict[str, Any] = {"options": options, "form": form, "context": context, "system": system}
-        async with self._turn:
-            return await asyncio.to_thread(self.ask, question, history=history, **parts)
+        call = partial(copy_context().run, partial(self.ask, question, history=history, **parts))
+        return await asyncio.get_running_loop().run_in_executor(self._turns, call)
 
     def ask_all(
         self,

@@ -281,6 +281,12 @@ def test_a_prompt_that_is_longer_than_allowed_is_refused_with_both_numbers(monke
     assert refused.value.status == 413
 
 
+@pytest.mark.parametrize("names", [{"alias": ("gpt-4o", " ")}, {"served_model_name": ""}])
+def test_empty_names_of_the_model_are_refused(names: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match="name of the model for requests is empty"):
+        Limits(**names)
+
+
 def test_requests_may_call_the_model_by_an_alias_and_the_list_has_all_names(make_service: Make) -> None:
     with sdk_of(make_service(limits=Limits(alias=("gpt-4o", "org/large")))) as sdk:
         assert [card.id for card in sdk.models.list()] == ["scripted", "gpt-4o", "org/large"]

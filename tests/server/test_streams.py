@@ -112,10 +112,12 @@ def test_a_stream_waits_for_a_slow_confidence_if_the_request_says_so(sdk: openai
     assert last.secl["confidence"] == pytest.approx(0.85)
 
 
-@pytest.mark.parametrize("route", ["/responses", "/completions", "/embeddings"])
+@pytest.mark.parametrize("route", ["/responses", "/completions", "/embeddings", "/images/generations", "/chat"])
 def test_a_route_that_the_server_lacks_names_the_one_it_has(sdk: openai.OpenAI, route: str) -> None:
     with pytest.raises(
         openai.NotFoundError, match=f"no /v1{route}; send the conversation as messages to /v1/chat"
     ) as why:
         sdk.post(route, body={"input": "Hello"}, cast_to=object)
-    assert why.value.code == "not_found"
+    assert why.value.code == "http_404"
+    with pytest.raises(openai.NotFoundError, match="base URL of the API ends with /v1"):
+        sdk.with_options(base_url=str(sdk.base_url).replace("/v1", "/v2")).post(route, body={}, cast_to=object)

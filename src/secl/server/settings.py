@@ -6,8 +6,9 @@ from pathlib import PurePath
 from typing import Annotated
 
 from cyclopts import Group, Parameter
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from secl.errors import ParameterError
 from secl.settings.groups import Settings
 from secl.settings.names import OF_MODEL
 
@@ -44,6 +45,16 @@ MAX_CONCURRENT = 1024
 OF_HTTP = Parameter(group=Group("HTTP", sort_key=4))
 
 
+def check_name(name: str) -> str:
+    """Return the name of a model for requests, or raise a ParameterError for an empty name."""
+    if not name.strip():
+        raise ParameterError("a name of the model for requests is empty; name it with --served-model-name or --alias.")
+    return name
+
+
+ModelName = Annotated[str, AfterValidator(check_name)]
+
+
 class Limits(Settings):
     """Limits of the server's load and of its requests, and the name of its model."""
 
@@ -57,10 +68,10 @@ class Limits(Settings):
     timeout: Annotated[float, OF_HTTP] = Field(
         300.0, gt=0, description="Maximum time that a request may wait, in seconds."
     )
-    served_model_name: Annotated[str | None, OF_HTTP] = Field(
+    served_model_name: Annotated[ModelName | None, OF_HTTP] = Field(
         None, description="Model name in requests and replies; by default the name of the loaded model."
     )
-    alias: Annotated[tuple[str, ...], Parameter(show_default=False), OF_HTTP] = Field(
+    alias: Annotated[tuple[ModelName, ...], Parameter(show_default=False), OF_HTTP] = Field(
         (), description="Further model name that requests may give, such as gpt-4o; several flags give several names."
     )
 

@@ -173,6 +173,12 @@ async def _on_http_exception(request: Request, error: HTTPException) -> Response
         405: "this address does not support this HTTP method.",
     }
     message = messages.get(error.status_code, f"{error.detail}.")
+    if error.status_code == 404 and request.url.path.startswith("/v1/"):
+        route = request.url.path[:100]
+        message = (
+            f"this server has no {route}; send the conversation as messages to /v1/chat/completions, or see the routes "
+            "in /openapi.json."
+        )
     headers = dict(error.headers or {})
     return error_response(RequestError(error.status_code, message, f"http_{error.status_code}", headers=headers))
 

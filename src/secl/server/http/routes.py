@@ -68,9 +68,6 @@ class ScoreRequest(AskRequest):
     rivals: Annotated[list[StoredText], Field(max_length=20)] = []
 
 
-OTHER_ROUTES = ("/v1/responses", "/v1/completions", "/v1/embeddings")
-"""Routes of OpenAI's API that clients try, and that this server does not have."""
-
 STREAMED: dict[int | str, dict[str, object]] = {
     200: {"content": {"text/event-stream": {}}, "description": "The reply, or the events of a stream."}
 }
@@ -86,8 +83,6 @@ def answers_router(service: Service) -> APIRouter:
         each: ModelCard(id=each, object="model", created=created, owned_by="secl") for each in (name, *limits.alias)
     }
     _add_chat(router, service, name, cards)
-    for path in OTHER_ROUTES:
-        router.add_api_route(path, partial(_refuse, path), methods=["POST"], include_in_schema=False)
 
     @router.get("/v1/models")
     async def models() -> ModelList:
@@ -121,12 +116,6 @@ def answers_router(service: Service) -> APIRouter:
         return json_response(marked(answer_reply(answer, full=body.detail == "full")))
 
     return router
-
-
-async def _refuse(path: str) -> Response:
-    raise RequestError(
-        404, f"this server has no {path}; send the conversation as messages to /v1/chat/completions.", "not_found"
-    )
 
 
 def _add_chat(router: APIRouter, service: Service, name: str, names: Collection[str]) -> None:

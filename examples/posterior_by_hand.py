@@ -126,7 +126,8 @@ class PosteriorByHand:
         keys = [said(own[0]), *[key for key, _ in counts.most_common() if key not in ("", said(own[0]))][:3]]
         kept, shares = [texts[key] for key in keys], [counts[key] for key in keys]
         share = torch.tensor([*shares, counts.total() - sum(shares)]).add(0.5).log()
-        score = [log_p / math.sqrt(max(1, len(text.split()))) for text, log_p in kept]
+        best = {said(text): (text, log_p) for text, log_p in sorted((own, *samples), key=lambda each: each[1])}
+        score = [best[key][1] / math.sqrt(max(1, len(best[key][0].split()))) for key in keys]
         score.append(math.log(max(1 - sum(map(math.exp, score)), 0.05)))
         candidates = [*(text for text, _ in kept), "None of these"]
         first = first or [*random.sample(range(len(kept)), len(kept)), len(kept)]

@@ -298,12 +298,13 @@ class CalibratedModel(Shown):
     ) -> Record:
         """Return the confidence of an answer from any source, as a record of the kind "given".
 
-        The model writes no answer. The record's `reply` has the confidence that the model states for this answer.
+        The record's `reply` has the confidence that the model states for this answer. `secl` compares an open answer
+        with the model's own answer and with samples.
 
         Args:
             question, options, form, context, system, history: as for `ask`.
             answer: a text; with options, a letter, the text of an option, or both.
-            rivals: other answers to an open question. secl compares the answer with them and with the model's samples.
+            rivals: other answers to an open question, which compete with this answer, too.
 
         Raises:
             QuestionError: the answer is empty, too long, or none of the options.

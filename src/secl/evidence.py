@@ -152,7 +152,7 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A further answer of the frozen model, drawn at temperature 1 or computed by a program.
+    """A further answer of the frozen model, drawn at temperature 1, computed by a program, or its own answer.
 
     Attributes:
         text: the answer; None if unreadable.
@@ -160,6 +160,7 @@ class Sample:
         log_p: ln probability of the tokens of the answer over the whole vocabulary; for a field, over the tokens that
             the schema allows. None for a program, and for a server without log-probabilities.
         program: whether a short program of the model computed the answer.
+        own: whether the text is the model's own answer, at temperature 0, beside a given answer.
         thought: the thought before the answer; None if the model answered at once.
     """
 
@@ -167,6 +168,7 @@ class Sample:
     candidate: int | None
     log_p: float | None
     program: bool = False
+    own: bool = False
     thought: Thought | None = None
 
 
@@ -183,7 +185,7 @@ class CandidateEvidence:
             reply to a request for this field alone.
         samples: further answers to an open question.
         source: origin of the candidates.
-        words: number of words of each candidate, if texts are not kept.
+        words: number of words of the most probable text of each candidate, if texts are not kept.
     """
 
     candidates: tuple[str, ...]

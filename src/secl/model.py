@@ -189,8 +189,9 @@ class Model(Protocol):
     ) -> Sequence[Rating | QuestionError]:
         """Rate answers from elsewhere with the frozen model in shared passes; return errors for unusable answers.
 
-        Ratings do not depend on the model's own answer, and do not change the model. Each rating has P(True) of the
-        answer. `evidence` may also request "candidates", "p_true" for P(True) of the answer's rivals, and "verdicts".
+        Ratings do not change the model. Each rating has P(True) of the answer. `evidence` may also request "verdicts",
+        "p_true" for P(True) of the answer's rivals, and "candidates", which compares an open answer with the model's
+        own answer and with samples.
         """
         return [QuestionError(f"the model {self.name!r} rates no answers from elsewhere.")] * len(given)
 

@@ -112,6 +112,20 @@ def test_its_own_answer_given_to_it_is_rated_as_its_own(make: Make) -> None:
     assert rating.ledger.total > 0
 
 
+def test_a_given_answer_is_compared_with_the_models_own_which_depends_on_no_seed(make: Make) -> None:
+    model = make()
+    written = model.answer(OPEN).reply
+    questions = OPEN, replace(OPEN, id="with other seeds")
+    ratings = model.rate([GivenAnswer(each, "Marlowe") for each in questions], ["candidates"])
+    (first, *drawn), (again, *others) = (rating.evidence.candidates.samples for rating in ratings)
+    assert replace(first, log_p=None) == replace(again, log_p=None)
+    assert drawn != others or first.text  # a server of the tests draws the same
+    assert first.text in (written.answer, None)  # None: the token limit cut it off
+    if first.log_p is not None:
+        assert first.log_p == pytest.approx(again.log_p, abs=1e-3)
+        assert first.text is None or first.log_p == pytest.approx(written.log_probability, abs=1e-3)
+
+
 def test_samples_are_the_same_every_time(make: Make) -> None:
     for question in (CHOICE, OPEN):
         drawn = sampled(make(), question, 4)

@@ -10,6 +10,7 @@ import pytest
 
 from secl.evidence import OPTIONS, EvidenceKind, LetterOrder, Likelihood, Source, Thought
 from secl.facts.tokens import place_tokens
+from secl.flow.further import OWN
 from secl.flow.questions import Case, answer, gather, rate, sample
 from secl.flow.requests import (
     Choose,
@@ -25,7 +26,7 @@ from secl.flow.requests import (
     Write,
 )
 from secl.prompts.templates import NONE_OF_THESE
-from secl.question import GivenAnswer, Question
+from secl.question import Form, GivenAnswer, Question
 from secl.records import Reply
 from secl.writing import Chunk, Token
 
@@ -234,6 +235,22 @@ def test_an_answer_from_elsewhere_is_judged_with_its_rivals_and_without_thoughts
     (requests,) = driver.ask(rate(case, GivenAnswer(CHOICE, "A"), ["candidates"]))
     assert requests[0] == StateConfidence(CHOICE, "A")
     assert [each.answer for each in requests if isinstance(each, Judge)] == ["neon"]
+
+
+@pytest.mark.parametrize("form", ["short", "sentence", "text"])
+def test_a_given_answer_is_compared_with_the_answer_of_the_model_itself(form: Form) -> None:
+    def draws(flow: Flow) -> list[int | None]:
+        asked = driver.ask(flow)
+        return [*dict.fromkeys(each.draw for requests in asked for each in requests if isinstance(each, Write))]
+
+    question, driver = replace(OPEN, form=form), ScriptedDriver(("never", "seldom"))
+    given = GivenAnswer(question, "It is never so.")
+    case = Case(question, driver)
+    assert draws(rate(case, given, ["candidates"])) == [OWN, 0, 1, 2, 3]
+    assert [each.own for each in case.samples] == [True, False, False, False, False]
+    assert draws(answer(Case(question, driver), ["candidates"])) == [None, 0, 1, 2, 3, 4]  # as many texts
+    first, *_ = driver.ask(rate(Case(NUMBER, driver), GivenAnswer(NUMBER, "41"), ["candidates"]))
+    assert [each.what for each in first if isinstance(each, Write)] == ["program"]
 
 
 def test_what_is_known_is_not_asked_again() -> None:

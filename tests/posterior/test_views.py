@@ -115,21 +115,29 @@ def test_an_open_question_has_its_own_answer_first_and_all_other_answers_last() 
     assert views.values["samples"] == pytest.approx([share - sum(shares) / 3 for share in shares])
     unread = read(evidence=evidence, question=question, reply=replace(reply, answer=None))
     assert unread.own is None
+    first, *others = evidence.candidates.samples if evidence.candidates else ()
+    beside = open_evidence(replace(first, own=True), *others, named=("Paris", "Rome"))
+    given = read(("samples",), beside, question=question, reply=reply).values["samples"]
+    shares = [math.log(count + 0.5) for count in (3, 1, 1)]  # a given answer is no sample of the model
+    assert given == pytest.approx([share - sum(shares) / 3 for share in shares])
 
 
-def test_a_text_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -> None:
+def test_the_best_wording_of_a_meaning_counts_by_the_root_of_its_words_and_what_is_left_by_the_rest() -> None:
     reply = replace(REPLY, text="Paris, I think", answer="Paris, I think", option_log_p=(), log_probability=-2.0)
     rome = Sample(text="Rome", candidate=1, log_p=-3.0)
-    again = Sample(text="Roma", candidate=1, log_p=-0.5)  # the first text of a candidate counts
+    again = Sample(text="It is Rome", candidate=1, log_p=-2.5)
     evidence = open_evidence(rome, again, named=("Paris, I think", "Rome"))
     views = read(("text",), evidence, question=Question("Capital of France?"), reply=reply)
-    texts = [-2.0 / math.sqrt(3), -3.0]
+    texts = [-2.0 / math.sqrt(3), -2.5 / math.sqrt(3)]
     expected = [*texts, math.log(1 - sum(map(math.exp, texts)))]
     assert views.values["text"] == pytest.approx([score - sum(expected) / 3 for score in expected])
     asked, same = Question("Capital of France?"), replace(reply, log_probability=-9.0)
     other = replace(same, text="Bern", answer="Bern")  # the frozen reply counts if it has the same answer
     assert read(("text",), evidence, question=asked, reply=reply, frozen=other).values == views.values
     assert read(("text",), evidence, question=asked, reply=reply, frozen=same).values != views.values
+    likely = open_evidence(rome, again, Sample(text="Paris", candidate=0, log_p=-0.5), named=("Paris, I think", "Rome"))
+    given = [read(("text",), likely, question=asked, reply=each) for each in (reply, same)]
+    assert given[0].values == given[1].values  # whatever the wording of the given answer
     unknown = replace(reply, log_probability=math.nan)
     assert maybe(("text",), evidence, question=Question("Capital of France?"), reply=unknown) is None
 

@@ -33,13 +33,14 @@ def mixed_stream(count: int) -> list[Question]:
 
 
 class Mixed(ScriptedModel):
-    """Gives no letters for open questions."""
+    """Gives no letters for open questions; the samples have other wordings than the candidates."""
 
     def gather(self, question: Question, *asked: Any, **how: Any) -> Evidence:
         found = super().gather(question, *asked, **how)
         if question.options or found.candidates is None:
             return found
-        return replace(found, candidates=replace(found.candidates, letters=()))
+        samples = tuple(replace(each, text=f"It is {each.text}", log_p=-0.1) for each in found.candidates.samples)
+        return replace(found, candidates=replace(found.candidates, letters=(), samples=samples))
 
 
 def test_candidates_are_stored_without_their_texts_but_equal_ones_stay_equal(make_service: Make) -> None:

@@ -64,7 +64,7 @@ class Generation:
         seed: seed of a sampled text; None for greedy decoding.
         top_p: nucleus (top-p) of sampled texts, equal for all generations of a batch.
         version: version of the model that writes; 0 is the frozen model.
-        log_p: ln P of each token before top-p truncation, for sampled texts only.
+        log_p: ln P of each token before top-p truncation.
         steps: next-token distributions, if the backend reports them.
         free: whether the prompt goes through the network alone, so that its probabilities do not depend on other texts.
         thought: the thought in the prompt; for a generation of a thought, the finished thought. None without a thought.

@@ -17,8 +17,19 @@ from secl.backends.prompting import Prompting
 from secl.backends.readout import Readout
 from secl.evidence import LetterOrder, Likelihood, Thought
 from secl.facts.tokens import place_tokens
-from secl.flow.further import FREE_TOKENS, PROGRAM_TOKENS, list_tokens, question_seed
-from secl.flow.requests import Choose, FlowRun, Judge, Read, ReadWithin, Request, StateConfidence, Stated, Text, Write
+from secl.flow.further import FREE_TOKENS, OWN, PROGRAM_TOKENS, list_tokens, question_seed
+from secl.flow.requests import (
+    Choose,
+    FlowRun,
+    Judge,
+    Read,
+    ReadWithin,
+    Request,
+    StateConfidence,
+    Stated,
+    Text,
+    Write,
+)
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import in_order
 from secl.question import Question
@@ -238,7 +249,8 @@ class TokenDriver:
             return generation
         if thought is None and progress.generation is not None:
             generation.begun = progress.generation.begun
-        generation = self.drawn(generation, question, f"sample {request.draw}")
+        if request.draw != OWN:
+            generation = self.drawn(generation, question, f"sample {request.draw}")
         return (
             replace(generation, limit=min(generation.limit, FREE_TOKENS), brief=True) if question.free else generation
         )

@@ -20,6 +20,9 @@ from secl.prompts.parsing import read_list
 from secl.prompts.programs import result_of
 from secl.question import Form, Question
 
+OWN = -1
+"""Number of the draw at temperature 0: the model's own answer, as a further answer beside a given one."""
+
 FIRST = 3
 """Number of further answers in the first round."""
 
@@ -50,20 +53,22 @@ MAX_LIST_TOKENS: dict[Form, int] = {
 
 
 Way = int | None
-"""Source of a further answer: the number of a sample, or None for a program."""
+"""Source of a further answer: the number of a draw (`secl.flow.requests.Write`), or None for a program."""
 
 
-def rounds(question: Question, *, thinks: bool = False) -> tuple[Sequence[Way], Sequence[Way]]:
+def rounds(question: Question, *, thinks: bool = False, rated: bool = False) -> tuple[Sequence[Way], Sequence[Way]]:
     """Return the sources of the further answers in the first and in the second round.
 
     For a number, the first round is a program, because a program costs less than a second line of reasoning. For
-    other answers, a model that `thinks` needs a thought for each sample, so each round draws one sample.
+    other answers, a model that `thinks` needs a thought for each sample, so each round draws one sample. If the answer
+    is given (`rated`), the first further answer is the model's own.
     """
     if thinks and question.form != "number":
         return (0,), (1,)
     if question.form == "number":
         return (None,), range(SECOND_ROUND)
-    return range(FIRST), range(FIRST, FIRST + SECOND_ROUND)
+    first = OWN if rated else 0
+    return range(first, first + FIRST), range(first + FIRST, first + FIRST + SECOND_ROUND)
 
 
 def computed(program: str) -> Sample:

@@ -23,6 +23,7 @@ from secl.facts.spans import find_spans
 from secl.facts.tokens import complete_other, read_facts
 from secl.flow.further import (
     NO_DISTRACTORS,
+    OWN,
     SAMPLED_LISTS,
     Distractors,
     choose_distractors,
@@ -76,6 +77,7 @@ class Case:
         reply: the model's answer or the given answer, with its stated confidence.
         stated: the same as the driver returned it; None if the reply comes from elsewhere.
         requested: kinds of evidence that the flow has requested, even if there is none, as for a long answer.
+        rated: whether the answer comes from elsewhere.
         rivals: other given answers, which differ from the answer in meaning.
         spare: samples of the second round, written before it is known whether it is needed.
         drawn: number of rounds of `samples` so far (`secl.flow.further.rounds`).
@@ -94,6 +96,7 @@ class Case:
     reply: Reply = field(init=False)
     stated: Stated | None = None
     requested: set[EvidenceKind] = field(default_factory=set)
+    rated: bool = False
     rivals: Sequence[str] = ()
     samples: list[Sample] = field(default_factory=list)
     spare: list[Sample] = field(default_factory=list)
@@ -125,9 +128,10 @@ class Case:
                     self.listed = self.items(result)
                 case Write(what="program"):
                     self.samples.append(computed(result.text))
-                case Write(spare=spare):
+                case Write(draw=draw, spare=spare):
                     if result is not None:
-                        (self.spare if spare else self.samples).append(sample_of(self.question, result))
+                        further = replace(sample_of(self.question, result), own=draw == OWN)
+                        (self.spare if spare else self.samples).append(further)
                 case Choose():
                     self.letters += [] if result is None else [result]
                 case Judge(answer=answer):
@@ -195,7 +199,7 @@ def answer(case: Case, kinds: Kinds, text: Text | None = None, *, judge: bool = 
 
 def rate(case: Case, given: GivenAnswer, kinds: Kinds) -> Flow:
     """State a confidence in an answer from elsewhere, judge it, and gather evidence; the model does not think."""
-    question = case.question
+    question, case.rated = case.question, True
     if question.options:
         own = question.option(given.answer)
         rivals = [
@@ -208,7 +212,7 @@ def rate(case: Case, given: GivenAnswer, kinds: Kinds) -> Flow:
     if answer is not None:
         case.rivals = distinct(answer, given.rivals, question.form, count=len(given.rivals))
     state = StateConfidence(question, case.driver.text_of(question, given.answer, rated=True))
-    yield from _ask_about(case, state, answer, kinds, judged=True)
+    yield from _ask_about(case, state, answer, kinds)
 
 
 def gather(case: Case, kinds: Kinds) -> Flow:
@@ -276,13 +280,8 @@ def _ask_options(case: Case, state: StateConfidence | None, kinds: Kinds, judged
     )
 
 
-def _ask_about(
-    case: Case, state: StateConfidence | None, answer: str | None, kinds: Kinds, *, judged: bool = False
-) -> Flow:
-    """State the confidence in an open answer, unless known, and gather evidence about `answer`.
-
-    `judged`: whether to judge the answer even if `kinds` do not request P(True).
-    """
+def _ask_about(case: Case, state: StateConfidence | None, answer: str | None, kinds: Kinds) -> Flow:
+    """State the confidence in an open answer, unless known, judge a given one, and gather evidence about `answer`."""
     question = case.question
     case.requested |= {*kinds}
     thinks = case.reply.thought is not None if state is None else state.behind_thought
@@ -293,7 +292,7 @@ def _ask_about(
     if brief and (beside := _plan_texts(case, planned, thinks=thinks)):
         case.take(beside, (yield beside))
     if answer is not None and compares:
-        for ways in rounds(question, thinks=thinks)[case.drawn :]:
+        for ways in rounds(question, thinks=thinks, rated=case.rated)[case.drawn :]:
             if settled(question, answer, case.samples, case.rivals):
                 break
             case.drawn += 1
@@ -302,7 +301,7 @@ def _ask_about(
             if further:
                 case.take(further, (yield further))
         case.compared = compare(question, answer, case.samples, rivals=case.rivals)
-    texts = [answer] if answer is not None and (judged or P_TRUE_KINDS & {*kinds}) else []
+    texts = [answer] if answer is not None and (case.rated or P_TRUE_KINDS & {*kinds}) else []
     if answer is not None and "p_true" in kinds:
         case.distractors = yield from _find_distractors(case, answer, brief=brief)
         texts += case.distractors.answers
@@ -372,7 +371,7 @@ def _plan_texts(case: Case, kinds: Kinds, *, thinks: bool) -> list[Write]:
     writes: list[Write] = []
     if "candidates" in kinds and not case.drawn:
         case.drawn = 1
-        first, second = rounds(case.question, thinks=thinks)
+        first, second = rounds(case.question, thinks=thinks, rated=case.rated)
         writes += _draws(case.question, first, thinks=thinks)
         if not thinks and case.question.form != "number":  # reasoning and thoughts are long
             writes += [replace(each, spare=True) for each in _draws(case.question, second, thinks=False)]

@@ -27,7 +27,7 @@ class Write:
 
     Attributes:
         begun: beginning of the free answer that a continuation continues.
-        draw: number of a draw at temperature 1; None for greedy decoding.
+        draw: number of a draw at temperature 1, or `secl.flow.further.OWN`; None for the answer itself.
         think: whether the model thinks first.
         spare: whether the flow can do without the text; the driver then writes it or returns None, whichever is faster.
     """

@@ -106,10 +106,10 @@ def p_true(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> V
 def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> ViewValues | None:
     """Return ln of the number of samples for each candidate of an open question, with a pseudo-count.
 
-    The model's own answer counts as one sample, and every candidate gets a pseudo-count (`SMOOTHING`). Samples that
-    equal no candidate count for the last candidate. For numbers, the view is linear: every solution adds `VOTE` nats to
-    its number, because independent solutions rarely agree on a wrong number. The view `value` replaces this view for
-    fields, because both views estimate the same probability.
+    The model's own answer counts as one sample. A given answer does not count beside it. Every candidate gets a
+    pseudo-count (`SMOOTHING`). Samples that equal no candidate count for the last candidate. For numbers, the view is
+    linear: every solution adds `VOTE` nats to its number, because independent solutions rarely agree on a wrong number.
+    The view `value` replaces this view for fields, because both views estimate the same probability.
     """
     if not candidates.samples or value(candidates, reply, evidence) is not None:
         return None
@@ -117,24 +117,28 @@ def samples(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> 
     programs = any(sample.program for sample in candidates.samples)
     # A program without a result does not count. Reasoning without a result counts for "None of these".
     ways = [sample.candidate for sample in candidates.samples if not sample.program or sample.text is not None]
-    counts = Counter([0, *(last if number is None else number for number in ways)])
+    counts = Counter(last if number is None else number for number in ways)
+    counts[0] += not any(sample.own for sample in candidates.samples)
     return tuple(
         VOTE * counts[number] if programs else math.log(counts[number] + SMOOTHING) for number in range(last + 1)
     )
 
 
 def text(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> ViewValues | None:  # noqa: ARG001
-    """Return the log-probability of each candidate's text, divided by the square root of its word count.
+    """Return the log-probability of the most probable text of each candidate, divided by the square root of its words.
 
-    The square root is a compromise: a sum makes every sentence improbable, a mean makes every sentence probable. The
+    A given answer may have unusual words, so the likelihood of its meaning is that of the best known wording. The
+    square root is a compromise: a sum makes every sentence improbable, a mean makes every sentence probable. The
     last candidate has the remaining probability. Numbers do not have this view, because their texts are the reasoning.
     Fields have the view `value` instead.
     """
-    log_p = _log_p_of_texts(candidates, reply)
-    if not log_p or candidates.source.of_field:
+    texts = {} if candidates.source.of_field else most_probable_texts(candidates, reply)
+    if not texts:
         return None
-    words = candidates.words or [len(candidate.split()) for candidate in candidates.candidates]
-    scores = [log_p[n] / math.sqrt(max(1, words[n])) if n in log_p else None for n in range(len(words) - 1)]
+    scores = [
+        texts[n][0] / math.sqrt(max(1, texts[n][1])) if n in texts else None
+        for n in range(len(candidates.candidates) - 1)
+    ]
     rest = 1 - math.fsum(math.exp(score) for score in scores if score is not None)
     return (*scores, math.log(max(rest, LEAST_REST)))
 
@@ -154,9 +158,10 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Vi
     """
     if candidates.source.kind == "facts":
         return _fact(candidates)
-    log_p = _log_p_of_texts(candidates, reply)
-    if not log_p or not candidates.source.of_field:
+    texts = most_probable_texts(candidates, reply) if candidates.source.of_field else {}
+    if not texts:
         return None
+    log_p = {number: p for number, (p, _) in texts.items()}
     if reply.thought is not None:
         return _average_thoughts(candidates, reply)
     own = min(log_p[0], math.log1p(-LEAST_WRONG))
@@ -204,16 +209,22 @@ def _average_thoughts(candidates: CandidateEvidence, reply: Reply) -> ViewValues
     return tuple(math.log((1 - DOUBT) * share + DOUBT / count) for share in shares)
 
 
-def _log_p_of_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int | None, float]:
-    """Return {candidate: ln P of one text with this meaning}; empty without samples and for numbers."""
+def most_probable_texts(candidates: CandidateEvidence, reply: Reply) -> dict[int, tuple[float, int]]:
+    """Return, by candidate, ln P and number of words of the most probable known text with its meaning.
+
+    The result is empty without samples and for numbers.
+    """
     drawn = candidates.samples
     if not drawn or any(sample.program for sample in drawn) or math.isnan(reply.log_probability):
         return {}
-    log_p: dict[int | None, float] = {0: reply.log_probability}
-    for sample in drawn:
-        if sample.log_p is not None and sample.text is not None:
-            log_p.setdefault(sample.candidate, sample.log_p)
-    return log_p
+    texts: list[tuple[int | None, float | None, str | None]] = [(0, reply.log_probability, candidates.candidates[0])]
+    texts += [(sample.candidate, sample.log_p, sample.text) for sample in drawn]
+    best: dict[int, tuple[float, int]] = {}
+    for number, log_p, text in texts:
+        if number is not None and log_p is not None and text is not None:
+            known = log_p, candidates.words[number] if candidates.words else len(text.split())
+            best[number] = max(known, best.get(number, known))
+    return best
 
 
 Weight = Callable[[float, bool], float]
@@ -325,8 +336,7 @@ def read_views(names: Sequence[str], record: Record) -> Views | None:
         return None
     texts = candidates.candidates
     chosen = FIELD_VIEWS if candidates.source.of_field else names
-    answering = frozen if frozen.answer == reply.answer else reply
-    read = {name: VIEWS[name].read(candidates, answering, record.evidence) for name in chosen}
+    read = {name: VIEWS[name].read(candidates, answering_reply(record), record.evidence) for name in chosen}
     values = {name: centred(texts, row) for name, row in read.items() if row is not None and any(map(_known, row))}
     orders = _letter_orders(frozen, candidates) if LETTERS_VIEW in chosen else ()
     if not values and not orders:
@@ -334,6 +344,11 @@ def read_views(names: Sequence[str], record: Record) -> Views | None:
     none_last = not record.question.options and candidates.likelihoods[-1] is None
     shared = _digest((*values, str(len(orders)), *texts)) if record.question.options else ""
     return Views(texts, own_candidate(record.question, reply), values, orders, none_last, shared)
+
+
+def answering_reply(record: Record) -> Reply:
+    """Return the reply whose probabilities the views read: the frozen model's, unless the adapted model's differs."""
+    return record.frozen if record.frozen.answer == record.reply.answer else record.reply
 
 
 def _digest(texts: Sequence[str]) -> str:

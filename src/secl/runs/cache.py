@@ -43,7 +43,7 @@ from secl.runs.manifest import environment
 from secl.runs.settings import Recipe
 from secl.writing import Chunk
 
-FORMAT = 2
+FORMAT = 3
 """Number of the format of the file. A file in another format is emptied."""
 
 SIZE_VARIABLE, SIZE = "SECL_CACHE_SIZE", 2**30

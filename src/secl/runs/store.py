@@ -48,7 +48,7 @@ from secl.runs.folder import (
     storage_errors,
 )
 
-FORMAT = 17
+FORMAT = 18
 """Number of the file format of runs and servers. secl reads only this format."""
 
 KEEP_EVERY = 50

@@ -18,6 +18,7 @@ from pydantic import AfterValidator
 from secl.evaluation.json_values import defined
 from secl.evidence import Evidence, Thought
 from secl.labels.label import utc
+from secl.posterior.views import answering_reply, most_probable_texts
 from secl.question import NOT_KEPT, Question, has_half_character
 from secl.records import Record, Reply
 
@@ -182,7 +183,7 @@ def redacted(record: Record, keep: Keep) -> Record:
         ),
         reply=reply,
         learning=record.learning and replace(record.learning, frozen=frozen),
-        evidence=_redacted_evidence(record.evidence, number),
+        evidence=_redacted_evidence(record.evidence, answering_reply(record), number),
         posterior=posterior,
         facts=None if record.facts is None else tuple(redacted(fact, keep) for fact in record.facts),
     )
@@ -196,11 +197,13 @@ def _numbered(record: Record) -> Callable[[str], str]:
     return lambda text: f"(candidate {numbers[text]}, not kept)"
 
 
-def _redacted_evidence(evidence: Evidence, number: Callable[[str], str]) -> Evidence:
+def _redacted_evidence(evidence: Evidence, reply: Reply, number: Callable[[str], str]) -> Evidence:
     p_true, candidates = evidence.p_true, evidence.candidates
     if p_true is not None:
         p_true = replace(p_true, candidates=tuple(map(number, p_true.candidates)))
     if candidates is not None:
+        texts = most_probable_texts(candidates, reply)
+        lengths = (len(each.split()) for each in candidates.candidates)
         candidates = replace(
             candidates,
             candidates=tuple(map(number, candidates.candidates)),
@@ -209,7 +212,7 @@ def _redacted_evidence(evidence: Evidence, number: Callable[[str], str]) -> Evid
                 replace(each, text=each.text and NOT_KEPT, thought=_redacted_thought(each.thought))
                 for each in candidates.samples
             ),
-            words=candidates.words or tuple(len(each.split()) for each in candidates.candidates),
+            words=candidates.words or tuple(texts.get(n, (0.0, words))[1] for n, words in enumerate(lengths)),
         )
     return Evidence(p_true=p_true, candidates=candidates)
 

@@ -14,8 +14,19 @@ from secl.backends.endpoint.names import DIGITS, VERDICTS, bins_of, entropy, rea
 from secl.errors import QuestionError
 from secl.evidence import LetterOrder, Thought
 from secl.facts.tokens import place_tokens
-from secl.flow.further import FREE_TOKENS, PROGRAM_TOKENS, list_tokens, question_seed
-from secl.flow.requests import Choose, FlowRun, Judge, Read, ReadWithin, Request, StateConfidence, Stated, Text, Write
+from secl.flow.further import FREE_TOKENS, OWN, PROGRAM_TOKENS, list_tokens, question_seed
+from secl.flow.requests import (
+    Choose,
+    FlowRun,
+    Judge,
+    Read,
+    ReadWithin,
+    Request,
+    StateConfidence,
+    Stated,
+    Text,
+    Write,
+)
 from secl.ledger import Purpose
 from secl.prompts.parsing import as_written, read_answer, trim_answer
 from secl.prompts.templates import (
@@ -143,7 +154,7 @@ class EndpointDriver:
         if question.free and draw is None:
             return lambda: self._write_freely(question)
         most = FREE_TOKENS if question.free else MAX_ANSWER_TOKENS[question.form]
-        seed = None if draw is None else question_seed(self.seed, question, f"sample {draw}")
+        seed = None if draw in (None, OWN) else question_seed(self.seed, question, f"sample {draw}")
         think = question if request.think else None
         pending = self.requests.send(answer_prompt(question), most, seed=seed, top_p=NUCLEUS, think=think)
         return lambda: _text_in(take(run, "answering" if draw is None else "sampling", pending), question)

@@ -108,17 +108,13 @@ class Writer:
         batch = begun or Batch.of(self.model, [[*generation.prompt, *generation.written] for generation in active])
 
         def add(active: Sequence[Generation], logits: Tensor) -> Unfinished[Generation]:
-            sampled = [row for row, generation in enumerate(active) if generation.seed is not None]
-            top_p = active[sampled[0]].top_p if sampled else 1.0
+            top_p = next((generation.top_p for generation in active if generation.seed is not None), 1.0)
             tokens = next_tokens(logits, [streams[id(generation)] for generation in active], top_p)
-            if sampled:
-                log_p = logits[sampled].float().log_softmax(-1)
-                own = log_p[range(len(sampled)), [tokens[row] for row in sampled]].tolist()
-                for row, value in zip(sampled, own, strict=True):
-                    active[row].log_p.append(value)
+            log_p = logits.float().log_softmax(-1)[range(len(active)), tokens].tolist()
             going: Unfinished[Generation] = []
-            for row, (generation, token) in enumerate(zip(active, tokens, strict=True)):
+            for row, (generation, token, value) in enumerate(zip(active, tokens, log_p, strict=True)):
                 generation.written.append(token)
+                generation.log_p.append(value)
                 if not self.rules.ended(generation):
                     going.append((row, generation))
                 elif batch.network is not None:

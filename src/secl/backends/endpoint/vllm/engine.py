@@ -202,8 +202,7 @@ class VllmEngine(Engine):
             (steps,) = self.server.complete(name, [[*generation.prompt, *generation.written]], request)
             generation.written.extend(step.token for step in steps)
             generation.steps.extend(steps)
-            if sampled:
-                generation.log_p.extend(step.log_p[step.token] for step in steps)
+            generation.log_p.extend(step.log_p[step.token] for step in steps)
             pieces += 1
             if not steps:
                 break

@@ -138,7 +138,8 @@ def differences(fields: Sequence[Rated], first: str) -> Iterator[str]:
         cells = []
         for kind in (*KINDS, None):
             some = [each for each in fields if kind in (each.document[0], None) and name in each.confidences]
-            cells.append("; ".join(_difference(some, first, name, measure) for measure in (brier, auroc)))
+            differ = (_difference(some, first, name, measure) for measure in (brier, auroc))
+            cells.append("; ".join(differ) if some else "")
         yield row(name, *cells)
 
 
@@ -159,7 +160,8 @@ def labelled(fields: Sequence[Rated]) -> Iterator[str]:
     """Yield a table of measures on unlabelled documents, after labels of other documents."""
     yield heading("labelled documents of each kind", "map", "Brier", "AUROC", "mean confidence of fields below 20 %")
     hard = {name for name, right in _accuracy(fields).items() if right < 0.2}
-    for count in (0, 5, 10, 20):
+    documents = min(len({each.document for each in fields if each.document[0] == kind}) for kind in KINDS)
+    for count in (each for each in (0, 5, 10, 20) if each < documents):
         for title, shifts in (("one map", False), ("a shift for each field", True)):
             found = []
             for seed in range(DRAWS):

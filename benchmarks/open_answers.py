@@ -3,10 +3,15 @@
     python -m benchmarks.open_answers questions capitals,science OUT.jsonl [--data DIR] [--count 100]
     secl run --method posterior --evidence.extra_evidence=samples,p_true --questions OUT.jsonl --out RUN
     python -m benchmarks.open_answers compare RUN [RUN ...]
+    python -m benchmarks.open_answers given RUN [RUN ...]
 
 `questions` writes multiple-choice questions that can be asked without their options. `compare` computes the posterior
 again from the recorded evidence. It prints AUROC, PRR, Brier score and ECE of every confidence, with 95 % intervals of
 the paired difference from the posterior.
+
+`given` takes the first sample of each question, then the second one, as an answer from elsewhere. It compares the
+posterior of this answer with and without the model's own answer beside it, and with and without other wordings. It
+reads no letters.
 
 Clustered Self-Assessment (arXiv 2606.03846) is the published method closest to the posterior of open answers. It shows
 the model its answer, the clusters of its samples and "None of these" as options. The confidence is the probability of
@@ -21,7 +26,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import secl
@@ -29,12 +34,13 @@ from benchmarks.study import heading, in_a_sentence, row
 from secl import Model, Question, Record
 from secl.data.benchmarks import load
 from secl.evaluation.summary import measure
-from secl.evidence import CandidateEvidence, Posterior
-from secl.grading.rules import group
+from secl.evidence import CandidateEvidence, Evidence, Posterior, Sample
+from secl.flow.further import compare
+from secl.grading.rules import grade, group
 from secl.metrics.intervals import paired_differences
 from secl.metrics.probability import averaged, softmax
 from secl.posterior.rule import PosteriorRule, replayed
-from secl.prompts.templates import as_choice
+from secl.prompts.templates import NONE_OF_THESE, as_choice
 from secl.runs.loading import load_model
 from secl.runs.manifest import Manifest
 
@@ -165,6 +171,58 @@ def report(name: str, cases: Sequence[Case]) -> None:
         print(row(title, *cells, f"{known.ece:.3f} ({known.ece_floor_95:.3f})", f"{sum(values) / len(values):.2f}"))
 
 
+def rated(record: Record, number: int, *, own: bool, wordings: bool) -> Record | None:
+    """Return the record of a sample as a given answer; None if the sample is unreadable or its ln P is unknown.
+
+    Args:
+        own: whether the model's own answer is compared with it, in place of the last other sample.
+        wordings: whether texts with the same meaning count for its likelihood.
+    """
+    found, question, reply = record.evidence.candidates, record.question, record.frozen
+    drawn = [] if found is None else [*found.samples]
+    if number >= len(drawn) or (given := drawn.pop(number)).text is None or given.log_p is None or not reply.answer:
+        return None
+    if own:
+        drawn = [Sample(text=reply.answer, candidate=None, log_p=reply.log_probability, own=True), *drawn[:-1]]
+    compared = compare(question, given.text, drawn)
+    if not wordings:
+        drawn = [each if each.candidate else replace(each, log_p=None) for each in compared.samples]
+        compared = replace(compared, samples=tuple(drawn))
+    names = (*compared.candidates, NONE_OF_THESE)
+    return replace(
+        record,
+        reply=replace(reply, text=given.text, answer=given.text, log_probability=given.log_p),
+        learning=None,
+        evidence=Evidence(candidates=replace(compared, candidates=names, likelihoods=(None,) * len(names))),
+        correct=grade(question, given.text),
+    )
+
+
+def report_given(name: str, records: Sequence[Record]) -> None:
+    """Print, for the first and for the second sample, the measures of its posterior as a given answer."""
+    for number in (0, 1):
+        before: list[float] = []
+        for title, parts in (
+            ("its wording, and samples", {"own": False, "wordings": False}),
+            ("all wordings, and samples", {"own": False, "wordings": True}),
+            ("all wordings, own answer and samples", {"own": True, "wordings": True}),
+        ):
+            cases = [case for each in records if (case := rated(each, number, **parts)) is not None]
+            right = [bool(case.correct) for case in cases]
+            values = [each.own_probability or 0.0 for each in replayed(PosteriorRule(), cases) if each is not None]
+            if not before:
+                before = values
+                print(f"\n## {name}, sample {number}: {len(cases)} answers, {sum(right)} right\n")
+                print(heading("posterior", "AUROC", "Brier", "ECE (95 % floor)", "mean"))
+            known, differences = measure(values, right, resamples=0), paired_differences(before, right, values, right)
+            auroc, brier = (
+                f" [{each.low:+.3f}, {each.high:+.3f}]" if values is not before else ""
+                for each in (differences[measured].interval for measured in ("auroc", "brier"))
+            )
+            cells = f"{known.auroc:.3f}{auroc}", f"{known.brier:.3f}{brier}"
+            print(row(title, *cells, f"{known.ece:.3f} ({known.ece_floor_95:.3f})", f"{sum(values) / len(values):.2f}"))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.open_answers", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -173,8 +231,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     questions.add_argument("out", type=Path)
     questions.add_argument("--data", type=Path, help="folder with the official files")
     questions.add_argument("--count", type=int, help="questions, drawn from all that can be asked so")
-    compare = commands.add_parser("compare")
-    compare.add_argument("runs", nargs="+", type=Path, help="folders of runs over open questions")
+    compared = commands.add_parser("compare")
+    given = commands.add_parser("given")
+    for each in (compared, given):
+        each.add_argument("runs", nargs="+", type=Path, help="folders of runs over open questions")
     chosen = parser.parse_args(arguments)
     if chosen.command == "questions":
         write_questions(chosen.benchmarks.split(","), chosen.out, chosen.data, chosen.count)
@@ -182,6 +242,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for folder in chosen.runs:
         with secl.runs.Store(folder) as store:
             records, manifest = list(store.records()), Manifest.of(store)
+        if chosen.command == "given":
+            report_given(folder.name, records)
+            continue
         model = load_model(manifest.to_load())
         cases = map(Case.of, records, replayed(PosteriorRule(), records), [model] * len(records))
         report(folder.name, [case for case in cases if case is not None])

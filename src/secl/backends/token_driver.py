@@ -18,18 +18,7 @@ from secl.backends.readout import Readout
 from secl.evidence import LetterOrder, Likelihood, Thought
 from secl.facts.tokens import place_tokens
 from secl.flow.further import FREE_TOKENS, OWN, PROGRAM_TOKENS, list_tokens, question_seed
-from secl.flow.requests import (
-    Choose,
-    FlowRun,
-    Judge,
-    Read,
-    ReadWithin,
-    Request,
-    StateConfidence,
-    Stated,
-    Text,
-    Write,
-)
+from secl.flow.requests import Choose, FlowRun, Judge, Read, ReadWithin, Request, StateConfidence, Stated, Text, Write
 from secl.prompts.programs import FENCE, OPENING
 from secl.prompts.templates import in_order
 from secl.question import Question

@@ -15,18 +15,7 @@ from secl.errors import QuestionError
 from secl.evidence import LetterOrder, Thought
 from secl.facts.tokens import place_tokens
 from secl.flow.further import FREE_TOKENS, OWN, PROGRAM_TOKENS, list_tokens, question_seed
-from secl.flow.requests import (
-    Choose,
-    FlowRun,
-    Judge,
-    Read,
-    ReadWithin,
-    Request,
-    StateConfidence,
-    Stated,
-    Text,
-    Write,
-)
+from secl.flow.requests import Choose, FlowRun, Judge, Read, ReadWithin, Request, StateConfidence, Stated, Text, Write
 from secl.ledger import Purpose
 from secl.prompts.parsing import as_written, read_answer, trim_answer
 from secl.prompts.templates import (

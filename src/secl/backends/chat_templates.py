@@ -56,19 +56,15 @@ PLAIN_TEMPLATE = (
     "{% for turn in messages %}"
     "{% if turn.role in ('system', 'assistant') %}{{ turn.content + '\\n\\n' }}"
     "{% elif (loop.first or loop.previtem.role == 'system') and 'Question: ' not in turn.content"
-    " and turn.content[:1] != '\\n' %}{{ 'Question: ' + turn.content + '\\n' }}"
+    " and turn.content[:1] != '\\n' %}{{ 'Question: ' + turn.content + '\\nAnswer:\\n' }}"
     "{% else %}{{ turn.content + '\\n' }}{% endif %}"
     "{% endfor %}"
 )
 """The chat template for base models: the texts of a prompt without marks of roles.
 
-secl's prompts begin with "Question:". A user's bare text gets this mark, and `cued` begins the replies. A prompt that
-begins with a line break has no question (`secl.prompts.templates.candidate_prompt`).
+secl's prompts begin with "Question:" and end with a prefill such as "Answer:". A user's bare text gets both marks. A
+prompt that begins with a line break has no question (`secl.prompts.templates.candidate_prompt`).
 """
-
-_CUE = "Answer:\n"
-_FORMAT_LINE = re.compile(r"\w+: <[^<>\n]+>$")
-"""The last line of a request that shows the form of the reply."""
 
 PLAIN_STOPS = ("\nQuestion:",)
 """Texts that end a base model's reply, because a base model goes on with the next question."""
@@ -84,25 +80,6 @@ def with_plain_template(tokenizer: Tokenizer) -> Tokenizer:
     begins = bool(first) and first == [tokenizer.bos_token_id]
     plain.chat_template = ("{{ bos_token }}" if begins else "") + PLAIN_TEMPLATE
     return plain
-
-
-def cued(prompt: Prompt) -> Prompt:
-    """Return a prompt for the plain template, whose replies begin with "Answer:" unless the request shows another form.
-
-    With this mark, Gemma 3 270M replies True or False eight times as often.
-
-    >>> cued(Prompt(("Is it so? Reply True or False.",))).prefill
-    'Answer:\\n'
-    """
-    *turns, last = (*prompt.turns, prompt.prefill)
-    for number in range(1, len(turns), 2):
-        turns[number] = _cued(turns[number - 1], turns[number])
-    return replace(prompt, turns=tuple(turns), prefill=last or _cued(turns[-1], ""))
-
-
-def _cued(request: str, reply: str) -> str:
-    """Return a reply that begins with "Answer:" unless the request shows another form."""
-    return reply if reply.startswith("Answer:") or _FORMAT_LINE.search(request) else _CUE + reply
 
 
 def is_plain(tokenizer: object) -> bool:

@@ -14,7 +14,6 @@ from secl.backends.chat_templates import (
     DESCRIBED,
     ThinkingFormat,
     Tokenizer,
-    cued,
     is_plain,
     no_template,
     render,
@@ -127,7 +126,6 @@ class TokenIds:
                 f"the request has {what}, but the model's plain template has none; take a chat model, or ask a single "
                 "question."
             )
-        prompt = cued(prompt) if self.plain else prompt
         try:
             with suppress(jinja2.TemplateError):
                 return render(self.tokenizer, self._quoted_prompt(prompt, 0), self.thinking_format, thinking=thinking)

@@ -12,9 +12,8 @@ from secl.backends.chat_templates import with_plain_template
 from secl.backends.generation import Generation, TextRules
 from secl.backends.local.loading.loader import load
 from secl.backends.token_ids import TokenIds
-from secl.conversation import Prompt
 from secl.errors import ModelError, ParameterError, QuestionError, RunError
-from secl.prompts.templates import answer_prompt, candidate_prompt, confidence_prompt, p_true_prompt
+from secl.prompts.templates import answer_prompt, confidence_prompt, p_true_prompt
 from secl.question import Question
 from secl.runs.loading import load_local
 from secl.runs.manifest import Manifest
@@ -49,6 +48,7 @@ def test_prompts_are_plain_texts_and_a_bare_question_gets_both_marks(token_ids: 
     options = token_ids.render(confidence_prompt(METAL, "B"))
     assert options.startswith("Question: Which is a metal?\nA. neon\nB. iron\n")
     assert options.endswith("Confidence: <digit>\nAnswer: B\nConfidence: ")
+    assert token_ids.render(p_true_prompt(METAL, "iron")).endswith("Reply with exactly one word, True or False.\n")
     short = token_ids.render(confidence_prompt(CAPITAL, " Accra"))
     assert "explanation.\nAnswer: Accra\n\nHow confident are you" in short
     free = answer_prompt(Question("Who?", form="text", system="Be brief."))
@@ -56,26 +56,22 @@ def test_prompts_are_plain_texts_and_a_bare_question_gets_both_marks(token_ids: 
 
 
 @pytest.mark.parametrize(
-    ("prompt", "end"),
+    ("form", "end"),
     [
-        (p_true_prompt(METAL, "iron"), "one word, True or False.\nAnswer:\n"),
-        (answer_prompt(Question("Who?", form="sentence")), "in one short sentence.\nAnswer:\n"),
-        (candidate_prompt(METAL, "sentence", alone=True), "in one short sentence.\nAnswer:\n"),
-        (answer_prompt(CAPITAL), "no explanation.\nAnswer:"),
-        (answer_prompt(Question("How many?", form="number")), "in the format\nAnswer: <number>\n"),
-        (confidence_prompt(METAL, "B"), "Confidence: <digit>\nAnswer: B\nConfidence: "),
+        ("short", "no explanation.\nAnswer:"),
+        ("sentence", "in one short sentence.\n"),
+        ("number", "in the format\nAnswer: <number>\n"),
+        ("text", "Question: Who?\nAnswer:\n"),
     ],
 )
-def test_a_plain_reply_begins_with_answer_unless_the_request_shows_another_form(
-    prompt: Prompt, end: str, token_ids: TokenIds
+def test_an_answer_has_its_tokens_behind_the_prompt_with_which_it_began(
+    form: Any, end: str, token_ids: TokenIds
 ) -> None:
+    prompt = answer_prompt(asked := Question("Who?", form=form))
     assert token_ids.render(prompt).endswith(end)
-
-
-def test_an_answer_stands_behind_the_same_mark_when_its_confidence_is_asked(token_ids: TokenIds) -> None:
-    asked = Question("Who?", form="sentence")
-    written = token_ids.render(answer_prompt(asked)) + "Ada."
-    assert token_ids.render(confidence_prompt(asked, "Ada.")).startswith(written)
+    begun = token_ids.render(prompt.begun("Ada."))
+    assert begun == token_ids.render(prompt) + "Ada."
+    assert token_ids.render(confidence_prompt(asked, "Ada.")).startswith(begun)
 
 
 def test_a_plain_text_begins_with_the_token_that_the_tokenizer_puts_first() -> None:
@@ -121,6 +117,14 @@ def test_a_base_model_without_an_end_token_answers_every_form(form: Any, base: A
     assert "Question:" not in (answer.text or "")
     chosen = base.ask(METAL.text, options=METAL.options)
     assert 0 < chosen.confidence < 1
+
+
+def test_the_facts_of_a_base_models_text_have_confidences(base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "Peru has 34 million people. Lima was founded in 1535."
+    monkeypatch.setattr(TextRules, "answer", lambda *_: text)
+    facts = base.ask("Tell me about Peru.", form="text").facts
+    assert [fact.text for fact in facts] == ["34 million people"]
+    assert 0 < facts[0].confidence < 1
 
 
 def test_a_base_model_fills_fields(base: Any) -> None:

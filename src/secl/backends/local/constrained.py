@@ -17,7 +17,7 @@ from torch import Tensor
 from secl.backends.generation import Generation
 from secl.backends.local.fast.batch import Batch, KeptRow
 from secl.backends.local.fast.shared_network import Pass
-from secl.backends.local.passes import in_groups
+from secl.backends.local.passes import in_groups, read_kept
 from secl.backends.local.writer import Unfinished, decode, finish, next_tokens, random_stream
 from secl.backends.token_driver import TokenDriver
 from secl.backends.token_ids import distinct_tokens
@@ -308,13 +308,13 @@ class GrammarWriter(ABC, Generic[R, W]):
 
     def _after(self, tasks: Sequence[Task[R, W]]) -> After:
         """Send the prompts of tasks through the network, and return a function that makes batches after prompts."""
-        passes = self.backend.passes
-        if passes.shared is None:
+        passes, shared = self.backend.passes, self.backend.passes.shared
+        if shared is None:
             whole = Batch.of(self.backend.model, [[*task.prompt] for task in tasks])
             numbers = {id(task): number for number, task in enumerate(tasks)}
             return lambda some: whole.chosen([numbers[id(task)] for task in some])
         begun = [task.thought.begun for task in tasks if task.thought is not None and task.thought.begun is not None]
-        for task, forward in zip(tasks, passes.keep([task.prompt for task in tasks], begun), strict=True):
+        for task, forward in zip(tasks, read_kept(shared, [task.prompt for task in tasks], begun), strict=True):
             task.forward = forward
 
         def after(some: Sequence[Task[R, W]]) -> Batch:

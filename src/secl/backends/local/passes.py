@@ -102,25 +102,18 @@ class Passes:
         Returns:
             a batch to write with; None for lists and begun texts, on the plain path, or with too little memory.
         """
-        if (
-            self.shared is None
-            or not generations
-            or any(generation.lines is not None or generation.written for generation in generations)
-        ):
+        shared = self.shared
+        if shared is None or not generations or any(each.lines is not None or each.written for each in generations):
             return None
-        behind = [
-            generation for generation in generations if generation.thought is not None and generation.begun is not None
-        ]
-        grown = self.keep([(*generation.prompt,) for generation in behind], [generation.begun for generation in behind])
+        behind = [each for each in generations if each.thought is not None and each.begun is not None]
+        grown = read_kept(shared, [(*each.prompt,) for each in behind], [each.begun for each in behind])
         for generation, forward in zip(behind, grown, strict=True):
             generation.begun = forward
-        if any(generation.seed is not None for generation in generations) and all(
-            generation.form == "text" for generation in generations
-        ):
+        if any(each.seed is not None for each in generations) and all(each.form == "text" for each in generations):
             self._begin(generations)
-        elif unread := [generation for generation in generations if generation.begun is None]:
+        elif unread := [each for each in generations if each.begun is None]:
             for generation, forward in zip(
-                unread, self.keep([(*generation.prompt,) for generation in unread]), strict=True
+                unread, read_kept(shared, [(*each.prompt,) for each in unread]), strict=True
             ):
                 generation.begun = forward
         batch = self.continue_passes(
@@ -128,7 +121,7 @@ class Passes:
         )
         if batch is None or not all(generation.kept for generation in generations):
             return batch
-        return batch.capturing(self.shared, [generation.begun for generation in generations])
+        return batch.capturing(shared, [generation.begun for generation in generations])
 
     @torch.no_grad()
     def batch(self, generations: Sequence[Generation]) -> Batch | None:
@@ -138,27 +131,8 @@ class Passes:
         """
         if self.shared is None:
             return None
-        return self.continue_passes(
-            self.keep([(*generation.prompt, *generation.written) for generation in generations])
-        )
-
-    def keep(self, texts: Sequence[tuple[int, ...]], begun: Sequence[Pass] = ()) -> list[Pass]:
-        """Send texts through the network, several in each pass, and return the pass over each text.
-
-        `begun` holds passes over the beginnings of the texts, if any.
-
-        Raises:
-            ModelError: the network is on the plain path.
-        """
-        if self.shared is None:
-            raise ModelError("the plain path keeps no states of its passes.")
-        if begun:
-            new = [max(1, len(text) - len(forward.paths[0])) for forward, text in zip(begun, texts, strict=True)]
-            return _grouped(partial(self.shared.grow, keep=True), [[text] for text in texts], new, begun)
-        distinct = list(dict.fromkeys(texts))
-        found = _grouped(partial(self.shared.run, keep=True), [[text] for text in distinct], [*map(len, distinct)])
-        place_of = dict(zip(distinct, found, strict=True))
-        return [place_of[text] for text in texts]
+        texts = [(*generation.prompt, *generation.written) for generation in generations]
+        return self.continue_passes(read_kept(self.shared, texts))
 
     @torch.no_grad()
     def continue_passes(self, begun: Sequence[Pass], lengths: Sequence[int | None] | None = None) -> Batch | None:
@@ -175,6 +149,20 @@ class Passes:
             if not out_of_memory(problem):
                 raise
             return None
+
+
+def read_kept(network: SharedNetwork, texts: Sequence[tuple[int, ...]], begun: Sequence[Pass] = ()) -> list[Pass]:
+    """Send texts through the network, several in each pass, and return the pass over each text, which can grow.
+
+    `begun` holds passes over the beginnings of the texts, if any.
+    """
+    if begun:
+        new = [max(1, len(text) - len(forward.paths[0])) for forward, text in zip(begun, texts, strict=True)]
+        return _grouped(partial(network.grow, keep=True), [[text] for text in texts], new, begun)
+    distinct = list(dict.fromkeys(texts))
+    found = _grouped(partial(network.run, keep=True), [[text] for text in distinct], [*map(len, distinct)])
+    place_of = dict(zip(distinct, found, strict=True))
+    return [place_of[text] for text in texts]
 
 
 def _exhaust(steps: Generator[object, None, R]) -> R:

@@ -17,12 +17,12 @@ from secl import Message, Question
 from secl.runs import chain
 from secl.runs.folder import FILE
 from secl.server.entries import Keep
-from secl.server.retention import Retention, prune
+from secl.server.retention import Retention
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.cli.conftest import Shell, Use
 from tests.server import conftest as serving
-from tests.server.waiting import ask_all, close, filled
+from tests.server.waiting import ask_all, close, filled, prune
 
 pytestmark = pytest.mark.heavy
 

@@ -18,12 +18,13 @@ from secl.runs import RunSettings, Store, resume_run, start_run
 from secl.runs.loading import calibration, load_for_asking
 from secl.runs.settings import Recipe
 from secl.server.online.service import create_state, open_service, serving_settings
-from secl.server.retention import Retention, prune
+from secl.server.retention import Retention
 from secl.server.store import ServerStore, open_folder
 from secl.server.verify import Verification, examine
 from secl.settings.groups import GateSettings
 from secl.testing import ScriptedModel
 from tests.runs.conftest import stop_after
+from tests.server.waiting import prune
 
 SHIFTY = [1.0 + 0.1 * (k % 3) for k in range(30)] + [4.0 + 0.1 * (k % 3) for k in range(60)] + [0.5] * 60
 

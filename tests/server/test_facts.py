@@ -20,13 +20,13 @@ from secl.runs.labelling import review_queue
 from secl.server import retention
 from secl.server.online.service import Service
 from secl.server.records import history
-from secl.server.retention import Retention, prune
+from secl.server.retention import Retention
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel
 from secl.writing import Chunk, SamplingParameters, Token
 from tests.facts.test_facts import ABOUT, TEXT
 from tests.server.conftest import Make, Patch, client_of, metrics_of
-from tests.server.waiting import close, examined, spoiled, until
+from tests.server.waiting import close, examined, prune, spoiled, until
 
 POSTERIOR: dict[str, object] = {"method": "posterior", "loop.accept": 0.5}
 POEM = "roses are red and violets are blue, and the sea is calm tonight\n" * 5

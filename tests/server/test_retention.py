@@ -14,11 +14,11 @@ from secl.server import records, retention, store
 from secl.server.entries import moment
 from secl.server.http.health import problems
 from secl.server.records import history
-from secl.server.retention import Retention, prune
+from secl.server.retention import Retention
 from secl.server.store import ServerStore
 from secl.testing import toy_stream
 from tests.server.conftest import Make, Patch, client_of, raising
-from tests.server.waiting import ask_all, close, examined
+from tests.server.waiting import ask_all, close, examined, prune
 
 
 @pytest.fixture(autouse=True)

@@ -26,12 +26,12 @@ from secl.server import store as store_module
 from secl.server.entries import Keep
 from secl.server.http.api_keys import Keys
 from secl.server.online.service import Service
-from secl.server.retention import Retention, backup, prune
+from secl.server.retention import Retention, backup
 from secl.server.store import ServerStore
 from secl.testing import ScriptedModel, toy_stream
 from tests.server.conftest import Log, Make, Patch, client_of, raising
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import QUIET, ask_all, close, examined, filled, multiply
+from tests.server.waiting import QUIET, ask_all, close, examined, filled, multiply, prune
 
 
 def mode(path: Path) -> int:

@@ -23,14 +23,14 @@ from secl.runs.manifest import Manifest, Mode
 from secl.runs.settings import score_settings
 from secl.server import retention
 from secl.server.records import history
-from secl.server.retention import Retention, prune
+from secl.server.retention import Retention
 from secl.server.store import ServerStore, open_folder
 from secl.server.verify import ARITHMETIC, examine
 from secl.testing import ScriptedModel, toy_stream
 from tests.runs.conftest import stop_after
 from tests.server.conftest import Make, Patch
 from tests.server.test_posterior import Mixed, mixed_stream
-from tests.server.waiting import ask_all, close, examined, explained, spoiled
+from tests.server.waiting import ask_all, close, examined, explained, prune, spoiled
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,14 @@ from secl.question import Question
 from secl.records import Record
 from secl.runs.folder import FILE
 from secl.runs.loading import build_calibrator
+from secl.runs.manifest import Manifest
 from secl.runs.settings import Recipe
 from secl.server.entries import new_record_id
 from secl.server.explain import Explained, explain_served
 from secl.server.online.queue import ServedAnswer
 from secl.server.online.service import Service, create_state, serving_settings
 from secl.server.online.texts import Ended, TextEvent, WritingJob
+from secl.server.retention import Pruner, Retention
 from secl.server.store import ServerStore
 from secl.server.verify import Finding, examine
 from secl.testing import ScriptedModel, toy_stream
@@ -167,3 +169,8 @@ def spoiled(folder: Path, place: Path, statement: str) -> Path:
     with closing(sqlite3.connect(copy / FILE)) as db, db:
         assert db.execute(statement).rowcount >= 1, statement
     return copy
+
+
+def prune(state: ServerStore, policy: Retention, now: float | None = None) -> int:
+    """Prune a state folder now; return the number of pruned records."""
+    return Pruner(state, policy, Manifest.of(state).gate()).prune(time.time() if now is None else now)

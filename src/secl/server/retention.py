@@ -18,7 +18,6 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +91,7 @@ class Pruner:
     readings of the clock. The first look prunes no record because of its age.
     """
 
-    def __init__(self, state: ServerStore, policy: Retention, gate: Gate | None = None) -> None:
+    def __init__(self, state: ServerStore, policy: Retention, gate: Gate) -> None:
         self.state, self.policy, self.gate = state, policy, gate
         self._clock = -math.inf
         self.problems: dict[str, str] = {}
@@ -114,7 +113,7 @@ class Pruner:
         before, self._clock = self._clock, time.time()
         now = min(before, self._clock)
         try:
-            records = prune(self.state, self.policy, until=self._stopping.is_set, now=now, gate=self.gate)
+            records = self.prune(now)
             newest = self.state.rows("SELECT time FROM served ORDER BY position DESC LIMIT 1")
         except Exception as problem:  # any exception: the thread must continue
             error = public_reason(problem, "pruning")
@@ -127,37 +126,24 @@ class Pruner:
         if records:
             log.info("pruned %d records, up to record %d", records, self.state.first - 1)
 
+    def prune(self, now: float) -> int:
+        """Prune step by step until `stop`; return the number of pruned records. `now`: reading of the clock.
+
+        Raises RunError, StorageError; earlier steps stay in effect.
+        """
+        total, busy = 0, self.policy != Retention()
+        while busy and not self._stopping.is_set():
+            began = time.monotonic()
+            records = _prune_records(self.state, self.policy, now, self.gate)
+            busy = bool(_prune_version(self.state) or records)
+            total += records
+            time.sleep(REST * (time.monotonic() - began))
+        return total
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             self.look()
             self._stopping.wait(INTERVAL)
-
-
-def prune(
-    state: ServerStore,
-    policy: Retention,
-    *,
-    until: Callable[[], bool] = lambda: False,
-    now: float | None = None,
-    gate: Gate | None = None,
-) -> int:
-    """Prune step by step until `until()` is true; return the number of pruned records.
-
-    `now`: reading of the clock; by default, secl reads it. `gate`: the gate of the state; by default, secl builds it.
-
-    Raises RunError, StorageError; earlier steps stay in effect.
-    """
-    if policy == Retention():
-        return 0
-    now = time.time() if now is None else now
-    gate = gate or Manifest.of(state).gate()
-    total, busy = 0, True
-    while busy and not until():
-        began = time.monotonic()
-        records, versions = _prune_records(state, policy, now, gate), _prune_version(state)
-        total, busy = total + records, bool(records or versions)
-        time.sleep(REST * (time.monotonic() - began))
-    return total
 
 
 def _prune_records(state: ServerStore, policy: Retention, now: float, gate: Gate) -> int:

@@ -56,7 +56,7 @@ class Timing:
 def timed(folder: Path, model: str, rows: Rows, cache: ReadingCache | None, settings: Mapping[str, object]) -> Timing:
     number = len(list(folder.glob("run-*")))
     path = folder / "questions.jsonl"
-    path.write_text("".join(json.dumps({"id": f"q{n}", **row}) + "\n" for n, row in enumerate(rows)))
+    path.write_text("".join(json.dumps({"id": row["question"], **row}) + "\n" for row in rows))
     began = time.perf_counter()
     run = start_run(
         RunSettings.of({"model.name": model, "stream.questions": str(path), **settings}),
@@ -76,7 +76,8 @@ def main(model: str) -> None:
         "threshold (`--accept 0.7`)": (rows, {"loop.accept": 0.7}),
         "grader (`--grader exact`)": (rows, {"stream.grader": "exact"}),
         "an option of one row renamed": (with_renamed_option(rows), {}),
-        "ten rows added": (rows_of(CHOSEN + MORE), {}),
+        "ten rows added at the end": (rows_of(CHOSEN + MORE), {}),
+        "ten rows added in front": (rows_of(CHOSEN + MORE)[-MORE:] + rows, {}),
     }
     with TemporaryDirectory() as place:
         folder = Path(place)

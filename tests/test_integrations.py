@@ -258,6 +258,22 @@ def test_inspect_scores_log_probabilities_and_a_log_without_them_gets_one_senten
     assert "has no confidence of secl and no log-probabilities; run the task again with --log" in bare.error.message
 
 
+@needs("inspect_ai")
+def test_inspect_measures_the_other_samples_if_one_has_no_answer(evaluate: Callable[..., Any]) -> None:
+    from inspect_ai.model import Logprob, Logprobs, ModelOutput, ModelUsage, get_model
+
+    outputs = [ModelOutput.from_content("mockllm/model", "It is Rome.") for _ in range(4)]
+    for output in outputs:
+        output.usage = ModelUsage()
+        output.choices[0].logprobs = Logprobs(content=[Logprob(token="a", logprob=-0.5)])
+    outputs[2].error = "the server failed"
+    log = evaluate(get_model("mockllm/model", custom_outputs=outputs), max_samples=1)
+    assert log.status == "success", log.error.message
+    known = [sample.scores["confidence"].metadata["confidence"] for sample in log.samples]
+    assert sorted(known, key=str) == [pytest.approx(math.exp(-0.5))] * 3 + [None]
+    assert log.results.scores[0].metrics["brier"].value == pytest.approx(math.exp(-1.0))
+
+
 # Clients of a server
 
 

@@ -274,6 +274,21 @@ def test_runs_that_differ_in_their_seeds_share_a_row_with_mean_and_standard_devi
     assert r" {\scriptsize $\pm$ " in shell(*command, "--table", "latex").out
 
 
+def test_a_sweep_without_grades_has_no_table_for_a_paper(shell: Shell, tiny_llama: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("question\n1 + 1?\n2 + 2?\n")
+    recipe = tmp_path / "sweep.toml"
+    recipe.write_text(
+        f'[model]\nname = "{tiny_llama}"\n[stream]\nquestions = "{tmp_path}/rows.csv"\noptions = ["2", "4"]\n'
+        "[grid]\nseed = [1, 2]\n"
+    )
+    command = ("sweep", recipe, "--out", tmp_path / "out")
+    for form in ("csv", "latex", "markdown"):
+        ended = shell(*command, "--table", form)
+        assert (ended.code, ended.out) == (2, "")
+        assert "have no graded answer, so their table has no numbers; add right answers." in ended.err
+    assert "standard deviation" not in shell(*command).fine.out
+
+
 def test_a_stopped_sweep_resumes(shell: Shell, recipe: Path, tmp_path: Path, interrupt_at: Interrupt) -> None:
     command = ("sweep", recipe, "--out", tmp_path / "out")
     interrupt_at(14)

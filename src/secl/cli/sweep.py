@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 from secl.cli.app import AsTable, Flag, app, console, echo, fail
 from secl.cli.run import follow
 from secl.display import counted, percent
-from secl.errors import ParameterError, check_whole
+from secl.errors import ParameterError, RunError, check_whole
 from secl.evaluation.summary import Summary, summarise
 from secl.reports.formats import table_text
 from secl.reports.summary_table import score_cells, seeds_table
@@ -78,12 +78,17 @@ def sweep(
         afresh = "" if on == HERE else " (Ray workers restart their unfinished runs)"
         fail(f"stopped with {done} of {len(jobs)} runs finished; the same command continues{afresh}.")
     groups = by_seed(jobs)
+    seeds = seeds_table(groups)
     if table is not None:
-        echo(table_text(seeds_table(groups), table), end="")
+        if not seeds.sections[""]:
+            raise RunError(
+                f"the runs of {out} have no graded answer, so their table has no numbers; add right answers."
+            )
+        echo(table_text(seeds, table), end="")
         return
     print_whole(comparison(jobs), screen)
-    if len(groups) < len(jobs):
-        print_whole(to_rich(seeds_table(groups)), screen)
+    if len(groups) < len(jobs) and seeds.sections[""]:
+        print_whole(to_rich(seeds), screen)
     screen.print(f"run folders: {out}/", soft_wrap=True)
 
 

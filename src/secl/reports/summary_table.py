@@ -106,7 +106,8 @@ def _over_seeds(values: Sequence[float]) -> Cell:
     mean, deviation = fmean(values), math.nan
     if len(values) > 1 and not math.isnan(mean):
         deviation = stdev(values)
-    return Cell(number(mean, 3), f"± {number(deviation, 3)}", {"": mean, "sd": deviation})
+    detail = "" if math.isnan(mean) else f"± {number(deviation, 3)}"
+    return Cell(number(mean, 3), detail, {"": mean, "sd": deviation})
 
 
 def score_cells(row: Measures | None) -> dict[str, Cell]:

@@ -142,6 +142,7 @@ def test_another_server_and_another_model_of_the_same_name_are_asked_anew(
 def test_an_edited_model_file_is_asked_anew(tmp_path: Path, kept: ReadingCache, name: str) -> None:
     weights = tmp_path / "model" / "model.safetensors"
     weights.parent.mkdir()
+    (weights.parent / "dangling").symlink_to("nowhere")
     for content, asked in ((b"ab", 40), (None, 0), (b"ac", 40)):
         if content is not None:
             weights.write_bytes(content)

@@ -259,9 +259,11 @@ def _library() -> str:
 
 def _files(name: str | None) -> list[tuple[str, int, int]]:
     """Return name, size and time of change of each file of a model on this disk; fingerprints only sample weights."""
-    path = Path(name or "").expanduser()
-    files = sorted(path.iterdir()) if path.is_dir() and name else [path] if path.is_file() else []
-    return [(file.name, found.st_size, found.st_mtime_ns) for file in files for found in (file.stat(),)]
+    path = Path(name or "-").expanduser()
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return [
+        (file.name, found.st_size, found.st_mtime_ns) for file in files if file.is_file() for found in (file.stat(),)
+    ]
 
 
 def _origin(model: Model, settings: Recipe) -> str:

@@ -224,6 +224,7 @@ class Record(Shown):
         in_passage: whether a fact stands in the question's passage word by word; None without a passage.
         label: whether a label says that `answer` is correct (`with_label`); None without a label. A label overrides a
             reference. Stored records have None, because secl stores labels in a separate log.
+        correct_answer: the right answer that a person gave with the label; None if unknown.
         ledger: tokens through the network for this question.
         plain_tokens: tokens of one plain answering pass, the unit of cost.
     """
@@ -241,6 +242,7 @@ class Record(Shown):
     learning: Learning | None = None
     correct: bool | None
     label: bool | None = None
+    correct_answer: str | None = None
     facts: tuple[Record, ...] | None = None
     fact: int = 0
     span: tuple[int, int] | None = None
@@ -253,11 +255,11 @@ class Record(Shown):
         """Position, and number of the fact: what a label names (`secl.labels.label.Label.key`)."""
         return self.position, self.fact
 
-    def with_label(self, correct: bool) -> Record:
+    def with_label(self, correct: bool, correct_answer: str | None = None) -> Record:
         """Return the record with a label of `answer`. The label also grades the replies that give this answer."""
         own, frozen = self.reply.answer == self.answer, self.frozen.answer == self.answer
         graded = self.with_grades(correct if own else self.correct, correct if frozen else self.frozen_correct)
-        return replace(graded, label=correct)
+        return replace(graded, label=correct, correct_answer=correct_answer)
 
     def with_grades(self, correct: bool | None, frozen_correct: bool | None) -> Record:
         """Return the record with other grades of `reply` and of `frozen`."""

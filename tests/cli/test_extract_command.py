@@ -183,7 +183,7 @@ def test_an_export_has_a_row_for_each_document_and_a_review_begins_with_the_most
 
 
 def test_fields_are_labelled_reported_and_get_thresholds(
-    shell: Shell, documents: Path, schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, refused: Any, documents: Path, schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
     shell("extract", documents, "--schema", schema, "--text", "body", "--out", run)
@@ -212,6 +212,12 @@ def test_fields_are_labelled_reported_and_get_thresholds(
     assert "accepted" not in read(promised.out)[0]
     reached = [str(float(row["confidence"]) >= float(row["accept"])) for row in rows]
     assert [row["accepted"] for row in rows] == reached
+    table = ("export", run, "--format", "csv", "--out", "-", "--only", "rejected")
+    documents_left = read(shell(*table, "--accept", values["value"]).out)
+    assert len(documents_left) == reached.count("False") + 1  # secl accepts no document without an object
+    refused((*table, "--risk", 0.3), "--risk is about values, not about documents", "add --full")
+    fields = read(shell(*table, "--risk", 0.3, "--full").out)
+    assert {row["accepted"] for row in fields if not row["failed"]} <= {"False"}
 
 
 def test_sheets_of_documents_and_of_fields_become_labels_of_fields(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from secl.explain import accepted_line
@@ -242,10 +243,49 @@ def test_what_makes_no_sense_is_refused(refused: Any, tmp_path: Path) -> None:
         (("--accept", 0.5, "--risk", 0.1), "--accept and --risk both choose", "leave one of them out"),
         (("--accept", 1.5), "accept is 1.5", "from 0 to 1"),
         (("--certainty", 0.9), "--certainty is the certainty of --risk"),
+        (("--only", "accepted"), f"the answers of {run} have no threshold", "give --accept or --risk"),
+        (("--only", "wrong", "--accept", 0.5), "--only", "accepted"),
+        (("--version", 1, "--only", "accepted"), "learned weights have no accepted answers"),
         (("--version", 1, "--risk", 0.1), "learned weights have no accepted answers"),
         (("--risk", 0.1), "no confidence keeps a risk of 10%", f"secl threshold {run} --risk 0.1"),
     ):
         refused(("export", run, *chosen), *words)
+
+
+@pytest.mark.parametrize("more", [(), ("--review",), ("--full",)])
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet", "jsonl"])
+@pytest.mark.parametrize("threshold", [("--accept", 0.7), ("--risk", 0.3), ()])
+def test_accepted_and_rejected_rows_are_exported_apart_and_none_is_lost(
+    shell: Shell, tmp_path: Path, threshold: tuple[Any, ...], ending: str, more: tuple[str, ...]
+) -> None:
+    if more == ("--full",) and ending == "jsonl":
+        return
+    records = answered([0.55, 0.75, 0.95] * 40, [False, True, True] * 40)
+    own = (("accepted", "by me"),)  # a column of the user
+    asked = [replace(each, question=replace(each.question, row=own)) for each in records]
+    run = run_folder(tmp_path / "run", [replace(each, threshold=None if threshold else 0.7) for each in asked])
+
+    def rows(*only: str) -> list[Any]:
+        ended = shell("export", run, *threshold, *more, *only, "--out", tmp_path / f"t.{ending}")
+        assert ended.code == 0
+        kind = "json" if ending == "jsonl" else {"xlsx": "excel"}.get(ending, ending)
+        lines = {"lines": True} if ending == "jsonl" else {}
+        return list(getattr(pd, f"read_{kind}")(tmp_path / f"t.{ending}", **lines).to_dict("records"))
+
+    every, taken, left = rows(), rows("--only", "accepted"), rows("--only", "rejected")
+    kept = [[row["record_id"] for row in each] for each in (every, taken, left)]
+    assert ({row["accepted"] for row in taken}, {row["accepted"] for row in left}) == ({True}, {False})
+    assert len(taken) == 80
+    assert [name for name in kept[0] if name in kept[1]] == kept[1]  # in the order of all rows
+    assert {*kept[0]} == {*kept[1]} | {*kept[2]}
+    assert len(every) == len(taken) + len(left)
+
+
+def test_an_export_without_a_row_keeps_its_columns(shell: Shell, tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", answered([0.6, 0.7], [None, None]))
+    out = shell("export", run, "--accept", 0.99, "--only", "accepted", "--format", "csv", "--out", "-").out
+    assert "accepted" in out.splitlines()[0].split(",")
+    assert len(out.splitlines()) == 1
 
 
 def accepted(records: Any) -> list[tuple[float | None, bool | None]]:

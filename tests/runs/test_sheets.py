@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from secl import Question, Record
-from secl.errors import StorageError
+from secl.errors import DataError, StorageError
 from secl.labels.label import Label, valid
 from secl.runs import Store, export
 from secl.runs.labelling import current_records, labels_from_references, labels_from_sheet, review_queue
@@ -124,6 +124,57 @@ def test_a_right_answer_is_graded_by_the_grader_of_the_question(
     with Store(run_folder(tmp_path / "run", records), writable=True) as store:
         path = sheet(store, tmp_path / "a.csv", dict(enumerate(right)), "correct_answer", review=True)
         assert [correct for _, correct, *_ in sorted(taken(store, path))] == [*right.values()]
+
+
+def export_rows(store: Store, path: Path, **how: Any) -> dict[int, dict[str, Any]]:
+    """Return the rows of an export, by position."""
+    export.write(store, "csv", path, export.Content(**how))
+    return {int(row["record_id"].split("_")[1]): row for row in read(path)}
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "typed", "shown"),
+    [
+        (ASKED[0][0], "B", " quito", "Quito"),  # the option, however somebody names it
+        (ASKED[0][0], "B", "a", "Quito"),
+        (ASKED[0][0], "B", "B", "Lima"),
+        (ASKED[1][0], "12", "about 13", "about 13"),
+        (ASKED[1][0], "12", "12.0", "12.0"),
+        (ASKED[2][0], "Ada Lovelace", "Grace Hopper, née Murray", "Grace Hopper, née Murray"),
+        (ASKED[2][0], "Ada Lovelace", "=2+2", "'=2+2"),  # no formula reaches a spreadsheet
+    ],
+)
+@pytest.mark.parametrize("how", [{"sample": 2}, {"review": True}])
+def test_an_answer_that_a_person_types_is_kept_and_exported_and_read_again_without_change(
+    tmp_path: Path, question: Question, answer: str, typed: str, shown: str, how: dict[str, Any]
+) -> None:
+    record = make_record(0, answer=answer, correct=None)
+    asked = replace(record, question=replace(question, id="q0"), reply=replace(record.reply, text=answer))
+    with Store(run_folder(tmp_path / "run", [asked, make_record(1, correct=None)]), writable=True) as store:
+        taken(store, sheet(store, tmp_path / "a.csv", {0: typed}, "correct_answer", **how))
+        for content in ({}, {"review": True}, {"full": True}):
+            rows = export_rows(store, tmp_path / "b.csv", **content)
+            assert (rows[0]["correct_answer"], rows[1]["correct_answer"]) == (shown, "")
+        assert taken(store, tmp_path / "a.csv") == []
+        assert taken(store, tmp_path / "b.csv") == []
+        record = next(current_records(store))
+        assert record.correct_answer == shown.removeprefix("'")
+
+
+def test_a_typed_answer_stays_until_another_verdict_and_two_different_ones_contradict(
+    store: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    assert taken(store, sheet(store, path, {3: "wrong"})) == [(3, False, "feedback", None)]
+    assert len(taken(store, sheet(store, path, {3: "no"}, "correct_answer"))) == 1  # now with the right answer
+    assert taken(store, sheet(store, path, {3: ""}, "correct_answer")) == []  # only the label is left
+    assert export_rows(store, tmp_path / "b.csv")[3]["correct_answer"] == "no"
+    rows = read(path)
+    write(path, [rows[3] | {"label": "", "correct_answer": word} for word in ("no", "no", "yes")])
+    with pytest.raises(DataError, match="line 4 contradicts the verdict of line 2"):
+        taken(store, path)
+    store.add_feedback(3, True)
+    assert "correct_answer" not in export_rows(store, tmp_path / "b.csv")[3]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -22,7 +22,7 @@ from secl.reports.result import look_first, next_step
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
 from secl.reports.summary_table import published_table
-from secl.runs.export import Content, write, write_version
+from secl.runs.export import Content, Selection, write, write_version
 from secl.runs.folder import check_outside
 from secl.runs.labelling import advice_of, calibration_of
 from secl.runs.manifest import Manifest
@@ -93,6 +93,7 @@ def export(
     accept: float | None = None,
     risk: float | None = None,
     certainty: float | None = None,
+    only: Selection | None = None,
     version: int | None = None,
     out: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
 ) -> None:
@@ -107,6 +108,7 @@ def export(
         accept: Fill the column accepted: whether the confidence reaches this value of secl threshold.
         risk: Fill the column accepted: the most answers of which at most this share is wrong, for example 0.1.
         certainty: Probability that the guarantee of --risk holds; 0.9 by default.
+        only: Write only the accepted rows, or only the others; by --accept, --risk or the threshold of the run.
         version: Write this version of the learned weights instead of the table, as a folder for PEFT.
         out: File (- for standard output) or folder; RUN/records.FORMAT or RUN/adapter-N by default.
     """
@@ -118,8 +120,10 @@ def export(
         raise ParameterError("--accept and --risk both choose the accepted answers; leave one of them out.")
     if certainty is not None and risk is None:
         raise ParameterError("--certainty is the certainty of --risk; give --risk, or leave --certainty out.")
-    if version is not None and (accept is not None or risk is not None):
-        raise ParameterError("learned weights have no accepted answers; leave --version out, or --accept and --risk.")
+    if version is not None and any(each is not None for each in (accept, risk, only)):
+        raise ParameterError(
+            "learned weights have no accepted answers; leave --version out, or --accept, --risk and --only."
+        )
     with Store(run) as store:
         if version is not None:
             folder = out or run / f"adapter-{version}"
@@ -131,7 +135,13 @@ def export(
             if risk is not None:
                 threshold, promise = _promised(store, risk, 0.9 if certainty is None else certainty)
             content = Content(
-                full=full, facts=facts, review=review, threshold=threshold, objects=promise is None, sample=sample
+                full=full,
+                facts=facts,
+                review=review,
+                threshold=threshold,
+                objects=promise is None,
+                only=only,
+                sample=sample,
             )
             path = write(store, format, out, content)
             if promise is not None:

@@ -117,7 +117,7 @@ def regrade(records: Iterable[Record], grader: str) -> list[Record]:
         question = replace(record.question, grader=grader)
         correct, frozen = (grade(question, reply.answer) for reply in (record.reply, record.frozen))
         graded = replace(record, question=question).with_grades(correct, frozen)
-        return graded if record.label is None else graded.with_label(record.label)
+        return graded if record.label is None else graded.with_label(record.label, record.correct_answer)
 
     return [regraded(record) for record in records]
 

@@ -40,6 +40,7 @@ class Label:
             equal, as in a review, the value is 1. None if a person chose the answer, or if the choice is unknown.
         skipped: whether a reviewer saw the answer and gave no judgement. Skipped answers are often wrong ones.
         fact: number of the judged fact in the text (`Record.fact`); 0 for a whole answer.
+        correct_answer: the right answer that a person gave, such as "Lima"; None if unknown.
 
     Raises:
         ParameterError: the chance lies outside [1e-4, 1], or a skipped answer has a judgement.
@@ -56,6 +57,7 @@ class Label:
     chance: float | None
     skipped: bool = False
     fact: int = 0
+    correct_answer: str | None = None
 
     @property
     def key(self) -> LabelKey:
@@ -76,6 +78,7 @@ def label_of(
     source: LabelSource = "review",
     chance: float | None,
     skipped: bool = False,
+    correct_answer: str | None = None,
 ) -> Label:
     """Return a label, made now, of the returned answer of a record."""
     return Label(
@@ -90,6 +93,7 @@ def label_of(
         chance=chance,
         skipped=skipped,
         fact=record.fact,
+        correct_answer=correct_answer,
     )
 
 

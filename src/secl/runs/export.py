@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from secl.data.cells import harmless, joined
 from secl.data.columns import plain
@@ -29,6 +29,8 @@ from secl.runs.labelling import OBJECT_VERDICTS, READ, VERDICTS, calibration_of,
 from secl.runs.manifest import Manifest
 from secl.runs.store import Store
 
+Selection = Literal["accepted", "rejected"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
@@ -40,6 +42,7 @@ class Content:
         review: the rows with the most expected errors first, and graded answers last; each fact has a row.
         threshold: lowest accepted label-free confidence; None for the threshold of the run.
         objects: whether the threshold applies to whole objects, too. The promise of `secl threshold` is about fields.
+        only: only the accepted rows, or only the others.
         sample: only this number of answers, drawn at random, as a table to label without confidences.
     """
 
@@ -48,6 +51,7 @@ class Content:
     review: bool = False
     threshold: float | None = None
     objects: bool = True
+    only: Selection | None = None
     sample: int | None = None
 
 
@@ -115,6 +119,10 @@ def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[li
     expected errors follow.
     """
     full, review = content.full, content.review
+    if content.only and not (full or content.objects):
+        raise ParameterError(
+            "the promise of --risk is about values, not about documents, so --only needs rows of values; add --full."
+        )
     records = _order(store, content, review=review and full)
     columns = dict.fromkeys(record.question.domain for record in records)
     rows: list[tuple[str, Any, dict[str, object]]] = []  # id of the document, cells of its row, results
@@ -132,10 +140,12 @@ def _to_object_table(store: Store, content: Content) -> tuple[list[str], list[li
             results = {"record_id": row_id(*fields, prefix="doc"), **asked, **object_results(fields, accept)}
             rows.append((name, fields[0].question.row, results))
     nothing: dict[str, object] = dict.fromkeys(name for *_, results in rows for name in results)
+    nothing |= {"accepted": None} if content.only else {}
     failed = [(each.document, each.row, {**nothing, "failed": each.reason}) for each in failures(store)]
     rows = [*failed, *rows] if review else [*rows, *failed]
     named = [({} if name in dict(row).values() else {"document": name}, dict(row), each) for name, row, each in rows]
     kept = {*VERDICTS} if full and review else {*columns, *OBJECT_VERDICTS}
+    kept |= {"accepted"} if content.only else set()
     return _merge([(name | row, results) for name, row, results in named], kept)
 
 
@@ -185,7 +195,7 @@ def _results(record: Record, full: bool) -> dict[str, object]:
         "accepted": record.accepted,
         "correct": reported_correct(record),
         "label": record.label,
-        "correct_answer": None,
+        "correct_answer": record.correct_answer,
     }
     if record.parts is not None:
         results |= parts_results(record.parts)
@@ -231,7 +241,7 @@ def write(
     Raises:
         ParameterError: the format is unknown, a package is missing, `out` is a folder, or a text is too long for a
             workbook. Or `full` is given with "jsonl", or standard output with a binary format.
-        RunError: the file belongs to a run.
+        RunError: the file belongs to a run, or `content.only` needs a threshold that the records lack.
         StorageError: writing fails.
     """
     ending = "" if out is None else out.suffix.lower().removeprefix(".")
@@ -239,8 +249,8 @@ def write(
     format = format or (ending if ending in FORMATS else "jsonl" if content.sample is None else "csv")
     if content.sample is not None and content != Content(sample=content.sample):
         raise ParameterError(
-            "--sample writes no confidences, which would bias labels; leave --full, --facts, --review, --accept and "
-            "--risk out."
+            "--sample writes no confidences, which would bias labels; leave --full, --facts, --review, --only, "
+            "--accept and --risk out."
         )
     if content.sample is not None and format == "jsonl":
         raise ParameterError("--sample writes a table for people; name a file that ends in .csv, .xlsx or .parquet.")
@@ -276,6 +286,11 @@ def write(
 def _order(store: Store, content: Content, *, review: bool) -> Sequence[Record]:
     """Return the records in the order of the run; for a review, ungraded ones first, the least certain at the top."""
     records = list(current_records(store, threshold=content.threshold))
+    if content.only and records and all(record.threshold is None for record in records):
+        raise RunError(
+            f"the answers of {store.folder} have no threshold, so none is accepted or rejected; give --accept or "
+            "--risk, too."
+        )
     if not review:
         return records
 
@@ -288,6 +303,15 @@ def _order(store: Store, content: Content, *, review: bool) -> Sequence[Record]:
 
 
 def _table(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:
+    """Return the columns and rows of a table. A selection of rows changes no column."""
+    columns, rows = _all_rows(store, content)
+    if content.only and rows:
+        place = len(columns) - 1 - columns[::-1].index("accepted")  # a column of results, after the user's own
+        rows = [row for row in rows if bool(row[place]) == (content.only == "accepted")]
+    return columns, rows
+
+
+def _all_rows(store: Store, content: Content) -> tuple[list[str], list[list[object]]]:
     id_of, extracted = ids_of(store), Manifest.of(store).mode == "extract"
     if content.sample is not None:
         drawn, cell = draw(store, content.sample)
@@ -300,7 +324,8 @@ def _table(store: Store, content: Content) -> tuple[list[str], list[list[object]
         return _rows(_with_facts(drawn), asked, VERDICTS)
     if extracted:
         return _to_object_table(store, content)
-    records, kept = _order(store, content, review=content.review), VERDICTS if content.review else ()
+    records = _order(store, content, review=content.review)
+    kept = (*(VERDICTS if content.review else ()), *(["accepted"] if content.only else []))
     facts = content.facts or content.review
     pairs = _with_facts(records) if facts else [(record, record) for record in records]
     return _rows(
@@ -315,6 +340,8 @@ def _write_text(stream: IO[str], store: Store, format: str, content: Content) ->
         id_of = ids_of(store)
         records = _order(store, content, review=content.review)
         for record, answer in _with_facts(records) if content.facts else zip(records, records, strict=True):
+            if content.only and bool(answer.accepted) != (content.only == "accepted"):
+                continue
             line = {"record_id": id_of(record)} | json_value(to_export(answer))
             stream.write(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n")
         return

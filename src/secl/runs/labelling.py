@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
+from secl.data.cells import harmless
 from secl.data.columns import plain
 from secl.data.question_values import truth, with_reference
 from secl.data.tables import columns_of, open_table
@@ -91,17 +92,41 @@ def held_out_records(store: Store) -> Iterator[Record]:
 
 
 def _graded(records: Iterable[Record], log: Sequence[Label]) -> Iterator[Record]:
-    verdicts: dict[int, dict[int, bool]] = {}
+    labels: dict[int, list[Label]] = {}
     for label in standing(log):
-        verdicts.setdefault(label.position, {})[label.fact] = bool(label.correct)
-    return (labelled(record, verdicts.get(record.position, {})) for record in records)
+        labels.setdefault(label.position, []).append(label)
+    for record in records:
+        own = labels.get(record.position, [])
+        verdicts = {label.fact: bool(label.correct) for label in own}
+        yield labelled(record, verdicts, {label.fact: label.correct_answer for label in own})
 
 
-def labelled(record: Record, verdicts: Mapping[int, bool]) -> Record:
-    """Return a record with its label and the labels of its facts, by the number of the fact; 0 for the whole answer."""
-    facts = None if record.facts is None else tuple(labelled(fact, verdicts) for fact in record.facts)
+def labelled(
+    record: Record, verdicts: Mapping[int, bool], correct_answers: Mapping[int, str | None] | None = None
+) -> Record:
+    """Return a record with its label and the labels of its facts, by the number of the fact; 0 for the whole answer.
+
+    `correct_answers`: the right answers that people gave with these labels.
+    """
+    facts = None if record.facts is None else tuple(labelled(fact, verdicts, correct_answers) for fact in record.facts)
     record = replace(record, facts=facts)
-    return record.with_label(verdicts[record.fact]) if record.fact in verdicts else record
+    if record.fact not in verdicts:
+        return record
+    return record.with_label(verdicts[record.fact], (correct_answers or {}).get(record.fact))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An answer that a row of a sheet judges.
+
+    Attributes:
+        correct: None for a skipped answer.
+        correct_answer: the right answer from the row; None if the row has none.
+    """
+
+    record: Record
+    correct: bool | None
+    correct_answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,23 +232,30 @@ def labels_from_sheet(store: Store, path: Path, *, random: bool) -> list[Label]:
     """
     judged, drawn = _verdicts(store, path)
     log, sample = store.label_log(), store.sample()
-    before = {entry.key: entry.correct for entry in valid(log)}
+    before = {entry.key: entry for entry in valid(log)}
     of_sample = {entry.key: entry for entry in log if entry.chance is not None and entry.key in sample}
     labels = []
-    for key, (record, correct) in judged.items():
-        known, at_random = of_sample.get(key), record.position in drawn
-        if before.get(key, ...) == correct and (known is not None or not (at_random or random)):
-            continue  # the log has this label already
+    for key, each in judged.items():
+        known, at_random, earlier = of_sample.get(key), each.record.position in drawn, before.get(key)
+        answer = None if store.is_server else each.correct_answer  # a server forgets texts, but no label
+        if earlier is not None and earlier.correct == each.correct:
+            if answer in (None, harmless(earlier.correct_answer)):  # an empty cell, or the cell of an export
+                answer = earlier.correct_answer
+            if earlier.correct_answer == answer and (known is not None or not (at_random or random)):
+                continue  # the log has this label already
         source: LabelSource = known.source if known else "review" if at_random else "feedback"
         chance = known.chance if known else 1.0 if at_random or random else None
-        labels.append(label_of(record, correct, source=source, chance=chance, skipped=correct is None))
+        correct, skipped = each.correct, each.correct is None
+        labels.append(
+            label_of(each.record, correct, source=source, chance=chance, skipped=skipped, correct_answer=answer)
+        )
     known_keys = judged.keys() | sample.keys()
     unjudged = [each for each in answers_in(map(store.record, sorted(drawn))) if each.key not in known_keys]
     return [*labels, *(label_of(each, None, chance=1.0, skipped=True) for each in unjudged)]
 
 
-def _verdicts(store: Store, path: Path) -> tuple[dict[LabelKey, tuple[Record, bool | None]], set[int]]:
-    """Return the judged answers by key, with None for skipped ones; and the positions of the sheet's samples."""
+def _verdicts(store: Store, path: Path) -> tuple[dict[LabelKey, Judged], set[int]]:
+    """Return the judged answers by key, and the positions of the sheet's samples."""
     rows, records, name = open_table(path), list(store.records()), ids_of(store)
     known: dict[str, Sequence[Record]] = {name(record): [record] for record in records}
     if Manifest.of(store).mode == "extract":
@@ -234,7 +266,7 @@ def _verdicts(store: Store, path: Path) -> tuple[dict[LabelKey, tuple[Record, bo
             f"{path} needs the columns 'record_id' and 'label' (or 'correct_answer'), but has "
             f"{', '.join(map(repr, columns))}; fill in a table of secl export {store.folder} --review."
         )
-    judged: dict[LabelKey, tuple[Record, bool | None]] = {}
+    judged: dict[LabelKey, Judged] = {}
     drawn: set[int] = set()
     sampled = functools.cache(lambda cell: _sampled(cell, store))
     place: dict[LabelKey, str] = {}
@@ -246,10 +278,14 @@ def _verdicts(store: Store, path: Path) -> tuple[dict[LabelKey, tuple[Record, bo
             answers = _judged(cells, _answers(cells, known, store.folder))
             if cells.get("sample") is not None:
                 drawn |= sampled(str(cells["sample"]))
-            for record, correct in answers:
-                if judged.setdefault(record.key, (record, correct))[1] != correct:
-                    raise DataError(f"contradicts the verdict of {place[record.key]}; correct one of them.")
-                place.setdefault(record.key, row.location.rpartition(", ")[2])
+            for each in answers:
+                key = each.record.key
+                other = judged.get(key, each)
+                given = {each.correct_answer, other.correct_answer} - {None}
+                if other.correct != each.correct or len(given) > 1:
+                    raise DataError(f"contradicts the verdict of {place[key]}; correct one of them.")
+                judged[key] = replace(each, correct_answer=next(iter(given), None))
+                place.setdefault(key, row.location.rpartition(", ")[2])
         except DataError as problem:
             raise DataError(f"{row.location} {problem}") from problem
     if not judged:
@@ -279,10 +315,10 @@ def _answers(cells: Mapping[str, object], known: Mapping[str, Sequence[Record]],
     raise DataError(f"has the fact {str(number)[:40]!r}, but its answer has {facts}; restore the number.")
 
 
-def _judged(cells: Mapping[str, object], records: Sequence[Record]) -> list[tuple[Record, bool | None]]:
-    """Return the judged answers of a row, with None for skipped ones."""
+def _judged(cells: Mapping[str, object], records: Sequence[Record]) -> list[Judged]:
+    """Return the judged answers of a row."""
     if str(cells.get("label")).casefold() in ("s", "skip", "skipped"):
-        return [(record, None) for record in records]
+        return [Judged(record, None) for record in records]
     right, answer, wrong = truth(cells, "label"), cells.get("correct_answer"), cells.get("wrong_fields")
     if len(records) > 1:
         names = [str(record.fact or plain(record.question.domain)) for record in records]
@@ -293,22 +329,24 @@ def _judged(cells: Mapping[str, object], records: Sequence[Record]) -> list[tupl
         if answer is not None or (right is not None and right == bool(named)):
             raise DataError(f"is about a whole {whole}; name its wrong {parts} in 'wrong_fields', or write right.")
         judged = right is not None or bool(named)
-        return [(record, name not in named) for record, name in zip(records, names, strict=True) if judged]
+        return [Judged(record, name not in named) for record, name in zip(records, names, strict=True) if judged]
     if answer is None:
-        return [(record, right) for record in records if right is not None]
-    graded = [(record, _grade(record, answer)) for record in records]
-    if any(right not in (None, by_answer) for _, by_answer in graded):
+        return [Judged(record, right) for record in records if right is not None]
+    graded = [_grade(record, answer) for record in records]
+    if any(right not in (None, each.correct) for each in graded):
         raise DataError(f"has the label {cells['label']!r}, but its 'correct_answer' says the opposite; correct one.")
     return graded
 
 
-def _grade(record: Record, answer: object) -> bool | None:
-    """Return whether the answer of a record is right by a right answer from a cell. Raises DataError."""
+def _grade(record: Record, answer: object) -> Judged:
+    """Return the verdict on a record by a right answer from a cell. Raises DataError."""
     question = record.question
     if record.kind == "field":
         answer = answer if isinstance(answer, str) else shown(answer)
         question = replace(question, grader="exact" if answer == ABSENT else question.grader)
-    return grade(with_reference(question, answer), record.answer)
+    known = with_reference(question, answer)
+    given = question.text_of(known.reference) if isinstance(known.reference, str) else shown(answer)
+    return Judged(record, grade(known, record.answer), given)
 
 
 def _sampled(cell: str, store: Store) -> frozenset[int]:

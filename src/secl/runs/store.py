@@ -11,7 +11,7 @@ Example rows, shortened:
 
     manifest   ("mode", '"ask"'), ("total", '40'), ("tau", '0.7'), ...
     records    (28, 0.41, '{"position": 28, "question": {"text": "What is the capital of ...', 'asked', None, 0, None)
-    labels     (1, 28, 1, 0.82, "quiz/capitals", 0.82, 1795636800.0, "review", 1.0, 0, 0)
+    labels     (1, 28, 1, 0.82, "quiz/capitals", 0.82, 1795636800.0, "review", 1.0, 0, 0, null)
 
 A transaction writes a question's record and the learner's state together. A run that is killed at any moment continues
 after its last finished question.
@@ -48,7 +48,7 @@ from secl.runs.folder import (
     storage_errors,
 )
 
-FORMAT = 18
+FORMAT = 19
 """Number of the file format of runs and servers. secl reads only this format."""
 
 KEEP_EVERY = 50
@@ -68,7 +68,8 @@ CREATE TABLE learner (id INTEGER PRIMARY KEY CHECK (id = 0), version INTEGER NOT
 CREATE TABLE labels (
     number INTEGER PRIMARY KEY, position INTEGER NOT NULL REFERENCES records, correct INTEGER,
     confidence REAL NOT NULL, domain TEXT NOT NULL, reported REAL NOT NULL, time REAL NOT NULL,
-    source TEXT NOT NULL, chance REAL, skipped INTEGER NOT NULL, fact INTEGER NOT NULL);
+    source TEXT NOT NULL, chance REAL, skipped INTEGER NOT NULL, fact INTEGER NOT NULL,
+    correct_answer TEXT);
 """
 """In `records`, `version` is the adapter version that answered, and `learned` is the version after the question's
 update. `labels` has the fields of `secl.labels.label.Label` as columns. secl adds labels and never changes them."""

@@ -42,7 +42,8 @@ def confidence_of(state: TaskState) -> float | None:
     events = [event for event in transcript().events if isinstance(event, ModelEvent) and event.call is not None]
     replies = [event.call.response for event in events if "secl" in (event.call.response or {})]
     if replies:
-        return reply_of(replies[-1])["confidence"]
+        confidence: float | None = reply_of(replies[-1])["confidence"]
+        return confidence
     if not state.output.choices or state.output.error:
         return None
     tokens = state.output.choices[0].logprobs

@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NotRequired, cast
+from collections.abc import Mapping, Sequence
+from typing import NotRequired, Protocol, cast, overload
 
 from typing_extensions import TypedDict  # pydantic accepts typing.TypedDict only from Python 3.12 on
 
@@ -102,16 +102,48 @@ class AnswerReply(Named, Secl):
     """An answer with its confidence: the model's answer, an answer from elsewhere, or a field's value as text."""
 
 
-def reply_of(completion: object) -> Secl:
+class ChunkChoice(Protocol):
+    """A choice of a streamed chunk."""
+
+    @property
+    def delta(self) -> object: ...
+
+
+class StreamedChunk(Protocol):
+    """A streamed chunk, of which only the last of each choice has a confidence."""
+
+    @property
+    def choices(self) -> Sequence[ChunkChoice]: ...
+
+
+@overload  # a type checker takes the first signature that fits, so the second one is about completions
+def reply_of(  # type: ignore[overload-overlap]
+    completion: StreamedChunk | ChunkChoice | Mapping[str, object],
+) -> Secl | None: ...
+@overload
+def reply_of(completion: object) -> Secl: ...
+def reply_of(completion: object) -> Secl | None:
     """Return the object `secl` of a completion, a choice or a streamed chunk: a dictionary, or an object of a client.
 
+    None for a chunk, or a choice of a chunk, without this object: only the last chunk of each choice has it.
+
+    >>> chunk = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "Lima"}}]}
+    >>> print(reply_of(chunk), reply_of(chunk["choices"][0]))
+    None None
+
     Raises:
-        ParameterError: the completion does not have it, because another server answered or the client dropped it.
+        ParameterError: a completion does not have it, because another server answered or the client dropped it.
     """
-    found = completion.get("secl") if isinstance(completion, Mapping) else getattr(completion, "secl", None)
-    if not isinstance(found, Mapping):
-        raise ParameterError(
-            f"this {type(completion).__name__} has no object `secl`; send the request to a server of secl, and pass "
-            "the whole reply (of a stream, the last chunk)."
-        )
-    return cast("Secl", found)
+    found, kind = _field(completion, "secl"), _field(completion, "object")
+    if isinstance(found, Mapping):
+        return cast("Secl", found)
+    if kind == "chat.completion.chunk" or _field(completion, "delta") is not None:
+        return None
+    raise ParameterError(
+        f"this {type(completion).__name__} has no object `secl`; send the request to a server of secl, and pass the "
+        "whole reply."
+    )
+
+
+def _field(reply: object, name: str) -> object:
+    return reply.get(name) if isinstance(reply, Mapping) else getattr(reply, name, None)

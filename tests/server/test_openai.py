@@ -3,15 +3,16 @@
 import json
 import socket
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, assert_type
 from urllib.parse import urlsplit
 
 import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from secl.client import reply_of
+from secl.client import Secl, reply_of
 from secl.conversation import Message
 from secl.errors import ParameterError, RequestError
 from secl.model import learner_of
@@ -304,3 +305,28 @@ def test_a_reply_of_another_server_has_no_confidence_and_the_helper_says_so() ->
     for completion in ({"choices": []}, {"secl": None}, object(), None):
         with pytest.raises(ParameterError, match="has no object `secl`; send the request to a server of secl"):
             reply_of(completion)
+
+
+def test_a_loop_over_a_stream_finds_the_confidence_in_the_last_chunk_and_none_before(make_service: Make) -> None:
+    with sdk_of(make_service()) as sdk:
+        how: dict[str, Any] = {
+            "n": 2,
+            "stream_options": {"include_usage": True},
+            "extra_body": {"secl": {"wait": True}},
+        }
+        chunks = list(ask(sdk, stream=True, **how))
+    for known in (chunks, [chunk.to_dict() for chunk in chunks]):  # objects, and dictionaries
+        replies = [reply for chunk in known if (reply := reply_of(chunk)) is not None]
+        assert [0 < (reply["confidence"] or 0) < 1 for reply in replies] == [True, True]
+        assert [reply_of(known[0]), reply_of(known[-1])] == [None, None]  # the role, and the number of tokens
+    choices = [choice for chunk in chunks for choice in chunk.choices]
+    assert [reply_of(choice) for choice in choices if choice.finish_reason is None] == [None] * (len(choices) - 2)
+    assert [reply_of(choice) for choice in choices if choice.finish_reason] == replies
+
+
+def _types(chunk: ChatCompletionChunk, completion: ChatCompletion) -> None:
+    """mypy checks that a chunk may have no confidence and that a completion has one."""
+    assert_type(reply_of(chunk), Secl | None)
+    assert_type(reply_of(chunk.choices[0]), Secl | None)
+    assert_type(reply_of(completion), Secl)
+    assert_type(reply_of(completion.choices[0]), Secl)

@@ -161,7 +161,7 @@ def value(candidates: CandidateEvidence, reply: Reply, evidence: Evidence) -> Vi
     texts = most_probable_texts(candidates, reply) if candidates.source.of_field else {}
     if not texts:
         return None
-    log_p = {number: p for number, (p, _) in texts.items()}
+    log_p = {number: p for number, (p, _) in texts.items()} | {0: reply.log_probability}
     if reply.thought is not None:
         return _average_thoughts(candidates, reply)
     own = min(log_p[0], math.log1p(-LEAST_WRONG))

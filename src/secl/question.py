@@ -182,6 +182,11 @@ class Question:
         return f"question {self.id or self.text[:40]!r}"
 
     @property
+    def asked(self) -> tuple[object, ...]:
+        """All that an answer depends on: not the id, the row, the domain or the reference."""
+        return self.text, self.options, self.form, self.context, self.system, self.history
+
+    @property
     def letters(self) -> tuple[str, ...]:
         """The letters of the options, in order; empty for an open question."""
         return tuple(LETTERS[: len(self.options)])

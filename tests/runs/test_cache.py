@@ -93,6 +93,14 @@ def test_a_second_run_asks_the_model_nothing_and_has_equal_records(tmp_path: Pat
     assert uncached == first
 
 
+def test_the_same_questions_in_another_table_ask_nothing(tmp_path: Path, kept: ReadingCache) -> None:
+    one, other = tmp_path / "january.csv", tmp_path / "all.csv"
+    one.write_text("\n".join(["question", *QUESTIONS]))
+    other.write_text("\n".join(["id,question", *(f"Z{n},{each}" for n, each in enumerate(QUESTIONS))]))
+    assert len(run(tmp_path, one, kept)[1].asked) == 40
+    assert run(tmp_path, other, kept)[1].asked == []
+
+
 def test_a_reference_a_grader_or_a_threshold_asks_nothing_new_and_new_rows_only_themselves(
     tmp_path: Path, kept: ReadingCache
 ) -> None:

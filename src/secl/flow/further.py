@@ -186,9 +186,9 @@ def items_of(text: str, form: Form, listed: int) -> list[str]:
 
 
 def question_seed(seed: int, question: Question, purpose: object) -> int:
-    """Return a seed for one purpose of one question.
+    """Return a seed for one purpose of one question, which depends on all that a model reads of the question.
 
-    A resumed run then draws the same samples as an uninterrupted run.
+    A resumed run then draws the same samples as an uninterrupted run, and the same row of another table too.
     """
-    digest = hashlib.sha256(f"{seed}/{purpose}/{question.id}/{question.text}".encode()).digest()
+    digest = hashlib.sha256(repr((seed, str(purpose), question.asked)).encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:7], "big")

@@ -55,9 +55,6 @@ BETWEEN = 64
 ROOM = 0.9
 """Share of the maximum size that is left after least recently used values are deleted."""
 
-ASKED = ("text", "options", "id", "form", "context", "system", "history")
-"""Fields of a question on which a model's answer depends; the seed of a sample depends on the id."""
-
 EMPTY = f"""
 BEGIN IMMEDIATE;
 DROP TABLE IF EXISTS readings;
@@ -238,14 +235,10 @@ _OBJECTS: Final = TypeAdapter(tuple[Objects[WrittenObject], list[list[tuple[Keys
 _RATING: Final = TypeAdapter(Rating)
 
 
-def _asked(question: Question) -> list[tuple[str, object]]:
-    return [(name, getattr(question, name)) for name in ASKED]
-
-
 def _identity(question: Question, written: str | Chunk | None) -> str:
     """Return a text for each question, its present answer and the thought before this answer."""
     thought = written.whole_thought if isinstance(written, Chunk) else None
-    return repr((_asked(question), None if written is None else str(written), thought))
+    return repr((question.asked, None if written is None else str(written), thought))
 
 
 @functools.cache
@@ -375,7 +368,7 @@ class CachedModel:
     def gather(
         self, question: Question, reply: Reply, evidence: Collection[EvidenceKind], *, samples: int = 0
     ) -> Evidence:
-        about = _asked(question), reply.answer, reply.thought
+        about = question.asked, reply.answer, reply.thought
         key = self._key("gather", *about, sorted(evidence), samples, self._latest)
         before = self._model.meter.take()
         found = self._known(key, _EVIDENCE, lambda: self._model.gather(question, reply, evidence, samples=samples))
@@ -383,7 +376,7 @@ class CachedModel:
         return found
 
     def _dinco(self, question: Question, reply: Reply, samples: Sequence[str | None]) -> DincoEvidence | None:
-        key = self._key("dinco", _asked(question), reply.answer, reply.thought, list(samples), self._latest)
+        key = self._key("dinco", question.asked, reply.answer, reply.thought, list(samples), self._latest)
         model: Any = self._model
         before = model.meter.take()
         found = self._known(key, _DINCO, lambda: model.dinco(question, reply, samples))
@@ -395,7 +388,7 @@ class CachedModel:
     ) -> list[Objects[WrittenObject] | SeclError]:
         """Write the objects that the cache lacks; if requests share passes, all or none. Errors are not kept."""
         model: Any = self._model
-        asked = [(_asked(r.question), r.schema.grammar, r.schema.leaves, r.max_tokens, r.one) for r in requests]
+        asked = [(r.question.asked, r.schema.grammar, r.schema.leaves, r.max_tokens, r.one) for r in requests]
         together = self._together(asked)
         keys = [self._key("objects", each, together) for each in asked]
         known = [self._find(key, _OBJECTS) for key in keys]
@@ -432,7 +425,7 @@ class CachedModel:
         self, given: Sequence[GivenAnswer], evidence: Collection[EvidenceKind]
     ) -> Sequence[Rating | QuestionError]:
         """Rate the answers that the cache lacks; if answers share passes, all answers or none."""
-        asked = [(_asked(each.question), each.answer, each.rivals, sorted(evidence)) for each in given]
+        asked = [(each.question.asked, each.answer, each.rivals, sorted(evidence)) for each in given]
         together = self._together(asked)
         keys = [self._key("rate", *each, together) for each in asked]
         found: list[Rating | QuestionError | None] = [self._find(key, _RATING) for key in keys]

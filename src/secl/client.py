@@ -70,8 +70,9 @@ class Secl(ConfidenceReply):
 
     confidence: this probability, in [0, 1]. low, high: 90 % credible interval, if the map of labels is a line in
     logits; null if the server does not calibrate by labels. candidates: possible answers, the most probable first;
-    null without a posterior. accepted: whether the confidence reaches `accept`; null without a threshold. accept:
-    lowest accepted confidence, which moves together with the confidences when labels arrive; null without a threshold.
+    null without a posterior. accepted: whether the confidence reaches `accept`, and for a text whether each of its
+    facts reaches its own; null if `accept` is null. accept: lowest accepted confidence, which moves together with the
+    confidences when labels arrive; for a text, the highest threshold of its facts; null without a threshold.
     record_id: id for reading the record and labelling the answer. reason: why confidence or record_id is null, or why
     the confidence is the stated one; absent otherwise. fields: confidences of an object's fields, by name or JSON
     pointer; absent for other answers. calls: confidences of calls; absent if the request has no tools. ended:

@@ -219,10 +219,10 @@ def _near_labels(record: Record) -> str | None:
 
 def _accepted(record: Record) -> str | None:
     """Return whether the threshold accepts an answer or the facts of a text; None without a threshold."""
-    if record.accept is not None:
-        return accepted_line(record.answer, record.confidence, record.accept)
-    if not record.parts or record.threshold is None:
+    if record.accept is None:
         return None
+    if record.parts is None:
+        return accepted_line(record.answer, record.confidence, record.accept)
     if record.accepted:
         return f"accepted: {'the only fact' if len(record.parts) == 1 else f'all {len(record.parts)} facts'}"
     count = sum(bool(fact.accepted) for fact in record.parts)

@@ -373,18 +373,18 @@ class Record(Shown):
         """Lowest accepted confidence, on the scale of `confidence`; None without a threshold.
 
         If labels move the confidences of a domain, `accept` moves with these, and `accepted` stays. A text that is not
-        compared as a whole has None, because its facts have thresholds of their own.
+        compared as a whole has the highest threshold of its facts, and None without facts.
         """
         if self.parts is not None:
-            return None
+            return max((fact.accept for fact in self.parts if fact.accept is not None), default=None)
         moved = None if self.labelled is None else self.labelled.accept
         return self.threshold if moved is None else moved
 
     @property
     def accepted(self) -> bool | None:
-        """Whether `confidence` reaches `accept`; None without a threshold, False without an answer.
+        """Whether `confidence` reaches `accept`; None if `accept` is None, False without an answer.
 
-        A text that is not compared as a whole is accepted if each of its facts is, and None without facts.
+        A text that is not compared as a whole is accepted if each of its facts is.
         """
         if self.threshold is None:
             return None

@@ -189,7 +189,7 @@ def test_a_threshold_accepts_facts_and_a_text_if_it_accepts_all_of_them() -> Non
     assert True in decisions
     assert False in decisions
     assert record.accepted is False
-    assert record.accept is None
+    assert record.accept == 0.5
     sure = "The capital is Lima. " + "It lies by the sea, and many ships come there. " * 4
     assert scored(sure, model).accepted is True
 

@@ -88,7 +88,37 @@ def test_a_chat_names_the_places_and_confidences_of_its_facts(
             assert fact["low"] <= fact["confidence"] <= fact["high"]
             assert fact["accepted"] is (fact["confidence"] >= fact["accept"] == 0.5)
             assert fact["candidates"][0] == {"text": fact["text"], "probability": fact["confidence"]}
-        assert (secl["accepted"], secl["accept"], "reason" in secl) == (False, None, False)
+        assert (secl["accepted"], secl["accept"], "reason" in secl) == (False, 0.5, False)
+
+
+def verdicts(value: Any) -> Iterator[tuple[Any, Any]]:
+    """All pairs (`accepted`, `accept`) in a JSON value."""
+    if isinstance(value, dict) and "accepted" in value:
+        yield value["accepted"], value["accept"]
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from verdicts(part)
+
+
+def test_no_exit_says_whether_an_answer_is_accepted_without_its_threshold(make_service: Make) -> None:
+    service = chatty(make_service)
+    chat(service)
+    labelled(service, 0, fact=2, correct=False, chance=1)
+    exits: list[Any] = [chat(service, stream=stream)[0][1] for stream in (False, True)]
+    exits.append(chat(service, "Write a poem.", secl={"detail": "full"})[0][1])
+    with client_of(service) as client:
+        asked = {"question": ABOUT, "detail": "full"}
+        exits.append(client.post("/v1/ask", json={**asked, "form": "text"}).json())
+        exits.append(client.post("/v1/score", json={**asked, "answer": TEXT}).json())
+        exits.append(client.post("/v1/score", json={**asked, "answer": "Lima"}).json())
+        listed = client.get("/v1/records").json()["records"]
+        exits += [listed, *(client.get(f"/v1/records/{each['record_id']}").json() for each in listed)]
+    for number, exit_ in enumerate(exits):
+        found = list(verdicts(exit_))
+        assert found, number
+        assert all((accepted is None) == (accept is None) for accepted, accept in found), number
+    own = {fact["accept"] for fact in exits[0]["facts"]}
+    assert exits[0]["accept"] == exits[1]["accept"] == max(own) < 0.5
+    assert [each["accept"] for each in listed][-2:] == [max(own), 0.5]
 
 
 def test_the_overview_averages_over_facts_and_the_history_counts_texts_with_labels(make_service: Make) -> None:

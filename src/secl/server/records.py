@@ -90,8 +90,9 @@ class Point(BaseModel):
 
     time: in seconds since 1970. frozen_confidence: stated by the frozen model. label: whether people judged the answer
     right, null while unlabelled. accept: lowest accepted confidence at the time of the answer, null without a
-    threshold. accepted: whether the confidence reaches it. facts: number of the facts of a text; null for other
-    answers. expected_wrong: how many of them are expected to be wrong.
+    threshold; of a text, the highest threshold of its facts. accepted: whether the confidence, or each fact, reaches
+    its threshold. facts: number of the facts of a text; null for other answers. expected_wrong: how many of them are
+    expected to be wrong.
     """
 
     record_id: str
@@ -138,16 +139,20 @@ _POINTS = """
     SELECT id, position, time, domain, reported, frozen, nullif(json_extract(body, '$.reply.entropy'), 'nan'), version,
            kind, outcome, coalesce(json_extract(body, '$.learning.decision.alarm'), 0),
            coalesce(json_extract(body, '$.learning.decision.in_burst'), 0), correct,
-           json_extract(body, '$.labelled.accept'), accepted, json_array_length(body, '$.facts'), NULL
+           coalesce(json_extract(body, '$.labelled.accept'), json_extract(body, '$.threshold')), accepted,
+           json_array_length(body, '$.facts'), NULL
     FROM answers"""
 
 
 def _points(state: ServerStore, rows: Sequence[Sequence[object]]) -> list[Point]:
-    """Return the points of rows of `_POINTS`, with the expected number of wrong facts."""
+    """Return the points of rows of `_POINTS`; those of texts get the threshold and the expected errors of the facts."""
     points = [Point.model_validate(dict(zip(Point.model_fields, row, strict=True))) for row in rows]
-    texts = _records_at(state, [point.position for point in points if point.facts])
-    wrong = {position: defined(expected_wrong(record.facts or ())) for position, record in texts.items()}
-    return [point.model_copy(update={"expected_wrong": wrong.get(point.position)}) for point in points]
+    texts = _records_at(state, [point.position for point in points if point.facts is not None])
+    known = {
+        position: {"accept": record.accept, "expected_wrong": defined(expected_wrong(record.facts or ()))}
+        for position, record in texts.items()
+    }
+    return [point.model_copy(update=known.get(point.position)) for point in points]
 
 
 def _records_at(state: ServerStore, positions: Sequence[int]) -> dict[int, Record]:

@@ -17,6 +17,7 @@ from secl.fields.calls import Calls, WritesCalls
 from secl.fields.extraction import Extraction, ObjectRequest, WritesObjects, remarks_on
 from secl.fields.schema import Schema
 from secl.fields.tools import CallRequest, Tool
+from secl.fields.weighing import reaches
 from secl.server.http.chat_request import (
     WITHOUT_EFFECT,
     ChatRequest,
@@ -241,9 +242,9 @@ def _with_decision(secl: Secl, found: Calls, answers: Sequence[ServedAnswer], *,
     """Add the decision to call no tool to the confidence of an object, and yield the decision's own confidence."""
     secl["calls"] = []
     for answer in answers:
-        whole = secl["confidence"]
-        secl["confidence"] = None if whole is None else whole * found.confidence
-        secl["accepted"] = secl["accepted"] and found.accepted
+        if secl["confidence"] is not None:
+            secl["confidence"] *= found.confidence
+            secl["accepted"] = reaches(secl["confidence"], secl["accept"])
         yield answer_reply(answer, full=full)
 
 

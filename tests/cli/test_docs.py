@@ -35,7 +35,7 @@ FOREIGN = {
 
 FOREIGN_CODE = {
     *("PIP_EXTRA_INDEX_URL", "VLLM_BATCH_INVARIANT=1", "gpu-memory-utilization", "docker build", "datasets.Dataset"),
-    *("proxy_buffering off", "proxy_next_upstream ... non_idempotent", "balance leastconn"),
+    *(". .venv/bin/activate", "proxy_buffering off", "proxy_next_upstream ... non_idempotent", "balance leastconn"),
     *("secl.confidence", "secl.accepted", "secl.record_id"),  # attributes of spans
     "MoritzLaurer/DeBERTa-v3-large-mnli-fever-anli-ling-wanli",
     *("the Eiffel tower.", "a Color", "<|im_end|>", "secl.backends.mine"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shutil
+import sys
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -53,8 +55,8 @@ FIFTH = 0.2
 """Share of the answers that the demo accepts."""
 
 NEXT = (
-    'next: secl ask "What is the capital of Kenya?" --option Lagos --option Nairobi\n'
-    "your own questions: secl run --questions FILE --out RUN"
+    'next: {secl} ask "What is the capital of Kenya?" --option Lagos --option Nairobi\n'
+    "your own questions: {secl} run --questions FILE --out RUN"
 )
 
 
@@ -76,7 +78,7 @@ def demo(*, out: Path = Path("runs/demo")) -> None:
     screen = console()
     print_sections(sections, screen)
     screen.print(f"page: {page}", soft_wrap=True)
-    echo(NEXT)
+    echo(NEXT.format(secl="secl" if shutil.which("secl") else sys.argv[0]))
 
 
 def _ask(settings: dict[str, object], folder: Path, *, quiet: bool = True) -> None:

@@ -212,7 +212,11 @@ def calibration(settings: Recipe, model: Model, mode: Mode = "ask") -> Earlier:
         posterior = functools.reduce(lambda state, record: rule.follow(state, record)[0], store.records(), rule.start())
     folder, there = settings.model.calibration, manifest.settings
     if manifest.model != model.fingerprint:
-        raise RunError(f"{folder} was made with another model ({there.model.name}); name a run of the model in use.")
+        other = "weights, another tokenizer or template, or a conversion by another version of secl"
+        same = (
+            f"{there.model.name}, with other {other}" if there.model.name == settings.model.name else there.model.name
+        )
+        raise RunError(f"{folder} was made with another model ({same}); name a run of the model in use.")
     kinds = ("method", "prompts.", "evidence.", "paper", "posterior.")
     differences = [line for line in there.differences(settings) if line.startswith(kinds)]
     # Extra evidence does not change confidences.

@@ -309,6 +309,9 @@ def test_what_to_look_at_and_to_type_next_follows_from_what_there_is_and_the_wor
     all_graded = answered(HIGH, LOW)
     assert next_step(report_of(all_graded, total=99), Path("r")) == "secl run --resume r"
     assert next_step(report_of(all_graded), Path("r")) == "secl threshold r --risk 0.1"
+    for refuted in (answered([0.9] * 60, [True, False] * 30), answered([0.9, 0.6] * 40, [False, True] * 40)):
+        assert report_of(refuted).trust.level == "do not act on it"
+        assert next_step(report_of(refuted), Path("r")).startswith("look at every answer, or try another model")
     assert next_step(report_of(all_graded[:9]), Path("r")) == "ask more questions, then secl threshold r --risk 0.1"
     reasons = (Reason("constant", "stop", "9 of 9 are equal."), Reason("tested", "note", "Tested on 60."))
     line = Verdict("do not act on it", reasons, questions=9, graded=0).line

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from openpyxl import load_workbook
 
 from secl import Question, Record
 from secl.errors import DataError, StorageError
@@ -268,6 +269,63 @@ def test_ten_thousand_rows_are_one_transaction(tmp_path: Path, monkeypatch: pyte
         assert store.label_log() == ()
         monkeypatch.undo()
         assert len(taken(store, path)) == 10_000
+
+
+def offered(path: Path) -> dict[str, dict[str, list[str]]]:
+    """Return the texts that each cell of a workbook offers, by the name of the column and the number of the row."""
+    book = load_workbook(path)
+    sheet, texts = book.worksheets[0], dict[str, dict[str, list[str]]]()
+    for rule in sheet.data_validations.dataValidation:
+        assert not rule.showErrorMessage  # people may type a letter, too
+        listed = rule.formula1.strip('"').split(",")
+        if rule.formula1.startswith("options!"):
+            ((*cells,),) = book["options"][rule.formula1.removeprefix("options!").replace("$", "")]
+            listed = [cell.value for cell in cells]
+        for row in (row for area in rule.sqref.ranges for row in area.rows):
+            ((number, column),) = row
+            texts.setdefault(sheet.cell(1, column).value, {})[f"{number}"] = listed
+    return texts
+
+
+@pytest.mark.parametrize("how", [{"sample": 5}, {"review": True}])
+def test_a_workbook_to_fill_in_offers_the_options_of_each_row_and_is_read_again(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    long = tuple(f"a class, number {k}, " + 30 * "x" for k in range(26))  # a rule holds 255 characters and no commas
+    asked = (("Quito", "Lima"), long, (), ("Quito", "Lima"), ("=1", "b"))
+    questions = [Question("word " * 40, options=options, id="q", domain="quiz") for options in asked]
+    records = [replace(make_record(n, correct=None), question=question) for n, question in enumerate(questions)]
+    path = tmp_path / "sheet.xlsx"
+    with Store(run_folder(tmp_path / "run", records), writable=True) as store:
+        written = export.write(store, None, path, export.Content(**how))
+        rows = pd.read_excel(path)
+        by_row = {int(name.split("_")[1]): str(n) for n, name in enumerate(rows["record_id"], start=2)}
+        found = offered(path)
+        assert found["label"] == {row: ["y", "n"] for row in by_row.values()}
+        assert found["correct_answer"] == {
+            by_row[0]: ["Quito", "Lima"],
+            by_row[3]: ["Quito", "Lima"],
+            by_row[1]: [*long],
+            by_row[4]: ["'=1", "b"],
+        }
+        sheet = load_workbook(path).worksheets[0]
+        assert sheet.freeze_panes == "A2"
+        assert all(cell.font.bold for cell in sheet[1])
+        widths = [sheet.column_dimensions[cell.column_letter].width for cell in sheet[1]]
+        assert all(10 <= width <= 62 for width in widths)
+        assert (len(written.rows), export.describe_sheet(written, store.folder)) == (
+            5,
+            f"5 rows. Fill in label or correct_answer, then: secl label {store.folder} --from {path}",
+        )
+        rows["correct_answer"] = rows["correct_answer"].astype(object)
+        rows.loc[int(by_row[0]) - 2, "correct_answer"] = "Lima"  # as a person chooses from the list
+        rows.to_excel(path, index=False)
+        assert (0, False) in [each[:2] for each in taken(store, path)]
+        again = export.write(store, None, path, export.Content(review=True))
+        assert str(export.describe_sheet(again, store.folder)).startswith(
+            "5 rows, 1 of them graded already (the last one). " if how == {"review": True} else "5 rows, "
+        )
+        assert "options" not in load_workbook(export.write(store, "xlsx").path).sheetnames  # a table to read
 
 
 def unreadable() -> Record:

@@ -220,7 +220,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.mark.parametrize("format", ["csv", "parquet", "xlsx"])
 def test_the_rows_of_an_export_are_a_table_of_questions_with_answers(store: Store, format: str, tmp_path: Path) -> None:
-    path = export.write(store, format, tmp_path / f"back.{format}")
+    path = export.write(store, format, tmp_path / f"back.{format}").path
     assert path is not None
     file = read_rows(path, skip_bad=True)
     assert [reason for _, reason in file.skipped] == []
@@ -282,12 +282,12 @@ def test_half_a_character_is_an_escape_in_tables(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(ScriptedModel, "answer", broken)
     with run_over(tmp_path, {"question": "Who?"}) as half:
-        path = export.write(half, "jsonl", tmp_path / "f.jsonl")
+        path = export.write(half, "jsonl", tmp_path / "f.jsonl").path
         assert path is not None
         reply = json.loads(path.read_text(encoding="utf-8"), parse_constant=pytest.fail)["reply"]
         assert (reply["text"], reply["log_probability"]) == ("so \ud83d", None)
         for format in ("csv", "parquet", "xlsx"):
-            path = export.write(half, format, tmp_path / f"f.{format}", export.Content(full=True))
+            path = export.write(half, format, tmp_path / f"f.{format}", export.Content(full=True)).path
             assert path is not None
             (row,) = open_table(path)
             assert isinstance(row.values, dict)

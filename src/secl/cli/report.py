@@ -22,7 +22,7 @@ from secl.reports.result import look_first, next_step
 from secl.reports.run_report import RunReport
 from secl.reports.sections import print_sections, sections_of
 from secl.reports.summary_table import published_table
-from secl.runs.export import Content, Selection, write, write_version
+from secl.runs.export import Content, Selection, describe_sheet, write, write_version
 from secl.runs.folder import check_outside
 from secl.runs.labelling import advice_of, calibration_of
 from secl.runs.manifest import Manifest
@@ -129,6 +129,7 @@ def export(
             folder = out or run / f"adapter-{version}"
             check_outside(folder, run)
             path: Path | None = write_version(store, version, folder)
+            sheet = None
         else:
             threshold = None if accept is None else calibration_of(store).uncalibrated(accept)
             promise = None
@@ -143,13 +144,16 @@ def export(
                 only=only,
                 sample=sample,
             )
-            path = write(store, format, out, content)
+            written = write(store, format, out, content)
+            path, sheet = written.path, describe_sheet(written, run) if review or sample is not None else None
             if promise is not None:
                 echo(promise, error=True)
         if version is None and store.pruned:
             echo(store.pruned, error=True)
     if path is not None:
         console().print(str(path), soft_wrap=True)
+    if sheet is not None:
+        echo(sheet)
 
 
 def _promised(store: Store, risk: float, certainty: float) -> tuple[float, str]:

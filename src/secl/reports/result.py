@@ -154,6 +154,8 @@ def next_step(run: RunReport, folder: Path) -> str:
     advice = advise(run.answers, RISK)
     if advice.threshold is not None and advice.basis == "labels":
         return f"secl export {shell_name} --risk {RISK} --format csv"
+    if run.trust.level == "do not act on it":
+        return "look at every answer, or try another model or another method (--method)"
     threshold = f"secl threshold {shell_name} --risk {RISK}"
     return threshold if graded >= MIN_GRADED else f"ask more questions, then {threshold}"
 

@@ -7,16 +7,18 @@ import dataclasses
 import io
 import json
 import math
+import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 
 from secl.data.cells import harmless, joined
 from secl.data.columns import plain
 from secl.data.tables import pandas_for
+from secl.display import amount, counted
 from secl.errors import ParameterError, RunError
 from secl.evaluation.json_values import defined, json_value
 from secl.grading.rules import reported_correct
@@ -65,6 +67,9 @@ PROBABILITIES = ("confidence", "low", "high")
 
 LONGEST_CELL = 32_767
 """Maximum number of characters in a cell of a workbook."""
+
+NARROWEST, WIDEST = 8, 60
+"""Limits of the width of a column of a workbook, in characters. Sheets to fill in show longer texts on more lines."""
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -226,16 +231,45 @@ def _make_encodable(value: object) -> object:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
+class ExportedFile(NamedTuple):
+    """A file of `write`, and its columns and rows.
+
+    `path` is None for standard output. `columns` is empty for "jsonl".
+    """
+
+    path: Path | None
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[object]] = ()
+
+
+def describe_sheet(written: ExportedFile, folder: Path) -> str | None:
+    """Return what people have to fill in, and the command that reads a sheet; None if the file is no sheet."""
+    columns, rows, path = written.columns, written.rows, written.path
+    verdicts = [name for name in READ[1:4] if name in columns]
+    if path is None or not verdicts or not rows:
+        return None
+    grades = [row[columns.index("correct")] for row in rows] if "correct" in columns else []
+    graded = sum(grade is not None for grade in grades)
+    known = (
+        f", {amount(graded)} of them graded already (the last {'one' if graded == 1 else amount(graded)})"
+        if graded
+        else ""
+    )
+    return (
+        f"{counted(len(rows), 'row')}{known}. Fill in {' or '.join(verdicts)}, then: secl label "
+        f"{shlex.quote(str(folder))} --from {shlex.quote(str(path))}"
+    )
+
+
 def write(
     store: Store, format: str | None = None, out: Path | None = None, content: Content | None = None
-) -> Path | None:
-    """Write the records of a run, and return the path of the file.
+) -> ExportedFile:
+    """Write the records of a run, and return the file with its table.
 
     Args:
         format: "jsonl" for complete records; or "csv", "parquet" or "xlsx" for a table (`to_table`). None means the
             suffix of `out`, or else "jsonl". The table of an extraction has a row for each document.
-        out: the file. None means `records.FORMAT` in the run folder. "-" means standard output, and the function
-            returns None.
+        out: the file. None means `records.FORMAT` in the run folder. "-" means standard output.
         content: what the file holds; by default all records in order, with their main results.
 
     Raises:
@@ -261,8 +295,7 @@ def write(
     if out is not None and str(out) == "-":
         if format in ("parquet", "xlsx"):
             raise ParameterError(f"{format} is a binary format; name a file with --out.")
-        _write_text(sys.stdout, store, format, content)
-        return None
+        return ExportedFile(None, *_write_text(sys.stdout, store, format, content))
     path = out or store.folder / f"{'records' if content.sample is None else 'sample'}.{format}"
     check_outside(path, store.folder)
     if not path.name:
@@ -272,15 +305,22 @@ def write(
         with storage_errors(path, ELSEWHERE):
             if format in ("parquet", "xlsx"):
                 table = _table(store, content)
-                unfinished.write_bytes(_parquet(*table) if format == "parquet" else _workbook(*table))
+                choices = _choices(store) if content.review or content.sample is not None else None
+                unfinished.write_bytes(_parquet(*table) if format == "parquet" else _workbook(*table, choices))
             else:
                 with unfinished.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-                    _write_text(stream, store, format, content)
+                    table = _write_text(stream, store, format, content)
             unfinished.rename(path)
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
-    return path
+    return ExportedFile(path, *table)
+
+
+def _choices(store: Store) -> Mapping[object, Sequence[str]]:
+    """Return the options of each question with options, by the id of its row."""
+    id_of = ids_of(store)
+    return {id_of(record): record.question.options for record in store.records() if record.question.options}
 
 
 def _order(store: Store, content: Content, *, review: bool) -> Sequence[Record]:
@@ -335,7 +375,8 @@ def _all_rows(store: Store, content: Content) -> tuple[list[str], list[list[obje
     )
 
 
-def _write_text(stream: IO[str], store: Store, format: str, content: Content) -> None:
+def _write_text(stream: IO[str], store: Store, format: str, content: Content) -> tuple[list[str], list[list[object]]]:
+    """Write records or a table, and return the columns and rows of the table."""
     if format == "jsonl":
         id_of = ids_of(store)
         records = _order(store, content, review=content.review)
@@ -344,12 +385,13 @@ def _write_text(stream: IO[str], store: Store, format: str, content: Content) ->
                 continue
             line = {"record_id": id_of(record)} | json_value(to_export(answer))
             stream.write(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n")
-        return
+        return [], []
     columns, rows = _table(store, content)
     writer = csv.writer(stream)
     if columns:
         writer.writerow(map(harmless, columns))
     writer.writerows(map(_cell, row) for row in rows)
+    return columns, rows
 
 
 def _cell(value: object) -> object:
@@ -371,9 +413,15 @@ def _parquet(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
     return stream.getvalue()
 
 
-def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:
+def _workbook(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    choices: Mapping[object, Sequence[str]] | None = None,
+) -> bytes:
+    """Return a workbook. With `choices` (`_choices`), it is a sheet that people fill in from lists."""
     pandas = pandas_for("xlsx", "openpyxl")
     from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+    from openpyxl.styles import Alignment, Font
 
     def cell(value: object) -> object:
         value = _cell(value)
@@ -388,10 +436,65 @@ def _workbook(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes
     stream = io.BytesIO()
     with pandas.ExcelWriter(stream, engine="openpyxl") as book:
         frame.to_excel(book, sheet_name="records", index=False)
-        for heading, *numbers in book.sheets["records"].columns:
-            for number in numbers if heading.value in PROBABILITIES else ():
-                number.number_format = "0.000"
+        sheet = book.sheets["records"]
+        sheet.freeze_panes = "A2"
+        for heading, *cells in sheet.columns:
+            heading.font = Font(bold=True)
+            widest = max((len(str(each.value)) for each in (heading, *cells) if each.value is not None), default=0)
+            sheet.column_dimensions[heading.column_letter].width = min(max(widest, NARROWEST), WIDEST) + 2
+            for each in cells:
+                if heading.value in PROBABILITIES:
+                    each.number_format = "0.000"
+                elif choices is not None and widest > WIDEST:
+                    each.alignment = Alignment(wrap_text=True, vertical="top")
+        if choices is not None and rows:
+            offered = [choices.get(row[columns.index("record_id")], ()) for row in rows]
+            _offer(book.book, columns, [[*map(cell, texts)] for texts in offered])
     return stream.getvalue()
+
+
+def _offer(book: Any, columns: Sequence[str], options: Sequence[Sequence[object]]) -> None:
+    """Let people choose y or n in the column "label" of a workbook, and an option in "correct_answer".
+
+    People may also type other texts. A hidden sheet has a row for each distinct list of options, because a list in a
+    rule itself has at most 255 characters and no commas.
+
+    Args:
+        options: of the question of each row; empty for a question without options.
+    """
+    from openpyxl.utils import get_column_letter
+    from openpyxl.worksheet.datavalidation import DataValidation
+
+    rows_of: dict[tuple[object, ...], list[int]] = {}
+    for number, texts in enumerate(options, start=2):
+        rows_of.setdefault(tuple(texts), []).append(number)
+    rows_of.pop((), None)
+    rules: list[tuple[str, str, Sequence[int]]] = [("label", '"y,n"', range(2, len(options) + 2))]
+    if rows_of:
+        lists = book.create_sheet("options")
+        lists.sheet_state = "hidden"
+    for number, (offered, places) in enumerate(rows_of.items(), start=1):
+        lists.append(offered)
+        rules.append(("correct_answer", f"options!$A${number}:${get_column_letter(len(offered))}${number}", places))
+    for name, formula, rows in rules:
+        if name in columns:
+            letter = get_column_letter(columns.index(name) + 1)
+            cells = " ".join(f"{letter}{first}:{letter}{last}" for first, last in _runs(rows))
+            rule = DataValidation(type="list", formula1=formula, allow_blank=True, showErrorMessage=False, sqref=cells)
+            book.worksheets[0].add_data_validation(rule)
+
+
+def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each run of consecutive numbers.
+
+    >>> _runs([2, 3, 4, 9])
+    [(2, 4), (9, 9)]
+    """
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        follows = bool(runs) and runs[-1][1] == number - 1
+        runs[-1:] = [(runs[-1][0], number)] if follows else [*runs[-1:], (number, number)]
+    return runs
 
 
 def write_version(store: Store, version: int, folder: Path) -> Path:

@@ -232,17 +232,19 @@ def _accepted(record: Record) -> str | None:
 def accepted_line(answer: str | None, confidence: float, accept: float) -> str:
     """Return whether an answer is accepted, in words.
 
-    >>> accepted_line("A", 0.62, 0.6), accepted_line("A", 0.5996, 0.6)
-    ('accepted: 0.620 is at least 0.6', 'not accepted: 0.5996 is below 0.6; ask a person or a larger model')
+    >>> accepted_line("A", 0.62, 0.6), accepted_line("A", 0.81031, 0.8103558700677252)
+    ('accepted: 0.620 is at least 0.6', 'not accepted: 0.810 is below 0.811; ask a person or a larger model')
     """
     instead = "ask a person or a larger model"
     if answer is None:
         return f"not accepted: the answer could not be read; {instead}"
-    digits = next(digits for digits in range(3, 18) if round(confidence, digits) < accept or confidence >= accept)
-    number = f"{confidence:.{digits}f}"
+    shown, least = round(confidence, 3), round(accept, 3)
     if confidence >= accept:
-        return f"accepted: {number} is at least {accept}"
-    return f"not accepted: {number} is below {accept}; {instead}"
+        return f"accepted: {shown:.3f} is at least {least}"
+    if shown >= least:  # too close for three decimals, so round the two numbers away from each other
+        least = min(math.ceil(accept * 1000) / 1000, 1.0)
+        shown = min(math.floor(confidence * 1000) / 1000, least - 0.001)
+    return f"not accepted: {shown:.3f} is below {least}; {instead}"
 
 
 def _gate(record: Record, threshold: float | None) -> str:

@@ -191,3 +191,24 @@ def test_a_sheet_of_a_servers_state_has_the_ids_of_its_replies_and_comes_back(
         ]
         page = TestClient(create_review_app(store), base_url="http://127.0.0.1").get("/review")
         assert f'data-record="{row_id(store.record(drawn[0]))}"' in page.text
+
+
+def test_a_right_answer_in_place_of_correct_labels_an_answer_by_the_question_s_grader(make_service: Make) -> None:
+    service = make_service()
+    with client_of(service) as client:
+        chosen = client.post("/v1/ask", json={"question": "Which is a planet?", "options": ["Mars", "Paris"]}).json()
+        short = client.post("/v1/ask", json={"question": "What is the capital of Peru?"}).json()
+        text = client.post("/v1/ask", json={"question": "What is the capital of Peru?", "form": "text"}).json()
+
+        def judged(reply: dict[str, str], answer: str) -> Any:
+            body = {"record_id": reply["record_id"], "correct_answer": answer}
+            said = client.post("/v1/feedback", json=body).json()
+            return said["error"]["message"] if "error" in said else said["correct"]
+
+        other = "B" if chosen["letter"] == "A" else "A"
+        assert [judged(chosen, answer) for answer in (chosen["letter"], other, chosen["text"])] == [True, False, True]
+        assert [judged(short, answer) for answer in ("Tokyo", short["text"].upper())] == [False, True]
+        assert "is none of its options (A. Mars, B. Paris)" in judged(chosen, "Rome")
+        assert "needs a record with options or a short answer" in judged(text, "Lima")
+        listed = client.get("/v1/records").json()["records"]
+    assert [each["label"] for each in listed] == [None, True, True]

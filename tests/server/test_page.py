@@ -467,7 +467,8 @@ def test_the_api_searches_pages_and_refuses_in_words(make_service: Make) -> None
         ({"min_confidence": 0.9, "max_confidence": 0.1}, "no record can match; exchange the two bounds."),
         ({"before": "yesterday"}, "before: "),
         ({"label": "good"}, "label: "),
-        ({"qeury": "x"}, "does not know the field 'qeury'; leave it out."),
+        ({"qeury": "x"}, "does not know the field 'qeury'; it knows query, domain, min_confidence, "),
+        ({"limit": 3}, "label, accepted, before, count."),
         ({"count": 1000}, "count: "),
     ):
         refused = client.get("/v1/records", params=params)

@@ -221,10 +221,10 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
 
 
 def _shortest(accept: float, records: Sequence[Record]) -> float:
-    """Return the shortest decimal near a threshold that accepts the same answers among the records of the threshold."""
+    """Return a decimal near a threshold, the shortest that accepts the same answers, of at most three places."""
     own = [(record.confidence, record.accepted) for record in records if record.accept == accept and record.answer]
-    decimals = (round(accept, digits) for digits in range(2, 17))
-    return next((each for each in decimals if all((c >= each) == accepted for c, accepted in own)), accept)
+    decimals = (round(accept, digits) for digits in (2, 3))
+    return next((each for each in decimals if all((c >= each) == accepted for c, accepted in own)), round(accept, 3))
 
 
 def risk_tables(answers: Answers) -> list[Table]:

@@ -332,14 +332,14 @@ def _judged(cells: Mapping[str, object], records: Sequence[Record]) -> list[Judg
         return [Judged(record, name not in named) for record, name in zip(records, names, strict=True) if judged]
     if answer is None:
         return [Judged(record, right) for record in records if right is not None]
-    graded = [_grade(record, answer) for record in records]
+    graded = [verdict_by(record, answer) for record in records]
     if any(right not in (None, each.correct) for each in graded):
         raise DataError(f"has the label {cells['label']!r}, but its 'correct_answer' says the opposite; correct one.")
     return graded
 
 
-def _grade(record: Record, answer: object) -> Judged:
-    """Return the verdict on a record by a right answer from a cell. Raises DataError."""
+def verdict_by(record: Record, answer: object) -> Judged:
+    """Return the verdict on a record by a right answer that a person gave. Raises DataError."""
     question = record.question
     if record.kind == "field":
         answer = answer if isinstance(answer, str) else shown(answer)

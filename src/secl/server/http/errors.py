@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -106,11 +106,21 @@ def unsupported(field: str, message: str) -> RequestError:
     return RequestError(400, message, "unsupported_value", field)
 
 
-def unknown_field(name: str) -> RequestError:
-    """Return the error for an unknown field in a request."""
-    message = f"this server does not know the field {name[:100]!r}; leave it out."
-    if name.rpartition(".")[2] == "options":
-        message = f"this server does not know the field {name[:100]!r}; send a question with options to /v1/ask."
+REMEDIES = {
+    "options": "send a question with options to /v1/ask",
+    **dict.fromkeys(
+        ("accept", "threshold", "min_confidence"),
+        "compare `confidence` in the reply with your own number, or start the server with --accept",
+    ),
+}
+"""What to do instead of sending a field that this server does not know."""
+
+
+def unknown_field(name: str, known: Iterable[str] = ()) -> RequestError:
+    """Return the error for an unknown field in a request; `known`: names of the known fields, for the message."""
+    names = ", ".join(known)
+    remedy = f"it knows {names}" if names else REMEDIES.get(name.rpartition(".")[2], "leave it out")
+    message = f"this server does not know the field {name[:100]!r}; {remedy}."
     return RequestError(400, message, "unknown_field", name[:100])
 
 

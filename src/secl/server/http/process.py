@@ -35,6 +35,7 @@ from secl.server.http.middleware import BEARER, Boundary, is_loopback
 from secl.server.http.pages import page_router, review_router
 from secl.server.http.routes import answers_router, control_router, feedback_router, records_router
 from secl.server.online.service import Service
+from secl.server.records import Search
 from secl.server.settings import MAX_BODY_BYTES, MAX_CONCURRENT, MAX_PASSED_BYTES
 
 log = logging.getLogger("secl.server")
@@ -159,7 +160,7 @@ async def _on_invalid_request(request: Request, error: RequestValidationError) -
         return error_response(RequestError(400, sentence, "invalid_content_type"))
     param = ".".join(str(part) for part in first["loc"][1:])
     if first["type"] == "extra_forbidden":
-        return error_response(unknown_field(param))
+        return error_response(unknown_field(param, Search.model_fields if first["loc"][0] == "query" else ()))
     message = f"{param or 'the body'}: {first['msg'].removeprefix('Value error, ').rstrip('.')}."
     return error_response(RequestError(400, message, "invalid_value", param or None))
 

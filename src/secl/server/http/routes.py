@@ -14,10 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 from typing_extensions import TypedDict
 
 from secl.client import AnswerReply
-from secl.errors import ParameterError, RequestError, RunError
+from secl.errors import DataError, ParameterError, RequestError, RunError
 from secl.labels.label import MIN_CHANCE
 from secl.prompts.parsing import MAX_WORDS, is_brief
 from secl.question import Form, GivenAnswer, Question
+from secl.runs.labelling import verdict_by
 from secl.runs.store import Store
 from secl.server.entries import JsonObject, StoredText
 from secl.server.explain import Explained, explain_served
@@ -231,11 +232,14 @@ class Feedback(BaseModel):
     sample of one in twenty. Leave `chance` out for users' thumbs-up or thumbs-down, which move confidences only a
     little. `drawn`: true if the page /review showed you this answer, drawn at random. Then leave out `chance`.
     `skipped`: true if you saw the answer and cannot judge it; `correct` is then null.
+    `correct_answer`: the right answer, such as "Lima" or the letter of an option, in place of `correct`; the answer is
+    right if the question's grader accepts it.
     """
 
     model_config = ConfigDict(extra="forbid")
     record_id: StoredText
-    correct: StrictBool | None
+    correct: StrictBool | None = None
+    correct_answer: StoredText | None = None
     fact: Annotated[StrictInt, Field(ge=1, le=2**31)] | None = None
     chance: Annotated[float, Field(ge=MIN_CHANCE, le=1, allow_inf_nan=False)] | None = None
     drawn: StrictBool = False
@@ -321,18 +325,34 @@ def feedback_router(
         if body.skipped and body.correct is not None:
             message = "the answer is skipped and also judged; leave one of them out."
             raise RequestError(400, message, "invalid_value", "skipped")
+        if ("correct" in body.model_fields_set) == (body.correct_answer is not None):
+            message = "give either correct (true, false or null) or correct_answer, the right answer."
+            raise RequestError(400, message, "invalid_value", "correct")
         position = position_of(body.record_id, request)
         with writing:
             drawn, fact = state.sample(position, position), body.fact or 0
+            correct = body.correct if body.correct_answer is None else verdict_on(state, position, body)
             if body.drawn or body.chance is not None or ((position, fact) in drawn if fact else drawn):
                 require("review")(request)
-            state.add_feedback(position, body.correct, body.chance, drawn=body.drawn, skipped=body.skipped, fact=fact)
+            state.add_feedback(position, correct, body.chance, drawn=body.drawn, skipped=body.skipped, fact=fact)
         on_label()
         with reading() as reader:  # a separate connection, which delays no answer
             count = reader.label_count()
-        return {"record_id": body.record_id, "correct": body.correct, "labels": count}
+        return {"record_id": body.record_id, "correct": correct, "labels": count}
 
     return router
+
+
+def verdict_on(state: Store, position: int, body: Feedback) -> bool | None:
+    """Return whether an answer is right by a given right answer. Raises RequestError (400): no grader can tell."""
+    record = state.record(position)
+    if body.fact or body.skipped or record.question.form not in ("choice", "short"):
+        message = "correct_answer needs a record with options or a short answer; give correct (true or false) instead."
+        raise RequestError(400, message, "invalid_value", "correct_answer")
+    try:
+        return verdict_by(record, body.correct_answer).correct
+    except DataError as problem:
+        raise RequestError(400, f"correct_answer {problem}", "invalid_value", "correct_answer") from None
 
 
 def control_router(service: Service) -> APIRouter:

@@ -149,7 +149,10 @@ def _points(state: ServerStore, rows: Sequence[Sequence[object]]) -> list[Point]
     points = [Point.model_validate(dict(zip(Point.model_fields, row, strict=True))) for row in rows]
     texts = _records_at(state, [point.position for point in points if point.facts is not None])
     known = {
-        position: {"accept": record.accept, "expected_wrong": defined(expected_wrong(record.facts or ()))}
+        position: {
+            "accept": record.accept,
+            "expected_wrong": defined(expected_wrong(record.facts)) if record.facts else None,
+        }
         for position, record in texts.items()
     }
     return [point.model_copy(update=known.get(point.position)) for point in points]

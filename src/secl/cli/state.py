@@ -42,7 +42,7 @@ def history(state: StateFolder, /, *, as_json: AsJson = False) -> None:
 
 @app.command
 def show(state: StateFolder, record: str, /, *, as_json: AsJson = False) -> None:
-    """Explain the confidence of one answer: its prompt, evidence, gate, lesson, labels and versions.
+    """Explain the confidence of one answer of a server: its prompt, evidence, gate, lesson, labels and versions.
 
     Args:
         record: Id or position of the answer.

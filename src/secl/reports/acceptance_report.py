@@ -10,7 +10,7 @@ from secl.evaluation.json_values import json_value
 from secl.evaluation.trust import describe_missing
 from secl.grading.rules import reported_correct
 from secl.labels.label import utc
-from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong
+from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong, threshold_at
 from secl.records import Record, answers_in, noun_of
 from secl.reports.table import Table, plain_table
 
@@ -218,6 +218,22 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
     if texts:
         text += f"; all facts of {sum(bool(each.accepted) for each in texts)} of {counted(len(texts), 'text')}"
     return f"{text}."
+
+
+def guaranteed_sentence(answers: Answers, records: Sequence[Record]) -> str | None:
+    """Return the guaranteed risk at the records' threshold; None without a random sample or a common threshold."""
+    thresholds = {record.threshold for record in records}
+    if answers.basis != "labels" or len(thresholds) != 1 or (threshold := thresholds.pop()) is None:
+        return None
+    curve = answers.curve
+    accepted = int((curve.confidence >= threshold).sum())
+    if not accepted or not curve.labels[accepted - 1]:
+        return None
+    bound = threshold_at(curve, accepted - 1).bound(CERTAINTY)
+    if bound >= MOSTLY_WRONG:
+        return None
+    which = f"accepted {answers.noun}s"
+    return f"At most {percent(bound)} of the {which} are wrong, guaranteed with {percent(CERTAINTY)} certainty."
 
 
 def _shortest(accept: float, records: Sequence[Record]) -> float:

@@ -79,7 +79,9 @@ def to_rich(table: Table) -> RichTable:
         for row in rows:
             cells = [Text(terminal_lines(cell.text)) for cell in row]
             for text, cell in zip(cells, row, strict=True):
-                detail = terminal_text(cell.detail).replace(", ", ",")  # leaves more room for names
+                detail = terminal_text(cell.detail)
+                if detail.startswith("["):  # an interval without a blank leaves more room for names
+                    detail = detail.replace(", ", ",")
                 text.append(f"\n{detail}" if detail else "", style="dim")
             rich.add_row(*cells)
     return rich

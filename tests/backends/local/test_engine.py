@@ -165,7 +165,9 @@ def test_a_models_own_answers_are_rated_as_when_it_answers(
             assert given.evidence.p_true.probabilities == pytest.approx(own.evidence.p_true.probabilities, abs=1e-6)
         assert (given.posterior is None) == (own.posterior is None)
         if own.posterior is not None and given.posterior is not None:
-            assert given.posterior.probabilities == pytest.approx(own.posterior.probabilities, abs=1e-4)
+            # Of a given open answer, the model's own answer stands in for one of five samples.
+            close = 1e-4 if own.question.options else 1e-2
+            assert given.posterior.probabilities == pytest.approx(own.posterior.probabilities, abs=close)
     assert any(record.posterior is not None for record in asked)
 
 

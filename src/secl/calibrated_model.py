@@ -62,6 +62,7 @@ class CalibratedModel(Shown):
 
     def close(self) -> None:
         """End the model's connections and threads. A transformers model passed to `secl.load` stays unchanged."""
+        self._turns.shutdown(wait=False)
         self.calibrator.model.close()
 
     def _facts(self) -> dict[str, object]:

@@ -110,7 +110,7 @@ def test_a_model_that_is_none_or_damaged_is_refused_by_name(
         ("text.gguf", "not a GGUF file"),
         ("model.bin", "neither a model folder nor a .gguf file"),
         ("broken", "holds no tokenizer"),
-        ("nonsense.gguf", "architecture nonsense is not supported"),
+        ("nonsense.gguf", "GGUF files of its architecture; name a folder or hub id"),
         ("missing.gguf", "there is no model"),
         ("cut short", ""),
         ("refusing", ""),

@@ -26,7 +26,7 @@ from secl.metrics.risk_control import risk_coverage
 from secl.reports.acceptance_report import risk_table, risk_tables
 from secl.reports.console import answer_table
 from secl.reports.figures import risk_coverage_figure, write_picture
-from secl.reports.result import bins_table, look_first, next_step, result_sentences
+from secl.reports.result import bins_table, look_first, next_step
 from secl.reports.run_report import RunReport, panels
 from secl.reports.sections import graders_line, posterior_notes, print_sections, sections_of
 from secl.reports.summary_table import COLUMNS, caption, domain_table, footnotes, main_table, summary_table
@@ -316,25 +316,6 @@ def test_what_to_look_at_and_to_type_next_follows_from_what_there_is_and_the_wor
     reasons = (Reason("constant", "stop", "9 of 9 are equal."), Reason("tested", "note", "Tested on 60."))
     line = Verdict("do not act on it", reasons, questions=9, graded=0).line
     assert line == "verdict: do not act on it (reported confidence). 9 of 9 are equal."
-
-
-@pytest.mark.parametrize(
-    ("threshold", "wrong", "sentence"),
-    [
-        (0.7, 0, "At most 5.6% of the accepted answers are wrong, guaranteed with 90% certainty."),  # 1 - 0.1 ** (1/40)
-        (0.7, 2, "At most 13% of the accepted answers are wrong, guaranteed with 90% certainty."),
-        (0.7, 30, None),  # a bound of most answers promises nothing
-        (0.99, 0, None),  # no answer is accepted
-        (None, 0, None),
-    ],
-)
-def test_a_run_with_a_threshold_names_the_risk_that_its_grades_guarantee(
-    threshold: float | None, wrong: int, sentence: str | None
-) -> None:
-    records = answered([0.9] * 40 + [0.6] * 20, [k >= wrong for k in range(60)])
-    run = report_of([replace(record, threshold=threshold) for record in records])
-    promised = [each for each in result_sentences(run) if "guaranteed" in each]
-    assert promised == ([] if sentence is None else [sentence])
 
 
 KENYA = Question("Capital of Kenya?", options=("Lagos", "Nairobi", "Accra"), reference="B")

@@ -136,7 +136,7 @@ def export_rows(store: Store, path: Path, **how: Any) -> dict[int, dict[str, Any
 @pytest.mark.parametrize(
     ("question", "answer", "typed", "shown"),
     [
-        (ASKED[0][0], "B", " quito", "Quito"),  # the option, however somebody names it
+        (ASKED[0][0], "B", " quito", "Quito"),  # option B in other capitals
         (ASKED[0][0], "B", "a", "Quito"),
         (ASKED[0][0], "B", "B", "Lima"),
         (ASKED[1][0], "12", "about 13", "about 13"),

@@ -10,7 +10,7 @@ from secl.evaluation.json_values import json_value
 from secl.evaluation.trust import describe_missing
 from secl.grading.rules import reported_correct
 from secl.labels.label import utc
-from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong, threshold_at
+from secl.metrics.risk_control import Threshold, estimated, guaranteed, most_wrong
 from secl.records import Record, answers_in, noun_of
 from secl.reports.table import Table, plain_table
 
@@ -220,27 +220,11 @@ def accepted_sentence(records: Sequence[Record]) -> str | None:
     return f"{text}."
 
 
-def guaranteed_sentence(answers: Answers, records: Sequence[Record]) -> str | None:
-    """Return the guaranteed risk at the records' threshold; None without a random sample or a common threshold."""
-    thresholds = {record.threshold for record in records}
-    if answers.basis != "labels" or len(thresholds) != 1 or (threshold := thresholds.pop()) is None:
-        return None
-    curve = answers.curve
-    accepted = int((curve.confidence >= threshold).sum())
-    if not accepted or not curve.labels[accepted - 1]:
-        return None
-    bound = threshold_at(curve, accepted - 1).bound(CERTAINTY)
-    if bound >= MOSTLY_WRONG:
-        return None
-    which = f"accepted {answers.noun}s"
-    return f"At most {percent(bound)} of the {which} are wrong, guaranteed with {percent(CERTAINTY)} certainty."
-
-
 def _shortest(accept: float, records: Sequence[Record]) -> float:
-    """Return a decimal near a threshold, the shortest that accepts the same answers, of at most three places."""
+    """Return the shortest decimal near a threshold that accepts the same answers among the records of the threshold."""
     own = [(record.confidence, record.accepted) for record in records if record.accept == accept and record.answer]
-    decimals = (round(accept, digits) for digits in (2, 3))
-    return next((each for each in decimals if all((c >= each) == accepted for c, accepted in own)), round(accept, 3))
+    decimals = (round(accept, digits) for digits in range(2, 17))
+    return next((each for each in decimals if all((c >= each) == accepted for c, accepted in own)), accept)
 
 
 def risk_tables(answers: Answers) -> list[Table]:

@@ -17,7 +17,7 @@ from secl.grading.rules import reported_correct
 from secl.metrics.intervals import design_effect
 from secl.metrics.measures import Z, wilson
 from secl.records import ConfidenceSource, Record, main_source, noun_of
-from secl.reports.acceptance_report import accepted_sentence, guaranteed_sentence
+from secl.reports.acceptance_report import accepted_sentence
 from secl.reports.answers import SIGNS, UNREADABLE, answered, brief, expected_grade, neediest, signs_of
 from secl.reports.run_report import RunReport
 from secl.reports.table import Cell, Column, Table, plain_table
@@ -48,8 +48,7 @@ UNTESTED = "Level unknown: no label or reference tests the {source} confidence."
 def result_sentences(run: RunReport) -> list[str]:
     """Return sentences on the number of questions, accuracy, mean confidence, ranking and accepted answers."""
     accepted = accepted_sentence(run.records)
-    promised = guaranteed_sentence(run.answers, run.rated) if accepted else None
-    return [_counts(run), *_right(run), *(each for each in (accepted, promised) if each)]
+    return [_counts(run), *_right(run), *([accepted] if accepted else [])]
 
 
 def _counts(run: RunReport) -> str:

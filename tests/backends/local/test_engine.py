@@ -165,9 +165,14 @@ def test_a_models_own_answers_are_rated_as_when_it_answers(
             assert given.evidence.p_true.probabilities == pytest.approx(own.evidence.p_true.probabilities, abs=1e-6)
         assert (given.posterior is None) == (own.posterior is None)
         if own.posterior is not None and given.posterior is not None:
-            # Of a given open answer, the model's own answer stands in for one of five samples.
-            close = 1e-4 if own.question.options else 1e-2
-            assert given.posterior.probabilities == pytest.approx(own.posterior.probabilities, abs=close)
+            drawn, others = given.evidence.candidates.samples, own.evidence.candidates.samples
+            if drawn and drawn[0].own:  # the model's own answer stands in for the last sample
+                assert drawn[0].text in (own.reply.answer, None)  # None: the token limit cut it off
+                if drawn[0].text is not None:
+                    assert drawn[0].log_p == pytest.approx(own.reply.log_probability, abs=1e-4)
+                assert [each.text for each in drawn[1:]] == [each.text for each in others[:-1]]
+            else:
+                assert given.posterior.probabilities == pytest.approx(own.posterior.probabilities, abs=1e-4)
     assert any(record.posterior is not None for record in asked)
 
 

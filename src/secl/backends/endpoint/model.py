@@ -323,11 +323,8 @@ class EndpointModel(FlowModel):
         `samples`: number of samples for an open question, if `evidence` contains "samples".
         """
         counter = _Counter(self.abilities)
-        driver, kinds, counted = (
-            EndpointDriver(counter, self.driver.distractors, 0),
-            frozenset(evidence),
-            asked[:MAX_COUNTED],
-        )
+        driver = EndpointDriver(counter, self.driver.distractors, 0)
+        kinds, counted = frozenset(evidence), asked[:MAX_COUNTED]
         for each in counted:
             case = Case(each.question if isinstance(each, GivenAnswer) else each, driver)
             driver.advance(FlowRun(rate(case, each, kinds) if isinstance(each, GivenAnswer) else answer(case, kinds)))

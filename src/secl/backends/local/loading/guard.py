@@ -126,6 +126,8 @@ def _reason(name: str, problem: BaseException) -> str:
     text = str(problem)
     if "trust_remote_code" in text:
         return "it needs code of its own, which secl never runs; name a model that transformers knows."
+    if re.search(r"GGUF model with architecture .* is not supported", text):
+        return "transformers cannot read GGUF files of its architecture; name a folder or hub id with its safetensors."
     first, *others = text.strip().splitlines() or [type(problem).__name__]
     return " ".join(" ".join([first, *others]).split()) if first.rstrip().endswith(":") else first
 

@@ -84,6 +84,15 @@ def test_a_function_in_a_file_is_a_side_of_a_comparison(shell: Shell, mine: Path
         assert "halved" in shell(*command).out
 
 
+def test_a_comparison_says_what_a_star_behind_a_name_means_only_beside_fitted_confidences(
+    shell: Shell, mine: Path, made: Path
+) -> None:
+    assert "behind a name" not in shell("compare", made, "--estimator", "stated", "--estimator", f"{mine}:halved").out
+    assert "A * behind a name marks a confidence that was fitted to grades." in " ".join(
+        shell("compare", made).fine.out.split()
+    )
+
+
 def test_a_function_in_a_file_is_a_row_of_a_check(shell: Shell, refused: Any, mine: Path, tmp_path: Path) -> None:
     questions, folder = tmp_path / "questions.csv", tmp_path / "posterior"
     questions.write_text("question,options,reference\nWhat is 1 plus 1?,2 | 3,2\nWhat is 2 plus 2?,3 | 4,4\n")

@@ -72,7 +72,10 @@ def _table_of_several(names: Sequence[str], comparisons: Sequence[Comparison]) -
             cells.append(_cell(number(found.difference, 3, "+") + _star(found), found.b, found))
         rows.append(cells)
     columns = [Column("Confidence", text=True, wraps=True), *(Column(MEASURES[each]) for each in OF_SEVERAL)]
-    return Table(columns, {"": rows}, (f"{names[0]}: values. Other rows: differences from {names[0]}.", NOTE))
+    notes = [f"{names[0]}: values. Other rows: differences from {names[0]}.", NOTE]
+    if any(name.endswith("*") for name in names):
+        notes.append("A * behind a name marks a confidence that was fitted to grades.")
+    return Table(columns, {"": rows}, notes)
 
 
 def _cell(text: str, value: float, difference: Difference | None = None) -> Cell:
